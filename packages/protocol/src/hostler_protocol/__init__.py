@@ -1,0 +1,55 @@
+"""AgentRunner Protocol v1: types, and the sans-IO link between a host and its runners.
+
+Start with `link.Link`. Types stand in one module per subject; this package does no IO.
+"""
+
+from __future__ import annotations
+
+from hostler_protocol.calls import CALLS, Call
+from hostler_protocol.errors import (
+    CallerError,
+    Fault,
+    HostError,
+    HostlerError,
+    PluginError,
+    from_fault,
+    to_fault,
+)
+from hostler_protocol.events import AgentRunContext, EventEnvelope
+from hostler_protocol.ids import PluginIdentity, canonical_json, digest, new_id
+from hostler_protocol.limits import PROTOCOL_VERSION, Limits
+from hostler_protocol.link import Link, LinkError, State
+from hostler_protocol.manifest import AgentRunnerManifest
+from hostler_protocol.methods import METHODS, Method, Side
+from hostler_protocol.results import RESULT_TYPES, AgentRunResult, decode_data, result_of
+
+__all__ = [
+    "CALLS",
+    "METHODS",
+    "PROTOCOL_VERSION",
+    "RESULT_TYPES",
+    "AgentRunContext",
+    "AgentRunResult",
+    "AgentRunnerManifest",
+    "Call",
+    "CallerError",
+    "EventEnvelope",
+    "Fault",
+    "HostError",
+    "HostlerError",
+    "Limits",
+    "Link",
+    "LinkError",
+    "Method",
+    "PluginError",
+    "PluginIdentity",
+    "Side",
+    "State",
+    "canonical_json",
+    "decode_data",
+    "digest",
+    "from_fault",
+    "new_id",
+    "result_of",
+    "to_fault",
+]

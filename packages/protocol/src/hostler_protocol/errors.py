@@ -1,0 +1,214 @@
+"""Errors: the wire form, and three families of Python exceptions by who is to blame.
+
+`CallerError`: whoever asked (a runner through the Host API, a person or program through HTTP or the
+command line) asked for something that cannot be; the message says what would be right.
+`PluginError`: a plugin process broke its contract; it ends runs, never the host.
+`HostError`: the host itself could not do what it should; nothing the caller did caused it.
+
+Each class carries its code and builds its own sentence. `to_fault` and `from_fault` translate to and
+from the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, get_args
+
+from hostler_protocol._base import Sparse
+
+ErrorCode = Literal[
+    "unauthorized",
+    "not_found",
+    "deadline_exceeded",
+    "payload_too_large",
+    "rate_limited",
+    "invalid_argument",
+    "conflict",
+    "denied",
+    "expired",
+    "cancelled",
+    "runtime_error",
+]
+ERROR_CODES: frozenset[str] = frozenset(get_args(ErrorCode))
+
+JSONRPC_PARSE_ERROR = -32700
+JSONRPC_INVALID_REQUEST = -32600
+JSONRPC_METHOD_NOT_FOUND = -32601
+JSONRPC_INVALID_PARAMS = -32602
+JSONRPC_INTERNAL_ERROR = -32603
+JSONRPC_FAULT = -32000
+"""Our own errors: `data` of the JSON-RPC error is a Fault."""
+
+
+class Fault(Sparse):
+    """The wire error (`AgentAPIError`): `code`, `message`, `retryable`, `details`.
+
+    The message names what was wrong and what would be right, and never a secret.
+    `rate_limited` carries `retry_after` (seconds) in `details`.
+    """
+
+    code: ErrorCode
+    message: str
+    retryable: bool = False
+    details: dict[str, Any] = {}
+
+
+class HostlerError(Exception):
+    """Base of all errors that Hostler raises on purpose."""
+
+    code: ClassVar[str] = "runtime_error"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+
+class CallerError(HostlerError):
+    """Whoever asked is to blame."""
+
+
+class InvalidArgumentError(CallerError):
+    """A value is not of the form, size or kind it must be."""
+
+    code = "invalid_argument"
+
+
+class UnauthorizedError(CallerError):
+    """The grant or the key does not hold this operation."""
+
+    code = "unauthorized"
+
+
+class NotFoundError(CallerError):
+    """There is no such thing, or the caller may not know of it."""
+
+    code = "not_found"
+
+
+class ConflictError(CallerError):
+    """The request contradicts what is stored: another body under the same id, another version."""
+
+    code = "conflict"
+
+
+class PayloadTooLargeError(CallerError):
+    """A value is over its limit; the message names the limit."""
+
+    code = "payload_too_large"
+
+
+class RateLimitedError(CallerError):
+    """Too many calls; `details["retry_after"]` says after how many seconds to come again."""
+
+    code = "rate_limited"
+    retryable = True
+
+    def __init__(self, message: str, retry_after: float, **details: Any) -> None:
+        super().__init__(message, retry_after=retry_after, **details)
+        self.retry_after = retry_after
+
+
+class DeadlineExceededError(CallerError):
+    """The run's deadline is over."""
+
+    code = "deadline_exceeded"
+
+
+class CancelledCallError(CallerError):
+    """The run was cancelled, ended or superseded; nothing it asks for is done any more."""
+
+    code = "cancelled"
+
+
+class DeniedError(CallerError):
+    """A person refused."""
+
+    code = "denied"
+
+
+class ExpiredError(CallerError):
+    """Nobody answered in time, or a cursor points at what retention has removed."""
+
+    code = "expired"
+
+
+class PluginError(HostlerError):
+    """A plugin process broke its contract. `status_code` is what its runs end with."""
+
+    status_code: ClassVar[str] = "runner.error"
+
+
+class PluginCrashedError(PluginError):
+    """The plugin process ended, or was killed because it no longer answered."""
+
+    status_code = "runner.crashed"
+
+
+class PluginProtocolError(PluginError):
+    """The plugin said something the protocol does not allow there."""
+
+    status_code = "runner.protocol"
+
+
+class PluginStartError(PluginError):
+    """The plugin could not be brought up: environment, command, handshake or manifest."""
+
+    status_code = "runner.crashed"
+
+
+class HostError(HostlerError):
+    """The host could not do what it should."""
+
+
+class StorageError(HostError):
+    """The database or the blob folder did not take or give a fact (disk full, file damaged)."""
+
+    retryable = True
+
+
+class UnavailableError(HostError):
+    """Not now: shutting down, queue full, or a service the host needs is away."""
+
+    retryable = True
+
+
+class RemoteFaultError(HostlerError):
+    """A Fault that came over the wire and is not the caller's: raised as it came."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message, **fault.details)
+        self.fault = fault
+
+
+_CALLER_ERRORS: dict[str, type[CallerError]] = {
+    error.code: error
+    for error in (
+        InvalidArgumentError,
+        UnauthorizedError,
+        NotFoundError,
+        ConflictError,
+        PayloadTooLargeError,
+        DeadlineExceededError,
+        CancelledCallError,
+        DeniedError,
+        ExpiredError,
+    )
+}
+
+
+def to_fault(error: HostlerError) -> Fault:
+    """Translate an error to its wire form. Plugin and host errors become `runtime_error`."""
+    if isinstance(error, RemoteFaultError):
+        return error.fault
+    code: Any = error.code if error.code in ERROR_CODES else "runtime_error"
+    return Fault(code=code, message=error.message, retryable=error.retryable, details=error.details)
+
+
+def from_fault(fault: Fault) -> HostlerError:
+    """Translate a wire error to the exception class of its code."""
+    if fault.code == "rate_limited":
+        details = dict(fault.details)
+        return RateLimitedError(fault.message, float(details.pop("retry_after", 1.0)), **details)
+    kind = _CALLER_ERRORS.get(fault.code)
+    return RemoteFaultError(fault) if kind is None else kind(fault.message, **fault.details)

@@ -1,0 +1,69 @@
+"""Identities: of plugins and runners, and the digests that stand for composed keys.
+
+Ids are never joined with a separator (a name may contain any separator): what several parts
+identify together is the digest of their canonical JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from typing import Any
+
+import msgspec
+
+from hostler_protocol._base import Strict
+
+_PART = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}")
+
+
+class PluginIdentity(Strict):
+    """Who a plugin process is: `author` and `name`; `version` says which build."""
+
+    author: str
+    name: str
+    version: str = "0.0.0"
+
+    def __post_init__(self) -> None:
+        for part in (self.author, self.name):
+            if not _PART.fullmatch(part):
+                raise ValueError(
+                    f"{part!r} is not a plugin author or name: 1 to 100 letters, digits, '_', '.', '-'"
+                )
+
+    @property
+    def key(self) -> str:
+        """`author/name`, the identity without its version."""
+        return f"{self.author}/{self.name}"
+
+    def runner_id(self, runner_name: str) -> str:
+        """`plugin:author/name/runner`."""
+        return f"plugin:{self.author}/{self.name}/{runner_name}"
+
+
+def split_runner_id(runner_id: str) -> tuple[str, str]:
+    """Split `plugin:author/name/runner` into (`author/name`, `runner`); ValueError for any other form."""
+    kind, _, rest = runner_id.partition(":")
+    parts = rest.split("/")
+    if kind != "plugin" or len(parts) != 3 or not all(_PART.fullmatch(p) for p in parts):
+        raise ValueError(f"{runner_id!r} is not a runner id: expected plugin:author/name/runner")
+    return f"{parts[0]}/{parts[1]}", parts[2]
+
+
+def new_id() -> str:
+    """Make a random UUID (version 4) as 36 lower-case characters."""
+    return str(uuid.uuid4())
+
+
+_canonical = msgspec.json.Encoder(order="deterministic")
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON of `value` with object keys sorted, so that equal values have equal bytes."""
+    return _canonical.encode(value)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON of `value`, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()

@@ -1,0 +1,120 @@
+"""What a plugin says of its runners and tools: strict, unknown keys are refused."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from hostler_protocol._base import Strict
+
+Locale = str
+Capability = Literal[
+    "streaming",
+    "tool_calling",
+    "knowledge_retrieval",
+    "multimodal_input",
+    "skill_authoring",
+    "interrupt",
+    "steering",
+    "resumable",
+    "continuation",
+]
+FormItemType = Literal[
+    "string",
+    "text",
+    "integer",
+    "float",
+    "boolean",
+    "select",
+    "multiselect",
+    "secret",
+    "file",
+    "array[file]",
+    "prompt-editor",
+    "llm-model-selector",
+    "model-fallback-selector",
+    "rerank-model-selector",
+    "knowledge-base-multi-selector",
+    "tool-multi-selector",
+    "json",
+    "select-llm-model",
+    "select-knowledge-bases",
+]
+FORM_TYPE_ALIASES: dict[str, FormItemType] = {
+    "select-llm-model": "llm-model-selector",
+    "select-knowledge-bases": "knowledge-base-multi-selector",
+}
+NOT_CHOSEN = frozenset({"", "__none__", "__none"})
+"""Selector values that mean: nothing chosen."""
+
+
+class Capabilities(Strict):
+    """Statements for display and resource projection, never a grant."""
+
+    streaming: bool = False
+    tool_calling: bool = False
+    knowledge_retrieval: bool = False
+    multimodal_input: bool = False
+    skill_authoring: bool = False
+    interrupt: bool = False
+    steering: bool = False
+    resumable: bool = False
+    continuation: bool = False
+
+
+class Permissions(Strict):
+    """The upper bound of what a runner may ask for."""
+
+    models: list[Literal["invoke", "stream", "rerank", "count_tokens"]] = []
+    tools: list[Literal["detail", "call"]] = []
+    knowledge_bases: list[Literal["list", "retrieve"]] = []
+    history: list[Literal["page", "search"]] = []
+    events: list[Literal["get", "page"]] = []
+    artifacts: list[Literal["metadata", "read"]] = []
+    storage: list[Literal["plugin", "workspace"]] = []
+    files: list[Literal["config", "knowledge"]] = []
+    runs: list[Literal["get", "list", "events", "cancel", "create", "append", "finalize"]] = []
+    actions: list[str] = []
+
+
+class FormItem(Strict):
+    """One item of a runner's configuration form."""
+
+    name: str
+    type: FormItemType
+    label: dict[Locale, str] | str | None = None
+    required: bool = False
+    default: Any = None
+    options: list[Any] | None = None
+    description: dict[Locale, str] | str | None = None
+    show_if: dict[str, Any] | None = None
+
+    @property
+    def kind(self) -> FormItemType:
+        """The type with aliases resolved."""
+        return FORM_TYPE_ALIASES.get(self.type, self.type)
+
+
+class AgentRunnerManifest(Strict):
+    """One runner of a plugin."""
+
+    id: str
+    name: str
+    label: dict[Locale, str]
+    description: dict[Locale, str] | str | None = None
+    capabilities: Capabilities = Capabilities()
+    permissions: Permissions = Permissions()
+    config_schema: list[FormItem] = []
+    metadata: dict[str, Any] = {}
+
+
+class RunnerList(Strict):
+    """The answer to `runners/list`; entries stay raw, so that one invalid one hides no other."""
+
+    runners: list[msgspec.Raw]
+
+
+def defaults_of(schema: list[FormItem]) -> dict[str, Any]:
+    """The configuration a form gives when nothing is stored."""
+    return {item.name: item.default for item in schema if item.default is not None}

@@ -1,0 +1,152 @@
+"""The methods of the link itself: who may say what, with which parameters.
+
+Host API calls (`host/<call>`) stand in calls.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from hostler_protocol._base import Lenient
+from hostler_protocol.calls import CALLS
+from hostler_protocol.events import AgentRunContext
+from hostler_protocol.ids import PluginIdentity
+from hostler_protocol.limits import INITIAL_RESULT_CREDIT, Limits
+from hostler_protocol.manifest import RunnerList
+from hostler_protocol.results import AgentRunResult
+
+
+class Side(Enum):
+    """The two ends of a link."""
+
+    HOST = "host"
+    PLUGIN = "plugin"
+
+    @property
+    def peer(self) -> Side:
+        """The other end."""
+        return Side.PLUGIN if self is Side.HOST else Side.HOST
+
+
+class VersionRange(Lenient):
+    """Protocol versions the host speaks, both ends included."""
+
+    min: int
+    max: int
+
+
+class HostIdentity(Lenient):
+    """Which host this is."""
+
+    name: str
+    version: str
+
+
+class InitializeParams(Lenient):
+    """`initialize`."""
+
+    protocol: VersionRange
+    host: HostIdentity
+    limits: Limits = Limits()
+
+
+class InitializeReply(Lenient):
+    """The version the plugin chose from the range, and who it is."""
+
+    protocol: int
+    plugin: PluginIdentity
+
+
+class NoParams(Lenient):
+    """`{}`; unknown keys are ignored."""
+
+
+class RunStartParams(Lenient):
+    """`run/start`: answered at once, results follow as notifications."""
+
+    runner_id: str
+    runner_name: str
+    context: AgentRunContext
+    credit: int = INITIAL_RESULT_CREDIT
+
+
+class RunCancelNote(Lenient):
+    """`run/cancel`."""
+
+    run_id: str
+    reason: str = "cancelled"
+
+
+class RunCreditNote(Lenient):
+    """`run/credit`: how many further results the host will take."""
+
+    run_id: str
+    results: int
+
+
+class RunParkNote(Lenient):
+    """`run/park`: the run waits for a person; the attempt is fenced."""
+
+    run_id: str
+
+
+class StreamNote(Lenient):
+    """`host/stream`: one piece of a streaming call's answer, by request id; `index` counts from 0."""
+
+    id: int | str
+    index: int
+    chunk: msgspec.Raw
+
+
+class RunEndNote(Lenient):
+    """`run/end`: the runner's generator finished."""
+
+    run_id: str
+
+
+class CallCancelNote(Lenient):
+    """`host/cancel`: the runner gave up waiting for that request."""
+
+    id: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One row: who sends it, whether it is answered, and the types on both ways."""
+
+    name: str
+    sender: Side
+    params: Any
+    reply: Any = None
+    """None: a notification."""
+
+    @property
+    def is_request(self) -> bool:
+        """Whether the receiver answers it."""
+        return self.reply is not None
+
+
+_LINK_METHODS = (
+    Method("initialize", Side.HOST, InitializeParams, InitializeReply),
+    Method("runners/list", Side.HOST, NoParams, RunnerList),
+    Method("run/start", Side.HOST, RunStartParams, NoParams),
+    Method("run/cancel", Side.HOST, RunCancelNote),
+    Method("run/credit", Side.HOST, RunCreditNote),
+    Method("run/park", Side.HOST, RunParkNote),
+    Method("host/stream", Side.HOST, StreamNote),
+    Method("ping", Side.HOST, NoParams, NoParams),
+    Method("shutdown", Side.HOST, NoParams, NoParams),
+    Method("run/result", Side.PLUGIN, AgentRunResult),
+    Method("run/end", Side.PLUGIN, RunEndNote),
+    Method("host/cancel", Side.PLUGIN, CallCancelNote),
+)
+
+METHODS: dict[str, Method] = {method.name: method for method in _LINK_METHODS} | {
+    f"host/{call.method}": Method(f"host/{call.method}", Side.PLUGIN, call.params, call.reply)
+    for call in CALLS.values()
+}
+"""Every method of the protocol by its wire name."""

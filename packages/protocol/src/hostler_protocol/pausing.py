@@ -1,0 +1,64 @@
+"""Pausing for a person or a client (PROTOCOL.md section 10)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from hostler_protocol._base import Lenient, Sparse
+
+PendingKind = Literal["approval", "client_tool", "question"]
+DecisionOutcome = Literal["approved", "denied", "answered", "expired", "cancelled"]
+FieldType = Literal["text", "textarea", "select", "multiselect", "number", "boolean", "file"]
+
+
+class FormField(Sparse):
+    """One field of a form put to a person."""
+
+    name: str
+    type: FieldType
+    label: str | None = None
+    required: bool = False
+    default: Any = None
+    options: list[Any] = []
+    description: str | None = None
+
+
+class PendingCall(Sparse):
+    """One call that waits for a person or a client."""
+
+    tool_name: str
+    arguments: dict[str, Any]
+    kind: PendingKind
+    title: str = ""
+    call_id: str | None = None
+    description: str | None = None
+    schema: list[FormField] | None = None
+    editable: bool = False
+
+
+class Decision(Lenient):
+    """What was decided of one call; `arguments` are the effective ones."""
+
+    call_id: str
+    decision: DecisionOutcome
+    arguments: dict[str, Any] | None = None
+    result: Any = None
+    values: dict[str, Any] | None = None
+    comment: str | None = None
+    decided_by: str | None = None
+
+
+class Continuation(Lenient):
+    """What a resumed attempt is given: the runner's own state and the decisions."""
+
+    state: Any = None
+    decisions: list[Decision] = []
+    resumed_by: str | None = None
+
+
+class InteractionAction(Sparse):
+    """A button of a question."""
+
+    name: str
+    label: str | None = None
+    style: str | None = None

@@ -1,0 +1,222 @@
+"""The result stream: the envelope, and one payload type per result type.
+
+A result is decoded in two steps, envelope first, so that a bad payload or an unknown type keeps its
+run and its number.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from hostler_protocol._base import Lenient, Sparse
+from hostler_protocol.content import Message, MessageChunk, Usage
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import MAX_LOG_CHARS
+from hostler_protocol.pausing import FormField, InteractionAction, PendingCall
+
+
+class AgentRunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The envelope. From a runner, `sequence` counts within the attempt; from the host, 1..n per run."""
+
+    run_id: str
+    type: str
+    sequence: int
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+    timestamp: float | None = None
+    usage: Usage | None = None
+
+
+class MessageDelta(Sparse):
+    """`message.delta`: a piece of a message, for live delivery."""
+
+    chunk: MessageChunk
+
+
+class MessageCompleted(Sparse):
+    """`message.completed`: a whole message; any number per run."""
+
+    message: Message
+
+
+class ToolCallStarted(Lenient):
+    """`tool.call.started`: telemetry."""
+
+    tool_call_id: str
+    tool_name: str = ""
+    parameters: Any = None
+
+
+class ToolCallCompleted(Lenient):
+    """`tool.call.completed`: telemetry."""
+
+    tool_call_id: str
+    tool_name: str = ""
+    result: Any = None
+    error: Any = None
+
+
+class ArtifactCreated(Sparse):
+    """`artifact.created`: with inline content (at most 1 MiB decoded) or naming an uploaded artifact.
+
+    `size_bytes` and `sha256` are checked against what the host computes.
+    """
+
+    artifact_type: str
+    artifact_id: str | None = None
+    mime_type: str | None = None
+    name: str | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+    metadata: dict[str, Any] = {}
+    content_base64: str | None = None
+
+
+class StateUpdated(Sparse):
+    """`state.updated`: write a state value; `null` is a value."""
+
+    scope: str
+    key: str
+    value: Any
+
+
+class ActionRequested(Sparse):
+    """`action.requested`: a platform action."""
+
+    action: str
+    target: dict[str, Any] | str | None = None
+    payload: dict[str, Any] = {}
+
+
+class InteractionRequested(Sparse):
+    """`interaction.requested`: made by the host when a question is put to a person."""
+
+    call_id: str
+    kind: Literal["form", "confirmation", "choice"]
+    title: str
+    description: str | None = None
+    fields: list[FormField] = []
+    actions: list[InteractionAction] = []
+    expires_in: float | None = None
+    fallback_text: str | None = None
+
+
+class LogWritten(Sparse):
+    """`log`: to the ledger only; never a message."""
+
+    level: Literal["debug", "info", "warning", "error"]
+    text: str
+
+    def __post_init__(self) -> None:
+        if len(self.text) > MAX_LOG_CHARS:
+            raise ValueError(f"log text has {len(self.text)} characters; at most {MAX_LOG_CHARS}")
+
+
+class RunPaused(Sparse):
+    """`run.paused`: ends the attempt, not the run."""
+
+    pending: list[PendingCall]
+    state: Any = None
+    expires_in: float | None = None
+
+
+class AttemptStarted(Sparse):
+    """`attempt.started`, from the host only: drop what came after `discard_after`."""
+
+    attempt: int
+    cause: str
+    discard_after: int
+
+
+class RunCompleted(Sparse):
+    """`run.completed`: terminal."""
+
+    finish_reason: str = "stop"
+    message: Message | None = None
+
+
+class RunFailed(Sparse):
+    """`run.failed`: terminal. `code` is an open set of dotted names."""
+
+    code: str
+    error: str
+    retryable: bool = False
+
+
+ResultData = (
+    MessageDelta
+    | MessageCompleted
+    | ToolCallStarted
+    | ToolCallCompleted
+    | ArtifactCreated
+    | StateUpdated
+    | ActionRequested
+    | InteractionRequested
+    | LogWritten
+    | RunPaused
+    | AttemptStarted
+    | RunCompleted
+    | RunFailed
+)
+
+RESULT_TYPES: dict[str, type[ResultData]] = {
+    "message.delta": MessageDelta,
+    "message.completed": MessageCompleted,
+    "tool.call.started": ToolCallStarted,
+    "tool.call.completed": ToolCallCompleted,
+    "artifact.created": ArtifactCreated,
+    "state.updated": StateUpdated,
+    "action.requested": ActionRequested,
+    "interaction.requested": InteractionRequested,
+    "log": LogWritten,
+    "run.paused": RunPaused,
+    "attempt.started": AttemptStarted,
+    "run.completed": RunCompleted,
+    "run.failed": RunFailed,
+}
+HOST_ONLY_RESULTS = frozenset({"attempt.started", "interaction.requested"})
+"""Results a runner may not send."""
+TERMINAL_RESULTS = frozenset({"run.completed", "run.failed"})
+TYPE_OF: dict[type[ResultData], str] = {cls: name for name, cls in RESULT_TYPES.items()}
+
+_decoders: dict[str, msgspec.json.Decoder[Any]] = {
+    name: msgspec.json.Decoder(cls) for name, cls in RESULT_TYPES.items()
+}
+_encoder = msgspec.json.Encoder()
+
+
+def decode_data(result_type: str, data: bytes | msgspec.Raw) -> ResultData:
+    """Decode a payload by its type.
+
+    InvalidArgumentError for an unknown type, or naming the field and the reason.
+    """
+    decoder = _decoders.get(result_type)
+    if decoder is None:
+        raise InvalidArgumentError(
+            f"unknown result type {result_type!r}; known are {', '.join(RESULT_TYPES)}"
+        )
+    try:
+        decoded: ResultData = decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # ValidationError is a DecodeError
+        raise InvalidArgumentError(f"{result_type}: {error}") from error
+    return decoded
+
+
+def result_of(
+    run_id: str,
+    sequence: int,
+    data: ResultData,
+    *,
+    timestamp: float | None = None,
+    usage: Usage | None = None,
+) -> AgentRunResult:
+    """Build the envelope around a payload."""
+    return AgentRunResult(
+        run_id=run_id,
+        type=TYPE_OF[type(data)],
+        sequence=sequence,
+        data=msgspec.Raw(_encoder.encode(data)),
+        timestamp=timestamp,
+        usage=usage,
+    )
