@@ -1,0 +1,131 @@
+"""An agent's stored configuration, in the words of configuration files and HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hostler_protocol._base import Strict
+from hostler_protocol.grants import StateScope
+
+ScopeType = Literal["agent", "bot", "workspace", "channel", "conversation", "global"]
+OnBusy = Literal["steer", "queue", "reject", "interrupt", "parallel"]
+OnCrash = Literal["resume", "restart", "fail"]
+ApprovalRule = Literal["never", "required"]
+
+
+class ToolApprovalPolicy(Strict):
+    """Whether and by whom a tool call must be approved."""
+
+    approval: ApprovalRule = "required"
+    subjects: list[str] = ["requester", "role:admin"]
+    min_approvals: int = 1
+    separation_of_duty: bool = False
+    expires_in: float = 1800
+    editable: bool = False
+    locked: list[str] = []
+
+
+class Budget(Strict):
+    """Upper bounds; None: none."""
+
+    max_tokens_per_run: int | None = None
+    max_tokens_per_day: int | None = None
+    max_cost_per_run: float | None = None
+    max_cost_per_day: float | None = None
+    max_calls_per_run: int | None = None
+
+
+class Rate(Strict):
+    """Host API calls a second, averaged, with a burst of as many."""
+
+    calls_per_second: float | None = None
+
+
+class ResourcePolicy(Strict):
+    """What this agent's runs may reach. None: nothing beyond what the runner config selects (skills: all)."""
+
+    allowed_model_ids: list[str] | None = None
+    allowed_tool_names: list[str] | None = None
+    allowed_kb_ids: list[str] | None = None
+    allowed_skill_names: list[str] | None = None
+    allow_plugin_storage: bool = True
+    allow_workspace_storage: bool = False
+    allow_cross_conversation_history: bool = False
+    tool_approval: dict[str, ApprovalRule | ToolApprovalPolicy] = {}
+    budget: Budget = Budget()
+    rate: Rate = Rate()
+
+
+class StatePolicy(Strict):
+    """Which state scopes are open."""
+
+    enable_state: bool = True
+    state_scopes: list[StateScope] = ["conversation", "actor"]
+
+
+class DeliveryPolicy(Strict):
+    """How results reach people. `max_message_size` in characters."""
+
+    enable_streaming: bool = True
+    enable_reply: bool = True
+    max_message_size: int | None = None
+
+
+class Concurrency(Strict):
+    """What happens to an event whose lane is busy. `debounce` in seconds."""
+
+    on_busy: OnBusy = "steer"
+    debounce: float = 0
+    max_runs: int | None = None
+
+
+class Recovery(Strict):
+    """What happens to an active run after a crash.
+
+    `on_crash` None: `resume` where the runner is resumable, else `fail`.
+    """
+
+    on_crash: OnCrash | None = None
+    max_attempts: int = 3
+
+
+class Scope(Strict):
+    """Where an agent listens; `id` names the bot, channel, conversation or workspace."""
+
+    type: ScopeType = "workspace"
+    id: str | None = None
+
+
+class AgentSpec(Strict):
+    """One agent, whole. Equal specs have equal digests."""
+
+    name: str
+    runner: str
+    config: dict[str, Any] = {}
+    resource_policy: ResourcePolicy = ResourcePolicy()
+    state_policy: StatePolicy = StatePolicy()
+    delivery_policy: DeliveryPolicy = DeliveryPolicy()
+    concurrency: Concurrency = Concurrency()
+    recovery: Recovery = Recovery()
+    event_types: list[str] = ["message.received"]
+    filters: list[str] = []
+    scope: Scope = Scope()
+    priority: int = 0
+    enabled: bool = True
+    metadata: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One immutable version of an agent."""
+
+    workspace_id: str
+    agent_id: str
+    version: int
+    spec: AgentSpec
+
+    @property
+    def name(self) -> str:
+        """The name people use."""
+        return self.spec.name

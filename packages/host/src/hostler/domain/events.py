@@ -1,0 +1,37 @@
+"""An event inside the host: checked, with its identity and its workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler_protocol.events import EventEnvelope
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is authenticated at a surface. `rights` as in http/auth; `subject` names a person or program."""
+
+    workspace_id: str
+    subject: str
+    key_id: str
+    roles: frozenset[str] = frozenset()
+    rights: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What `accept` stores. `envelope.event_id` and `envelope.workspace_id` are always set.
+
+    `request_digest` is the digest of the envelope as it came (before redaction), without what the host
+    fills in: the same id with another digest is a conflict.
+    """
+
+    workspace_id: str
+    event_id: str
+    envelope: EventEnvelope
+    request_digest: str
+    content_redacted: bool
+    created_at: int
+    """UTC epoch milliseconds."""
+    requester: str | None = None
+    """The authenticated subject that sent it."""

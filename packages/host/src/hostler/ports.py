@@ -1,0 +1,65 @@
+"""What the core needs from outside, as protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Protocol, TypeVar
+
+from hostler.sql.statements import Query
+
+T = TypeVar("T")
+Dialect = Literal["sqlite", "postgres"]
+Row = Mapping[str, Any]
+
+
+class Tx(Protocol):
+    """One transaction. Lives on a database thread; work given to `Database` is synchronous.
+
+    Work must be free of side effects outside the transaction: a group that fails is rolled back and its
+    work is run again, one by one.
+    """
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database this is."""
+
+    @property
+    def now(self) -> int:
+        """UTC epoch milliseconds, the same for the whole group."""
+
+    def run(self, query: Query, **params: Any) -> int:
+        """Execute; the number of rows touched."""
+
+    def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Execute once per row of parameters."""
+
+    def one(self, query: Query, **params: Any) -> Row | None:
+        """The first row, or None."""
+
+    def all(self, query: Query, **params: Any) -> list[Row]:
+        """All rows. Queries bound them with LIMIT."""
+
+    def at_end(self, key: tuple[str, ...], work: Callable[[Tx], None]) -> None:
+        """Run `work` last in the transaction, ordered by `key`: for head rows that groups contend for."""
+
+
+class Database(Protocol):
+    """The facts. One writer that commits in groups; readers beside it."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database this is."""
+
+    async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
+        """Run `work` in the next group commit and return its result once that is durable.
+
+        `synced=False`: a group of nothing but such work may commit without a disk sync.
+        What `work` raises is raised here; its writes are undone, those of others are not.
+        Bounded: waits while too much work is queued.
+        """
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` on a reader. It sees everything that was acknowledged before."""
+
+    async def close(self) -> None:
+        """Finish what is queued, then close."""
