@@ -1,0 +1,33 @@
+# Run with `uv run just <recipe>`.
+
+# what CI runs
+check: lint types layers test docs
+
+lint:
+    uv run ruff check .
+    uv run ruff format --check .
+
+types:
+    uv run mypy
+
+layers:
+    uv run lint-imports
+
+test *args:
+    uv run pytest {{args}}
+
+# schema and generated pages match the code
+docs:
+    uv run python scripts/generate_docs.py --check
+
+# write schema and generated pages anew
+generate:
+    uv run python scripts/generate_docs.py
+
+# the fault tests in their long form
+soak *args:
+    HOSTLER_SOAK=1 uv run pytest tests/faults -m "soak or not soak" {{args}}
+
+# measure, and write docs/performance.md
+bench *args:
+    uv run python -m bench {{args}}

@@ -1,0 +1,229 @@
+"""Configuration: the file an operator writes, and the settings a host process starts with.
+
+The file is YAML, or TOML with the same names. Unknown keys are refused with the nearest right one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import platformdirs
+import yaml
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.nearest import did_you_mean
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+
+PluginLevel = Literal["trusted", "sandboxed"]
+ModelType = Literal["llm", "rerank"]
+
+T = TypeVar("T")
+
+MAX_CONFIG_BYTES = 4 * 1024 * 1024
+"""One configuration file; thousands of agents fit."""
+
+
+class PluginEntry(Strict):
+    """A plugin folder. `network`: the hosts it may reach once sandboxed (`name:port`)."""
+
+    path: str
+    level: PluginLevel | None = None
+    network: list[str] = []
+
+
+class Price(Strict):
+    """Per million tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cached: float | None = None
+
+
+class ModelEntry(Strict):
+    """A model service. `model` is the service's own name for it (default: the id)."""
+
+    id: str
+    provider: str = "openai"
+    base_url: str | None = None
+    model: str | None = None
+    api_key: str | None = None
+    type: ModelType = "llm"
+    context_window: int | None = None
+    price: Price | None = None
+    timeout: float = 300.0
+    max_retries: int = 2
+    extra_args: dict[str, Any] = {}
+
+
+class ConfigFile(Strict):
+    """The whole file."""
+
+    plugins: list[str | PluginEntry] = []
+    models: list[ModelEntry] = []
+    agents: list[AgentSpec] = []
+
+
+def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
+    """Read a configuration.
+
+    `name` appears in errors and tells TOML (`.toml`) from YAML; relative plugin paths are taken from `base`.
+    InvalidArgumentError naming the place and the nearest right word.
+    """
+    if len(text) > MAX_CONFIG_BYTES:
+        raise InvalidArgumentError(f"{name}: larger than {MAX_CONFIG_BYTES:,} bytes")
+    try:
+        data = tomllib.loads(text) if name.endswith(".toml") else yaml.safe_load(text)
+    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+        raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
+    config = convert({} if data is None else data, ConfigFile, name)
+    plugins: list[str | PluginEntry] = [_absolute(entry, base) for entry in config.plugins]
+    _refuse_twice(name, "model id", [model.id for model in config.models])
+    _refuse_twice(name, "agent", [agent.name for agent in config.agents])
+    return msgspec.structs.replace(config, plugins=plugins)
+
+
+def load_config(path: Path) -> ConfigFile:
+    """Read the configuration file at `path`."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InvalidArgumentError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{path}: cannot be read: {error}") from error
+    return parse_config(text, name=str(path), base=path.resolve().parent)
+
+
+def _syntax(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', error)}"
+    return str(error)
+
+
+def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:
+    plugin = PluginEntry(path=entry) if isinstance(entry, str) else entry
+    if base is None:
+        return plugin
+    return msgspec.structs.replace(plugin, path=str((base / Path(plugin.path).expanduser()).resolve()))
+
+
+def _refuse_twice(name: str, what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for item in names:
+        if item in seen:
+            raise InvalidArgumentError(f"{name}: {what} {item!r} stands twice")
+        seen.add(item)
+
+
+_UNKNOWN = re.compile(r"unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?")
+
+
+def convert(data: Any, kind: type[T], name: str) -> T:
+    """Turn plain data into `kind`; errors name the place, and the nearest right key where one is wrong."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        message = str(error)
+        if match := _UNKNOWN.search(message):
+            where = match["path"] or "$"
+            known = _fields_at(kind, where)
+            hint = did_you_mean(match["field"], known) if known else "remove it"
+            place = where.removeprefix("$").lstrip(".")
+            message = f"unknown key {match['field']!r}" + (f" in {place}" if place else "") + f": {hint}"
+        raise InvalidArgumentError(f"{name}: {message}") from None
+
+
+def _fields_at(kind: Any, path: str) -> set[str]:
+    """The field names of the struct that a msgspec error path points at."""
+    types: list[Any] = [msgspec.inspect.type_info(kind)]
+    for step in re.findall(r"\.([A-Za-z0-9_-]+)|\[(?:\d+|\.\.\.)\]", path):
+        types = [inner for outer in types for inner in _step(outer, step)]
+    return {f.encode_name for outer in types for f in _structs(outer)}
+
+
+def _structs(info: Any) -> list[Any]:
+    if isinstance(info, msgspec.inspect.StructType):
+        return list(info.fields)
+    if isinstance(info, msgspec.inspect.UnionType):
+        return [f for inner in info.types for f in _structs(inner)]
+    return []
+
+
+def _step(info: Any, key: str) -> list[Any]:
+    match info:
+        case msgspec.inspect.UnionType(types=types):
+            return [inner for outer in types for inner in _step(outer, key)]
+        case msgspec.inspect.StructType(fields=fields) if key:
+            return [f.type for f in fields if f.encode_name == key]
+        case msgspec.inspect.ListType(item_type=item) if not key:
+            return [item]
+        case msgspec.inspect.DictType(value_type=value):
+            return [value]
+        case _:
+            return []
+
+
+def resolve_secret(value: str | None, environment: Mapping[str, str] | None = None) -> str | None:
+    """The secret that a reference stands for: `env:NAME`, `file:PATH`, or the text itself.
+
+    InvalidArgumentError where it is not there; the message names the reference, never a value.
+    """
+    if value is None:
+        return None
+    kind, _, rest = value.partition(":")
+    if kind == "env" and rest:
+        found = (os.environ if environment is None else environment).get(rest)
+        if not found:
+            raise InvalidArgumentError(f"{value}: the environment variable {rest} is not set")
+        return found
+    if kind == "file" and rest:
+        try:
+            return Path(rest).expanduser().read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidArgumentError(f"{value}: the file cannot be read: {error}") from error
+    if value.startswith("secret://"):
+        raise InvalidArgumentError(f"{value}: this version keeps no secrets; use env:NAME or file:PATH")
+    return value
+
+
+def default_data_dir() -> Path:
+    """`HOSTLER_DATA`, or the user's data folder (`~/.local/share/hostler` on Linux)."""
+    named = os.environ.get("HOSTLER_DATA")
+    return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("hostler", appauthor=False))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a host process starts with."""
+
+    data_dir: Path = field(default_factory=default_data_dir)
+    database: str | None = None
+    """None: SQLite in the data directory; else `postgresql://...`."""
+    config: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8420
+    admin_key: str | None = None
+    workspace: str = "default"
+    max_active_runs: int = 256
+    """Runs executed at once by this process; the rest wait in their queue."""
+    max_queued_runs: int = 100_000
+    """Runs waiting per workspace; over it events are refused as `rate_limited`."""
+    shutdown_grace_seconds: float = 30.0
+    cancel_grace_seconds: float = 5.0
+    lease_seconds: float = 15.0
+    """How long after its last sign of life another host on the same database may take over its runs."""
+    requests_per_second: float = 1000.0
+    """Per API key."""
+
+    @property
+    def database_url(self) -> str:
+        """Where the facts lie."""
+        return self.database or str(self.data_dir / "hostler.db")

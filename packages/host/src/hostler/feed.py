@@ -1,0 +1,159 @@
+"""Live fan-out of what was stored.
+
+`publish` is called after the commit, with results already encoded. A watcher holds nothing but its
+cursor: it takes from the run's ring what is still there and reads the rest from the journal, so that
+a slow reader costs no memory and a late one sees the same as an early one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import islice
+from typing import NamedTuple
+
+from hostler_protocol.limits import KIB
+from hostler_protocol.results import TERMINAL_RESULTS
+
+RING_BYTES = 512 * KIB
+"""Recent results kept per active run. A reader further behind than this reads the journal."""
+BATCH_RESULTS = 512
+"""Results handed to a watcher at once."""
+POLL_SECONDS = 1.0
+"""How long a watcher sleeps at most before it looks into the journal: covers runs of other hosts."""
+
+
+class StoredResult(NamedTuple):
+    """One committed result: its host sequence, its type, and the whole AgentRunResult as JSON."""
+
+    sequence: int
+    type: str
+    json: bytes
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing follows."""
+        return self.type in TERMINAL_RESULTS
+
+
+ReadResults = Callable[[str, int, int], Awaitable[list[StoredResult]]]
+"""(run_id, after sequence, at most) -> committed results in order."""
+
+
+class _Channel:
+    """The recent results of one run, and who waits for more."""
+
+    __slots__ = ("bytes", "changed", "closed", "recent", "watchers")
+
+    def __init__(self) -> None:
+        self.recent: deque[StoredResult] = deque()
+        self.bytes = 0
+        self.changed = asyncio.Event()
+        self.watchers = 0
+        self.closed = False
+
+    def extend(self, results: list[StoredResult]) -> None:
+        if self.recent and self.recent[-1].sequence + 1 != results[0].sequence:
+            self.recent.clear()  # another host wrote in between
+            self.bytes = 0
+        self.recent.extend(results)
+        self.bytes += sum(len(result.json) for result in results)
+        while self.bytes > RING_BYTES and len(self.recent) > 1:
+            self.bytes -= len(self.recent.popleft().json)
+        self.wake()
+
+    def wake(self) -> None:
+        # A new Event per change: waiters of the old one wake without racing a clear().
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def after(self, sequence: int) -> list[StoredResult] | None:
+        """Results after `sequence` from the ring; None where the ring no longer reaches that far back."""
+        if not self.recent:
+            return None
+        if self.recent[0].sequence > sequence + 1:
+            return None
+        ahead = self.recent[-1].sequence - sequence
+        if ahead <= 0:
+            return []
+        if ahead <= BATCH_RESULTS:
+            newest = [result for _, result in zip(range(ahead), reversed(self.recent), strict=False)]
+            return newest[::-1]
+        start = sequence - self.recent[0].sequence + 1
+        return list(islice(self.recent, start, start + BATCH_RESULTS))
+
+
+class Feed:
+    """All live runs of this process."""
+
+    def __init__(self, read: ReadResults, is_over: Callable[[str], Awaitable[bool]]) -> None:
+        """`is_over(run_id)`: whether the run has reached a terminal status."""
+        self._read = read
+        self._is_over = is_over
+        self._channels: dict[str, _Channel] = {}
+
+    @property
+    def watchers(self) -> int:
+        """How many watchers there are."""
+        return sum(channel.watchers for channel in self._channels.values())
+
+    def publish(self, run_id: str, results: list[StoredResult]) -> None:
+        """Tell what has been committed, in order, without a gap."""
+        if not results:
+            return
+        channel = self._channels.get(run_id)
+        if channel is None:
+            channel = self._channels[run_id] = _Channel()
+        channel.closed = False
+        channel.extend(results)
+        if results[-1].terminal:
+            self.close(run_id)
+
+    def close(self, run_id: str) -> None:
+        """The run has left this process: watchers go on from the journal."""
+        channel = self._channels.get(run_id)
+        if channel is not None:
+            channel.closed = True
+            channel.wake()
+            self._drop_unused(run_id, channel)
+
+    def _drop_unused(self, run_id: str, channel: _Channel) -> None:
+        if channel.closed and not channel.watchers:
+            self._channels.pop(run_id, None)
+
+    async def watch(self, run_id: str, after: int = 0) -> AsyncIterator[list[StoredResult]]:
+        """Follow a run from after a sequence; each result once, in order; ends after the terminal one."""
+        channel = self._channels.get(run_id)
+        if channel is None:
+            channel = self._channels[run_id] = _Channel()
+            channel.closed = True  # until somebody publishes here it may run elsewhere, or be over
+        channel.watchers += 1
+        try:
+            async for batch in self._follow(run_id, channel, after):
+                yield batch
+        finally:
+            channel.watchers -= 1
+            self._drop_unused(run_id, channel)
+
+    async def _follow(self, run_id: str, channel: _Channel, after: int) -> AsyncIterator[list[StoredResult]]:
+        while True:
+            changed = channel.changed
+            batch = channel.after(after)
+            if not batch:
+                over = batch is None and await self._is_over(run_id)
+                batch = await self._read(run_id, after, BATCH_RESULTS) if batch is None else []
+                if not batch and over:
+                    return  # the status was read before the journal, so nothing can have been missed
+            if batch:
+                after = batch[-1].sequence
+                yield batch
+                if batch[-1].terminal:
+                    return
+                continue
+            try:
+                async with asyncio.timeout(POLL_SECONDS):
+                    await changed.wait()
+            except TimeoutError:
+                if channel.recent and channel.recent[-1].sequence <= after and channel.closed:
+                    channel.recent.clear()  # what the ring held is old: look into the journal again
