@@ -6,6 +6,9 @@ from typing import Any, dataclass_transform
 
 import msgspec
 
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding foreign JSON raises: wrong form or type, bytes that are no UTF-8, nesting too deep."""
+
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class _FrozenMeta(msgspec.StructMeta):

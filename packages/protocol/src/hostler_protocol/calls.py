@@ -14,7 +14,7 @@ import msgspec
 from hostler_protocol._base import Lenient, Sparse, Strict
 from hostler_protocol.content import Content, FunctionSpec, ModelMessage, Usage
 from hostler_protocol.events import Actor, Input
-from hostler_protocol.limits import DEFAULT_ARTIFACT_READ_BYTES, DEFAULT_PAGE_ITEMS, Limits
+from hostler_protocol.limits import DEFAULT_ARTIFACT_READ_BYTES, DEFAULT_PAGE_ITEMS, Count, Limits
 from hostler_protocol.pausing import Decision, FormField, InteractionAction
 from hostler_protocol.runs import (
     AgentEventRecord,
@@ -62,7 +62,7 @@ class ModelReply(Strict):
 class ToolCallDelta(Sparse):
     """A piece of a tool call that a model is writing."""
 
-    index: int
+    index: Count
     id: str | None = None
     name: str | None = None
     arguments: str | None = None
@@ -88,13 +88,13 @@ class RerankParams(CallParams):
     model_id: str
     query: str
     documents: list[str]
-    top_k: int | None = None
+    top_k: Count | None = None
 
 
 class RerankItem(Strict):
     """`index` into the documents, and a score that rises with relevance."""
 
-    index: int
+    index: Count
     score: float
 
 
@@ -115,7 +115,7 @@ class CountTokensParams(CallParams):
 class CountTokensReply(Strict):
     """How many tokens the messages and tools take."""
 
-    input_tokens: int
+    input_tokens: Count
 
 
 # -- tools and knowledge --------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class RetrieveParams(CallParams):
 
     kb_id: str
     query_text: str
-    top_k: int = 5
+    top_k: Count = 5
     filters: dict[str, Any] | None = None
 
 
@@ -181,7 +181,7 @@ class HistoryPageParams(CallParams):
     conversation_id: str | None = None
     before_cursor: str | None = None
     after_cursor: str | None = None
-    limit: int = DEFAULT_PAGE_ITEMS
+    limit: Count = DEFAULT_PAGE_ITEMS
     direction: Literal["backward", "forward"] = "backward"
     include_artifacts: bool = False
 
@@ -200,7 +200,7 @@ class HistorySearchParams(CallParams):
 
     query: str
     filters: HistorySearchFilters | None = None
-    top_k: int = 10
+    top_k: Count = 10
 
 
 class EventGetParams(CallParams):
@@ -214,14 +214,14 @@ class EventPageParams(CallParams):
 
     before_cursor: str | None = None
     event_types: list[str] | None = None
-    limit: int = DEFAULT_PAGE_ITEMS
+    limit: Count = DEFAULT_PAGE_ITEMS
 
 
 class SteeringPullParams(CallParams):
     """`steering.pull`."""
 
     mode: Literal["all", "one-at-a-time"] = "all"
-    limit: int | None = None
+    limit: Count | None = None
 
 
 class SteeringPullReply(Strict):
@@ -243,14 +243,14 @@ class ArtifactReadParams(CallParams):
     """`artifact.read`: `limit` bytes from `offset`; at most 4 MiB."""
 
     artifact_id: str
-    offset: int = 0
-    limit: int = DEFAULT_ARTIFACT_READ_BYTES
+    offset: Count = 0
+    limit: Count = DEFAULT_ARTIFACT_READ_BYTES
 
 
 class ArtifactUploadParams(CallParams):
     """`artifact.upload`: parts count from 0; metadata counts on the last one."""
 
-    part: int
+    part: Count
     content_base64: str
     last: bool
     upload_id: str | None = None
@@ -258,7 +258,7 @@ class ArtifactUploadParams(CallParams):
     mime_type: str | None = None
     name: str | None = None
     sha256: str | None = None
-    size_bytes: int | None = None
+    size_bytes: Count | None = None
     expires_in: float | None = None
     metadata: dict[str, Any] = {}
 
@@ -274,17 +274,17 @@ class FileGetParams(CallParams):
     """`file.get`: a range of a configuration or knowledge file."""
 
     file_id: str
-    offset: int = 0
-    limit: int = DEFAULT_ARTIFACT_READ_BYTES
+    offset: Count = 0
+    limit: Count = DEFAULT_ARTIFACT_READ_BYTES
 
 
 class FileGetReply(Strict):
     """One range of a file."""
 
     file_id: str
-    size_bytes: int
-    offset: int
-    length: int
+    size_bytes: Count
+    offset: Count
+    length: Count
     content_base64: str
     has_more: bool
     mime_type: str | None = None
@@ -301,10 +301,10 @@ class StateGetParams(CallParams):
 
 
 class StateGetReply(Strict):
-    """Version 0: absent."""
+    """The value and its version, which the host always names; version 0: absent."""
 
     value: Any
-    version: int
+    version: Count = 0
 
 
 class StateSetParams(CallParams):
@@ -313,13 +313,13 @@ class StateSetParams(CallParams):
     scope: str
     key: str
     value: Any
-    if_version: int | None = None
+    if_version: Count | None = None
 
 
 class StateSetReply(Strict):
     """The version written."""
 
-    version: int
+    version: Count
 
 
 class StateDeleteParams(CallParams):
@@ -340,7 +340,7 @@ class StateListParams(CallParams):
 
     scope: str
     prefix: str | None = None
-    limit: int = 100
+    limit: Count = 100
     cursor: str | None = None
 
 
@@ -388,7 +388,7 @@ class StorageKeysParams(CallParams):
 
     area: StorageArea
     prefix: str | None = None
-    limit: int = 100
+    limit: Count = 100
     cursor: str | None = None
 
 
@@ -428,15 +428,15 @@ class RunListParams(CallParams):
 
     statuses: list[str] | None = None
     before_cursor: str | None = None
-    limit: int = DEFAULT_PAGE_ITEMS
+    limit: Count = DEFAULT_PAGE_ITEMS
 
 
 class RunEventsParams(CallParams):
     """`run.events`: the journal of a run from after a position."""
 
     target_run_id: str | None = None
-    after: int = 0
-    limit: int = DEFAULT_PAGE_ITEMS
+    after: Count = 0
+    limit: Count = DEFAULT_PAGE_ITEMS
 
 
 class RunCancelParams(CallParams):

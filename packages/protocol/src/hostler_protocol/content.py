@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hostler_protocol._base import Sparse
+from hostler_protocol.limits import Count
 
 
 class TextElement(Sparse, tag="text", tag_field="type"):
@@ -54,7 +55,7 @@ class ArtifactElement(Sparse, tag="artifact", tag_field="type"):
     artifact_id: str
     mime_type: str | None = None
     file_name: str | None = None
-    size_bytes: int | None = None
+    size_bytes: Count | None = None
 
 
 ContentElement = (
@@ -72,7 +73,7 @@ class ArtifactRef(Sparse):
     artifact_type: str | None = None
     mime_type: str | None = None
     name: str | None = None
-    size_bytes: int | None = None
+    size_bytes: Count | None = None
 
 
 class Message(Sparse):
@@ -129,11 +130,11 @@ class ModelMessage(Sparse):
 class Usage(Sparse):
     """Tokens used. An absent number is unknown, never zero."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    total_tokens: Count | None = None
+    cached_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
 
 
 def text_of(content: Content | None) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal, get_args
 
 from hostler_protocol._base import Sparse
+from hostler_protocol.limits import MAX_INTEGER
 
 ErrorCode = Literal[
     "unauthorized",
@@ -58,7 +59,7 @@ class HostlerError(Exception):
     code: ClassVar[str] = "runtime_error"
     retryable: ClassVar[bool] = False
 
-    def __init__(self, message: str, **details: Any) -> None:
+    def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message)
         self.message = message
         self.details = details
@@ -104,7 +105,7 @@ class RateLimitedError(CallerError):
     code = "rate_limited"
     retryable = True
 
-    def __init__(self, message: str, retry_after: float, **details: Any) -> None:
+    def __init__(self, message: str, /, retry_after: float, **details: Any) -> None:
         super().__init__(message, retry_after=retry_after, **details)
         self.retry_after = retry_after
 
@@ -209,6 +210,11 @@ def from_fault(fault: Fault) -> HostlerError:
     """Translate a wire error to the exception class of its code."""
     if fault.code == "rate_limited":
         details = dict(fault.details)
-        return RateLimitedError(fault.message, float(details.pop("retry_after", 1.0)), **details)
+        return RateLimitedError(fault.message, _seconds(details.pop("retry_after", None)), **details)
     kind = _CALLER_ERRORS.get(fault.code)
     return RemoteFaultError(fault) if kind is None else kind(fault.message, **fault.details)
+
+
+def _seconds(value: Any) -> float:
+    """Read a peer's `retry_after`: what is no number of seconds counts as one second."""
+    return float(value) if isinstance(value, int | float) and 0 <= value <= MAX_INTEGER else 1.0

@@ -22,7 +22,7 @@ InlinePolicyMode = Literal["none", "current_event", "recent_tail", "summary_tail
 class Trigger(Lenient):
     """What made the run start."""
 
-    type: str
+    type: str = "unknown"
     source: TriggerSource = "api"
     timestamp: float | None = None
 
@@ -30,8 +30,8 @@ class Trigger(Lenient):
 class EventRef(Lenient):
     """The event a run serves; `data` is small, a large payload lies behind `raw_ref`."""
 
-    event_id: str
-    event_type: str
+    event_id: str = ""
+    event_type: str = "unknown"
     source: str = "api"
     event_time: float | None = None
     source_event_type: str | None = None
@@ -155,11 +155,14 @@ class Adapter(Lenient):
 
 
 class AgentRunContext(Lenient):
-    """Everything a runner is given at its start (PROTOCOL.md section 5). Never history, never prompts."""
+    """Everything a runner is given at its start. Never history, never prompts.
+
+    A host always sends `trigger` and `event`; only `run_id` is demanded of it.
+    """
 
     run_id: str
-    trigger: Trigger
-    event: EventRef
+    trigger: Trigger = Trigger()
+    event: EventRef = EventRef()
     attempt: int = 1
     conversation: Conversation | None = None
     actor: Actor | None = None

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from hostler_protocol.limits import OVERSIZE_HEAD_BYTES
+from hostler_protocol._base import DECODE_ERRORS
+from hostler_protocol.limits import MAX_MESSAGE_ID_CHARS, MAX_REASON_CHARS
+from hostler_protocol.oversize import MessageId, Oversized, OversizedScanner
 
-MessageId = int | str
+__all__ = [
+    "ErrorResponse",
+    "Frame",
+    "LineSplitter",
+    "Malformed",
+    "MessageId",
+    "Notification",
+    "Oversized",
+    "Parsed",
+    "Request",
+    "Response",
+    "describe_oversized",
+    "encode",
+    "parse",
+    "raw",
+]
 
 _NULL = msgspec.Raw(b"null")
+_NO_PARAMS = msgspec.Raw(b"{}")
+_INT64 = range(-(2**63), 2**63)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -20,14 +38,14 @@ class Request(msgspec.Struct, frozen=True):
 
     id: MessageId
     method: str
-    params: msgspec.Raw = _NULL
+    params: msgspec.Raw = _NO_PARAMS
 
 
 class Notification(msgspec.Struct, frozen=True):
     """A notification: `params` undecoded."""
 
     method: str
-    params: msgspec.Raw = _NULL
+    params: msgspec.Raw = _NO_PARAMS
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -53,15 +71,6 @@ class Malformed(msgspec.Struct, frozen=True):
     id: MessageId | None = None
 
 
-class Oversized(msgspec.Struct, frozen=True):
-    """A frame over the limit, with what its first 64 KiB told of it."""
-
-    size: int
-    id: MessageId | None = None
-    method: str | None = None
-    run_id: str | None = None
-
-
 Frame = Request | Notification | Response | ErrorResponse
 Parsed = Frame | Malformed | Oversized
 
@@ -78,37 +87,54 @@ class _Wire(msgspec.Struct, omit_defaults=True):
     method: str | msgspec.UnsetType = msgspec.UNSET
     params: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     result: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    error: _Error | msgspec.UnsetType = msgspec.UNSET
+    error: _Error | msgspec.UnsetType | None = msgspec.UNSET
 
 
 _decoder = msgspec.json.Decoder(_Wire)
 _encoder = msgspec.json.Encoder()
 
 
-def parse(line: bytes | bytearray | memoryview) -> Frame | Malformed:  # noqa: PLR0911 - one return per kind
+def parse(line: bytes | bytearray | memoryview) -> Frame | Malformed:
     """Parse one frame. Never raises: noise gives `Malformed`."""
     try:
         wire = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return Malformed(f"not a JSON-RPC message: {error}")
+    except DECODE_ERRORS as error:
+        return Malformed(f"not a JSON-RPC message: {str(error)[:MAX_REASON_CHARS]}")
     if wire.jsonrpc != "2.0":
-        return Malformed(f'"jsonrpc" is {wire.jsonrpc!r}; expected "2.0"', _id(wire))
-    unset = msgspec.UNSET
-    if wire.method is not unset:
-        if wire.result is not unset or wire.error is not unset:
-            return Malformed("a message has a method or a result, not both", _id(wire))
-        params = _NULL if wire.params is unset else msgspec.Raw(bytes(wire.params))
-        if wire.id is unset:
-            return Notification(wire.method, params)
-        if wire.id is None:
-            return Malformed("a request's id is a string or a number")
-        return Request(wire.id, wire.method, params)
-    if wire.error is not unset:
-        if wire.result is not unset:
+        return Malformed(f'"jsonrpc" is {wire.jsonrpc[:20]!r}; expected "2.0"')
+    if not _fits(wire.id):
+        return Malformed(
+            f"a request id is a string of at most {MAX_MESSAGE_ID_CHARS} characters or a 64-bit integer"
+        )
+    return _answer_in(wire) if wire.method is msgspec.UNSET else _question_in(wire, wire.method)
+
+
+def _fits(id_: MessageId | msgspec.UnsetType | None) -> bool:
+    # an id is repeated in answers and messages, and an encoder refuses integers over 64 bits
+    if isinstance(id_, str):
+        return len(id_) <= MAX_MESSAGE_ID_CHARS
+    return not isinstance(id_, int) or id_ in _INT64
+
+
+def _question_in(wire: _Wire, method: str) -> Request | Notification | Malformed:
+    if wire.result is not msgspec.UNSET or isinstance(wire.error, _Error):
+        return Malformed("a message has a method or a result, not both", _id(wire))
+    params = msgspec.Raw(bytes(wire.params)) if isinstance(wire.params, msgspec.Raw) else _NO_PARAMS
+    if wire.id is msgspec.UNSET:
+        return Notification(method, params)
+    if wire.id is None:
+        return Malformed("a request's id is a string or a number")
+    return Request(wire.id, method, params)
+
+
+def _answer_in(wire: _Wire) -> Response | ErrorResponse | Malformed:
+    if isinstance(wire.error, _Error):
+        if wire.result is not msgspec.UNSET:
             return Malformed("a response has a result or an error, not both", _id(wire))
-        data = None if wire.error.data is unset else msgspec.Raw(bytes(wire.error.data))
+        raw_data = wire.error.data
+        data = msgspec.Raw(bytes(raw_data)) if isinstance(raw_data, msgspec.Raw) else None
         return ErrorResponse(_id(wire), wire.error.code, wire.error.message, data)
-    if wire.result is not unset:
+    if isinstance(wire.result, msgspec.Raw):
         if not isinstance(wire.id, int | str):
             return Malformed("a response needs the id of its request")
         return Response(wire.id, msgspec.Raw(bytes(wire.result)))
@@ -142,93 +168,52 @@ def raw(value: Any) -> msgspec.Raw:
 class LineSplitter:
     """Cuts a byte stream into lines, whatever way the bytes arrive; never keeps more than the limit.
 
-    A longer line is reported once, at its end, with its size and its first bytes.
+    A longer line is reported once, at its end, with its size and what was found of its origin.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._parts: list[bytes] = []
+        self._buffer = bytearray()
         self._size = 0
-        self._head: bytes | None = None  # set while an oversized line is being skipped
+        self._scanner: OversizedScanner | None = None  # set while an oversized line is being skipped
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes held of an unfinished line."""
-        return sum(map(len, self._parts))
+        return len(self._buffer)
 
     def feed(self, data: bytes) -> Iterator[bytes | Oversized]:
         """Take bytes in; give each finished line, without its end. Empty lines are skipped."""
         start = 0
-        while True:
-            end = data.find(b"\n", start)
-            if end < 0:
-                break
-            yield from self._finish(data[start:end])
+        while (end := data.find(b"\n", start)) >= 0:
+            line = self._finish(data[start:end])
+            if line:
+                yield line
             start = end + 1
         self._keep(data[start:])
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
-        if self._head is not None or not part:
+        if self._scanner is not None:
+            self._scanner.feed(part)
             return
-        self._parts.append(part)
+        self._buffer += part
         if self._size > self.max_bytes:
-            self._head = b"".join(self._parts)[:OVERSIZE_HEAD_BYTES]
-            self._parts = []
-        elif len(self._parts) > 1024:  # byte-by-byte arrival must not hold an object per byte
-            self._parts = [b"".join(self._parts)]
+            self._scanner = OversizedScanner()
+            self._scanner.feed(self._buffer)
+            self._buffer = bytearray()
 
-    def _finish(self, part: bytes) -> Iterator[bytes | Oversized]:
+    def _finish(self, part: bytes) -> bytes | Oversized:
+        if not self._buffer and self._scanner is None and len(part) <= self.max_bytes:
+            return part.strip(b" \t\r")  # the common case: the line came in one piece
         self._keep(part)
-        parts, size, head = self._parts, self._size, self._head
-        self._parts, self._size, self._head = [], 0, None
-        if head is not None:
-            yield describe_oversized(head, size)
-        elif line := (parts[0] if len(parts) == 1 else b"".join(parts)).strip(b" \t\r"):
-            yield line
+        line, size, scanner = self._buffer, self._size, self._scanner
+        self._buffer, self._size, self._scanner = bytearray(), 0, None
+        return bytes(line).strip(b" \t\r") if scanner is None else scanner.found(size)
 
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
-
-
-def describe_oversized(head: bytes, size: int) -> Oversized:
-    """Find id, method and params.run_id in the beginning of a message too large to parse."""
-    found: dict[str, Any] = {}
-    path: list[str] = []
-    key: str | None = None
-    expect_value = False
-    for match in _TOKEN.finditer(head):
-        token = match.group()
-        if token in b"{[":
-            path.append(key or "")
-            key, expect_value = None, False
-        elif token in b"}]":
-            if path:
-                path.pop()
-            key, expect_value = None, False
-        elif token == b":":
-            expect_value = True
-        elif token == b",":
-            key, expect_value = None, False
-        elif expect_value:
-            where = (*path[1:], key)
-            if where in (("id",), ("method",), ("params", "run_id")):
-                found.setdefault("/".join(map(str, where)), _scalar(token))
-            expect_value = False
-        else:
-            text = _scalar(token)
-            key = text if isinstance(text, str) else None
-    id_, method, run_id = found.get("id"), found.get("method"), found.get("params/run_id")
-    return Oversized(
-        size,
-        id_ if isinstance(id_, int | str) and not isinstance(id_, bool) else None,
-        method if isinstance(method, str) else None,
-        run_id if isinstance(run_id, str) else None,
-    )
-
-
-def _scalar(token: bytes) -> Any:
-    try:
-        return msgspec.json.decode(token)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+def describe_oversized(frame: bytes) -> Oversized:
+    """Find id, method and params.run_id of a whole message too large to parse."""
+    scanner = OversizedScanner()
+    scanner.feed(frame)
+    return scanner.found(len(frame))

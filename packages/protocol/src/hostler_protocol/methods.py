@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -15,7 +15,7 @@ from hostler_protocol._base import Lenient
 from hostler_protocol.calls import CALLS
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.ids import PluginIdentity
-from hostler_protocol.limits import INITIAL_RESULT_CREDIT, Limits
+from hostler_protocol.limits import INITIAL_RESULT_CREDIT, MAX_INTEGER, Count, Limits
 from hostler_protocol.manifest import RunnerList
 from hostler_protocol.results import AgentRunResult
 
@@ -35,8 +35,8 @@ class Side(Enum):
 class VersionRange(Lenient):
     """Protocol versions the host speaks, both ends included."""
 
-    min: int
-    max: int
+    min: Count
+    max: Count
 
 
 class HostIdentity(Lenient):
@@ -57,7 +57,7 @@ class InitializeParams(Lenient):
 class InitializeReply(Lenient):
     """The version the plugin chose from the range, and who it is."""
 
-    protocol: int
+    protocol: Count
     plugin: PluginIdentity
 
 
@@ -71,7 +71,7 @@ class RunStartParams(Lenient):
     runner_id: str
     runner_name: str
     context: AgentRunContext
-    credit: int = INITIAL_RESULT_CREDIT
+    credit: Count = INITIAL_RESULT_CREDIT
 
 
 class RunCancelNote(Lenient):
@@ -85,7 +85,7 @@ class RunCreditNote(Lenient):
     """`run/credit`: how many further results the host will take."""
 
     run_id: str
-    results: int
+    results: Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
 
 
 class RunParkNote(Lenient):
@@ -98,7 +98,7 @@ class StreamNote(Lenient):
     """`host/stream`: one piece of a streaming call's answer, by request id; `index` counts from 0."""
 
     id: int | str
-    index: int
+    index: Count
     chunk: msgspec.Raw
 
 

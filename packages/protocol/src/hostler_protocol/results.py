@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler_protocol._base import Lenient, Sparse
+from hostler_protocol._base import DECODE_ERRORS, Lenient, Sparse
 from hostler_protocol.content import Message, MessageChunk, Usage
 from hostler_protocol.errors import InvalidArgumentError
-from hostler_protocol.limits import MAX_LOG_CHARS
+from hostler_protocol.limits import MAX_LOG_CHARS, Count
 from hostler_protocol.pausing import FormField, InteractionAction, PendingCall
 
 
@@ -67,7 +67,7 @@ class ArtifactCreated(Sparse):
     artifact_id: str | None = None
     mime_type: str | None = None
     name: str | None = None
-    size_bytes: int | None = None
+    size_bytes: Count | None = None
     sha256: str | None = None
     metadata: dict[str, Any] = {}
     content_base64: str | None = None
@@ -124,9 +124,9 @@ class RunPaused(Sparse):
 class AttemptStarted(Sparse):
     """`attempt.started`, from the host only: drop what came after `discard_after`."""
 
-    attempt: int
+    attempt: Count
     cause: str
-    discard_after: int
+    discard_after: Count
 
 
 class RunCompleted(Sparse):
@@ -198,7 +198,7 @@ def decode_data(result_type: str, data: bytes | msgspec.Raw) -> ResultData:
         )
     try:
         decoded: ResultData = decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # ValidationError is a DecodeError
+    except DECODE_ERRORS as error:
         raise InvalidArgumentError(f"{result_type}: {error}") from error
     return decoded
 

@@ -1,0 +1,44 @@
+"""Between undecoded payloads and wire types: what both halves of a link need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hostler_protocol._base import DECODE_ERRORS
+from hostler_protocol.errors import Fault
+from hostler_protocol.frames import ErrorResponse, MessageId, raw
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Give the decoder of a wire type; each is built once."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    return decoder
+
+
+def typed(kind: Any, params: Any, payload: msgspec.Raw) -> Any:
+    """Read our own parameters as `kind`, whether they came as that struct, as a mapping or encoded."""
+    return params if isinstance(params, kind) else decoder(kind).decode(payload)
+
+
+def fault_response(id_: MessageId, code: int, fault: Fault) -> ErrorResponse:
+    """Build the answer that refuses a request."""
+    return ErrorResponse(id_, code, fault.message, raw(fault))
+
+
+class _RunIdOnly(msgspec.Struct):
+    run_id: str | None = None
+
+
+def run_id_in(params: msgspec.Raw) -> str | None:
+    """Find which run parameters name, also where they are otherwise invalid."""
+    try:
+        only: _RunIdOnly = decoder(_RunIdOnly).decode(params)
+        return only.run_id
+    except DECODE_ERRORS:
+        return None

@@ -1,0 +1,49 @@
+"""The conversation as a table: who may say what in which state, and what moves it on."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from hostler_protocol.calls import CALLS
+from hostler_protocol.methods import Side
+
+
+class State(Enum):
+    """Where the conversation stands."""
+
+    CONNECTED = "connected"
+    INITIALIZING = "initializing"
+    READY = "ready"
+    DRAINING = "draining"
+    CLOSED = "closed"
+
+
+_HOST_RUNNING = frozenset({"run/cancel", "run/credit", "run/park", "host/stream", "ping"})
+_PLUGIN_RUNNING = frozenset({"run/result", "run/end", "host/cancel", *(f"host/{name}" for name in CALLS)})
+_NOTHING: frozenset[str] = frozenset()
+
+MAY_SEND: dict[tuple[Side, State], frozenset[str]] = {
+    (Side.HOST, State.CONNECTED): frozenset({"initialize"}),
+    (Side.HOST, State.INITIALIZING): _NOTHING,
+    (Side.HOST, State.READY): _HOST_RUNNING | {"runners/list", "run/start", "shutdown"},
+    (Side.HOST, State.DRAINING): _HOST_RUNNING,
+    (Side.HOST, State.CLOSED): _NOTHING,
+    (Side.PLUGIN, State.CONNECTED): _NOTHING,
+    (Side.PLUGIN, State.INITIALIZING): _NOTHING,
+    (Side.PLUGIN, State.READY): _PLUGIN_RUNNING,
+    (Side.PLUGIN, State.DRAINING): _PLUGIN_RUNNING,
+    (Side.PLUGIN, State.CLOSED): _NOTHING,
+}
+"""Who may send which methods in which state. Answers to open requests are allowed until CLOSED."""
+
+AFTER_REQUEST: dict[tuple[State, str], State] = {
+    (State.CONNECTED, "initialize"): State.INITIALIZING,
+    (State.READY, "shutdown"): State.DRAINING,
+}
+AFTER_REPLY: dict[tuple[State, str], State] = {
+    (State.INITIALIZING, "initialize"): State.READY,
+}
+AFTER_REFUSAL: dict[tuple[State, str], State] = {
+    (State.INITIALIZING, "initialize"): State.CONNECTED,
+}
+"""Both sides move together: on sending and on receiving the same message."""
