@@ -1,0 +1,399 @@
+"""The one writer and its readers: work of many callers, one transaction, one disk sync.
+
+`SqlDatabase` knows no SQL and no driver. One thread owns the writing connection and commits in groups:
+whatever is queued when it gets there goes into one transaction, bounded in count and in time. Reading
+threads have connections of their own. Callers are coroutines; one wake-up per group resumes all of them.
+
+A group that fails is rolled back and halved, each half being a transaction of its own, until the guilty work
+stands alone: order is kept, at most about three times the work is done, and nobody else is hurt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from hostler.ports import Dialect, Row, Tx
+from hostler.sql.statements import Query
+from hostler_protocol.errors import StorageError, UnavailableError
+
+T = TypeVar("T")
+
+MAX_OUTSTANDING_WRITES = 10_000
+"""Work that is queued or in flight; beyond it `write` waits. About 10 MB of closures."""
+MAX_OUTSTANDING_READS = 1_000
+MAX_GROUP_WORKS = 1_000
+MAX_GROUP_SECONDS = 0.005
+"""After this a group takes no more work, so that with its commit nobody waits over about 10 ms."""
+MAX_CONTENTION_RETRIES = 5
+"""A group that deadlocked with another host's is tried again this often before it is halved."""
+
+_CLOSED = "the database is closed: the host is shutting down"
+
+
+class ConstraintError(StorageError):
+    """A row contradicts a unique key or a NOT NULL: a caller broke a store's rules."""
+
+    retryable = False
+
+
+class ContentionError(StorageError):
+    """The transaction lost against another host's (deadlock, serialization); running it again is right."""
+
+
+class ConnectionLostError(StorageError):
+    """The connection broke, or cannot be made. The message says whether anything was committed."""
+
+
+class Session(Protocol):
+    """One connection, used by one thread. A driver's errors come out as StorageError where they are one."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database this is."""
+
+    def begin(self, *, synced: bool) -> int:
+        """Begin a transaction; UTC epoch milliseconds by the database's clock."""
+
+    def commit(self) -> None:
+        """Commit. On return the work is durable (or, unsynced, in the hands of the operating system)."""
+
+    def rollback(self) -> None:
+        """Undo; harmless where nothing is begun or the connection is gone."""
+
+    def idle(self) -> None:
+        """Chance for upkeep between transactions."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+    def run(self, query: Query, params: Mapping[str, Any]) -> int:
+        """Execute; rows touched."""
+
+    def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Execute once per row of parameters."""
+
+    def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
+        """The first row."""
+
+    def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
+        """All rows."""
+
+
+class Driver(Protocol):
+    """A kind of database: makes sessions and keeps what they share."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database this is."""
+
+    def open_writer(self) -> Session:
+        """The one session that writes. Called on the thread that will use it."""
+
+    def open_reader(self) -> Session:
+        """A session that only reads."""
+
+    def close(self) -> None:
+        """Called last, when all sessions are closed."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """One piece of work and who waits for it; `failed` or `value` once it is settled."""
+
+    work: Callable[[Tx], Any]
+    synced: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    value: Any = None
+    failed: BaseException | None = None
+
+
+class SessionTx:
+    """The `Tx` given to work: a session inside one transaction."""
+
+    __slots__ = ("_at_end", "_ending", "_session", "dialect", "now")
+
+    def __init__(self, session: Session, now: int) -> None:
+        self._session = session
+        self._at_end: list[tuple[tuple[str, ...], int, Callable[[Tx], None]]] = []
+        self._ending = False
+        self.dialect: Dialect = session.dialect
+        self.now = now
+
+    def run(self, query: Query, **params: Any) -> int:
+        """Execute; the number of rows touched."""
+        return self._session.run(query, params)
+
+    def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Execute once per row of parameters."""
+        self._session.run_many(query, rows)
+
+    def one(self, query: Query, **params: Any) -> Row | None:
+        """The first row, or None."""
+        return self._session.one(query, params)
+
+    def all(self, query: Query, **params: Any) -> list[Row]:
+        """All rows."""
+        return self._session.all(query, params)
+
+    def at_end(self, key: tuple[str, ...], work: Callable[[Tx], None]) -> None:
+        """Run `work` last in the transaction, ordered by `key`, then by call."""
+        if self._ending:
+            raise RuntimeError("at_end inside work of at_end: its place in the order of keys is over")
+        self._at_end.append((key, len(self._at_end), work))
+
+    def end(self) -> None:
+        """Run what `at_end` was given. Called once, before the commit."""
+        self._ending = True
+        for _, _, work in sorted(self._at_end, key=lambda entry: entry[:2]):
+            work(self)
+
+
+class SqlDatabase:
+    """The facts (`ports.Database`). Made by `open_database`; belongs to one event loop at a time."""
+
+    def __init__(self, driver: Driver, *, readers: int) -> None:
+        self._driver = driver
+        self._closed = False
+        self._write_room = asyncio.Semaphore(MAX_OUTSTANDING_WRITES)
+        self._read_room = asyncio.Semaphore(MAX_OUTSTANDING_READS)
+        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._writer = _Writer(driver)
+        self._readers = [
+            threading.Thread(target=self._read_forever, name=f"hostler-reader-{n}", daemon=True)
+            for n in range(readers)
+        ]
+        for thread in self._readers:
+            thread.start()
+        self._writer.start()
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database this is."""
+        return self._driver.dialect
+
+    @property
+    def groups_committed(self) -> int:
+        """Commits so far; with the number of writes it tells how well they group."""
+        return self._writer.groups
+
+    async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
+        """Run `work` in the next group commit; its result once that is durable.
+
+        What `work` raises is raised here, its writes undone. Cancelling the caller does not undo work that
+        has been queued. UnavailableError after `close`; StorageError when the database did not take it.
+        """
+        return await self._submit(work, synced, self._write_room, self._writer.queue)
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` on a reader, in one snapshot that holds everything acknowledged before."""
+        return await self._submit(work, False, self._read_room, self._reads)
+
+    async def close(self) -> None:
+        """Finish what is queued, then close. Closing twice is harmless."""
+        if not self._closed:
+            self._closed = True
+            self._writer.queue.put(None)
+            for _ in self._readers:
+                self._reads.put(None)
+        await asyncio.to_thread(self._join)
+
+    def _join(self) -> None:
+        for thread in (*self._readers, self._writer.thread):
+            thread.join()
+        self._driver.close()
+
+    async def _submit(
+        self,
+        work: Callable[[Tx], T],
+        synced: bool,
+        room: asyncio.Semaphore,
+        jobs: queue.SimpleQueue[_Job | None],
+    ) -> T:
+        async with room:
+            if self._closed:
+                raise UnavailableError(_CLOSED)
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[T] = loop.create_future()
+            jobs.put(_Job(work, synced, loop, future))
+            if self._writer.ended:  # the queue may have been emptied just before
+                raise UnavailableError(_CLOSED)
+            return await future
+
+    def _read_forever(self) -> None:
+        session: Session | None = None
+        while (job := self._reads.get()) is not None:
+            for final in (False, True):
+                try:
+                    session = session or self._driver.open_reader()
+                    tx = SessionTx(session, session.begin(synced=False))
+                    job.value, job.failed = job.work(tx), None
+                    session.commit()
+                    break
+                except ConnectionLostError as error:  # a read may be tried again
+                    job.failed = error
+                    _drop(session)
+                    session = None
+                    if final:
+                        break
+                except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+                    job.failed = error
+                    if session is not None:
+                        session.rollback()
+                    break
+            _settle([job])
+        _drop(session)
+
+
+class _Writer:
+    """The writing thread."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.groups = 0
+        self.ended = False
+        self.thread = threading.Thread(target=self._main, name="hostler-writer", daemon=True)
+        self._driver = driver
+        self._held: _Job | None = None
+        self._stopping = False
+        self._opened: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Start the thread; raises what opening the connection raised."""
+        self.thread.start()
+        if (error := self._opened.get()) is not None:
+            raise error
+
+    def _main(self) -> None:
+        try:
+            session = self._driver.open_writer()
+        except Exception as error:  # noqa: BLE001  handed to `start`
+            self._opened.put(error)
+            return
+        self._opened.put(None)
+        try:
+            while (first := self._next(wait=True)) is not None:
+                self._commit(session, first)
+                session.idle()
+        finally:
+            self.ended = True
+            session.close()
+            self._refuse_rest()
+
+    def _next(self, *, wait: bool) -> _Job | None:
+        """The next job; None: nothing is queued, or (waiting) the database is closing."""
+        if self._held is not None:
+            job, self._held = self._held, None
+            return job
+        if self._stopping:
+            wait = False
+        try:
+            taken = self.queue.get(block=wait)
+        except queue.Empty:
+            return None
+        if taken is None:
+            self._stopping = True
+            return self._next(wait=False)
+        return taken
+
+    def _commit(self, session: Session, first: _Job) -> None:
+        """Commit a group that begins with `first`; settle every job in it."""
+        group = [first]
+        try:
+            self._attempt(session, group, grow=True)
+        except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+            session.rollback()
+            self._separate(session, group, error)
+        _settle(group)
+
+    def _attempt(self, session: Session, group: list[_Job], *, grow: bool) -> None:
+        """One transaction with all of `group`; while it `grow`s, with what is queued meanwhile."""
+        synced = any(job.synced for job in group)
+        tx = SessionTx(session, session.begin(synced=synced))
+        for job in group:
+            job.value, job.failed = job.work(tx), None
+        until = time.monotonic() + MAX_GROUP_SECONDS
+        while grow and len(group) < MAX_GROUP_WORKS and time.monotonic() < until:
+            job_or_none = self._next(wait=False)
+            if job_or_none is None:
+                break
+            if job_or_none.synced and not synced:  # belongs into a group that is synced
+                self._held = job_or_none
+                break
+            group.append(job_or_none)
+            job_or_none.value = job_or_none.work(tx)
+        tx.end()
+        session.commit()
+        self.groups += 1
+
+    def _tried(self, session: Session, group: list[_Job]) -> BaseException | None:
+        """Run `group` in a transaction of its own; what it failed with, rolled back."""
+        try:
+            self._attempt(session, group, grow=False)
+        except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+            session.rollback()
+            return error
+        return None
+
+    def _separate(self, session: Session, group: list[_Job], error: BaseException) -> None:
+        """`group` failed with `error`: run its parts until only the guilty fail."""
+        for _ in range(MAX_CONTENTION_RETRIES):
+            if not isinstance(error, ContentionError):
+                break
+            again = self._tried(session, group)
+            if again is None:
+                return
+            error = again
+        if len(group) == 1 or isinstance(error, ConnectionLostError):
+            for job in group:
+                job.failed = error
+            return
+        middle = len(group) // 2
+        for part in (group[:middle], group[middle:]):
+            failure = self._tried(session, part)
+            if failure is not None:
+                self._separate(session, part, failure)
+
+    def _refuse_rest(self) -> None:
+        """The thread ends: nobody may wait for ever."""
+        rest = [] if self._held is None else [self._held]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = self.queue.get_nowait()
+                if job is not None:
+                    rest.append(job)
+        for job in rest:
+            job.failed = UnavailableError(_CLOSED)
+        _settle(rest)
+
+
+def _drop(session: Session | None) -> None:
+    if session is not None:
+        session.close()
+
+
+def _settle(jobs: list[_Job]) -> None:
+    """Wake everybody who waits for `jobs`: one call into each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, settled in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is left to tell
+            loop.call_soon_threadsafe(_wake, settled)
+
+
+def _wake(jobs: list[_Job]) -> None:
+    for job in jobs:
+        if job.future.done():  # its caller was cancelled
+            continue
+        if job.failed is None:
+            job.future.set_result(job.value)
+        else:
+            job.future.set_exception(job.failed)
