@@ -1,0 +1,135 @@
+"""The context a run starts with, built from facts that are already read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast, get_args
+
+import msgspec
+
+from hostler_protocol.events import (
+    Adapter,
+    AgentRunContext,
+    AvailableApis,
+    ContextAccess,
+    Conversation,
+    Delivery,
+    EventEnvelope,
+    EventRef,
+    InlinePolicy,
+    Input,
+    Runtime,
+    StateSnapshot,
+    Trigger,
+    TriggerSource,
+)
+from hostler_protocol.grants import Resources
+
+_SOURCES = frozenset(get_args(TriggerSource))
+EXTERNAL_CONVERSATION = "external.conversation_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where the run stands in the logs. `latest_cursor` is signed for the run's own history."""
+
+    event_seq: int | None
+    transcript_seq: int | None
+    latest_cursor: str | None
+    has_history_before: bool
+
+
+def build_context(
+    *,
+    run_id: str,
+    attempt: int,
+    envelope: EventEnvelope,
+    given: Input,
+    resources: Resources,
+    apis: AvailableApis,
+    position: Position,
+    state: dict[str, dict[str, Any]],
+    config: dict[str, Any],
+    host_version: str,
+    trace_id: str,
+    deadline_at: float | None,
+    streaming: bool,
+    max_message_size: int | None,
+) -> AgentRunContext:
+    """Build the context of one attempt. `given` is the event's input with small files inline again."""
+    delivery = envelope.delivery or Delivery(surface=envelope.source)
+    if not streaming and delivery.supports_streaming:
+        delivery = msgspec.structs.replace(delivery, supports_streaming=False)
+    if max_message_size is not None:
+        smaller = min(max_message_size, delivery.max_message_size or max_message_size)
+        delivery = msgspec.structs.replace(delivery, max_message_size=smaller)
+    source = envelope.source if envelope.source in _SOURCES else "platform"
+    return AgentRunContext(
+        run_id=run_id,
+        attempt=attempt,
+        trigger=Trigger(
+            type=envelope.event_type, source=cast(TriggerSource, source), timestamp=envelope.event_time
+        ),
+        event=EventRef(
+            event_id=envelope.event_id or "",
+            event_type=envelope.event_type,
+            source=envelope.source,
+            event_time=envelope.event_time,
+            source_event_type=envelope.source_event_type,
+            raw_ref=envelope.raw_ref,
+            data=envelope.data,
+        ),
+        conversation=Conversation(
+            conversation_id=envelope.conversation_id,
+            thread_id=envelope.thread_id,
+            launcher_type=envelope.launcher_type,
+            launcher_id=envelope.launcher_id,
+            sender_id=envelope.sender_id,
+            bot_id=envelope.bot_id,
+            workspace_id=envelope.workspace_id,
+            session_id=envelope.session_id,
+        ),
+        actor=envelope.actor,
+        subject=envelope.subject,
+        input=given,
+        delivery=delivery,
+        resources=resources,
+        context=ContextAccess(
+            conversation_id=envelope.conversation_id,
+            thread_id=envelope.thread_id,
+            latest_cursor=position.latest_cursor,
+            event_seq=position.event_seq,
+            transcript_seq=position.transcript_seq,
+            has_history_before=position.has_history_before,
+            inline_policy=InlinePolicy(mode="current_event", delivered_count=1),
+            available_apis=apis,
+        ),
+        state=_snapshot(state, envelope),
+        runtime=Runtime(
+            host_version=host_version,
+            trace_id=trace_id,
+            deadline_at=deadline_at,
+            metadata=_runtime_metadata(resources),
+        ),
+        config=config,
+        adapter=Adapter(extra={"params": envelope.data["params"]}) if "params" in envelope.data else None,
+        metadata=envelope.metadata,
+    )
+
+
+def _snapshot(state: dict[str, dict[str, Any]], envelope: EventEnvelope) -> StateSnapshot:
+    """The enabled scopes; the conversation's own id is pre-set where the runner has not set another."""
+    conversation = state.get("conversation")
+    if conversation is not None and envelope.conversation_id is not None:
+        conversation = {EXTERNAL_CONVERSATION: envelope.conversation_id, **conversation}
+    return StateSnapshot(
+        conversation=conversation or {},
+        actor=state.get("actor", {}),
+        subject=state.get("subject", {}),
+        runner=state.get("runner", {}),
+    )
+
+
+def _runtime_metadata(resources: Resources) -> dict[str, Any]:
+    windows = [m.context_window_tokens for m in resources.models if m.context_window_tokens]
+    return {"model_context_window_tokens": min(windows)} if windows else {}

@@ -1,0 +1,248 @@
+"""From an envelope as it came to an event that can be stored: identity, limits, inline content."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.domain.events import Caller, Event
+from hostler_protocol.content import (
+    ArtifactElement,
+    ArtifactRef,
+    ContentElement,
+    FileBase64Element,
+    ImageBase64Element,
+    TextElement,
+    text_of,
+)
+from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, UnauthorizedError
+from hostler_protocol.events import EventEnvelope, Input
+from hostler_protocol.ids import digest, new_id
+from hostler_protocol.limits import (
+    KIB,
+    MAX_INLINE_BASE64_BYTES,
+    MAX_INPUT_SUMMARY_CHARS,
+    MAX_INPUT_TEXT_BYTES,
+)
+
+MAX_ID_CHARS = 512
+"""Any id of an envelope. Platforms' ids stay far below; an index entry must stay small."""
+MAX_NAME_CHARS = 1000
+"""Display names and sources."""
+MAX_EVENT_DATA_BYTES = 256 * KIB
+"""`data`, `metadata`, `delivery`, actor and subject together, as JSON. More belongs behind `raw_ref`."""
+MAX_CONTENT_ELEMENTS = 256
+MAX_ATTACHMENTS = 256
+
+_ID_FIELDS = (
+    "event_id",
+    "event_type",
+    "source_event_type",
+    "source_event_id",
+    "bot_id",
+    "workspace_id",
+    "conversation_id",
+    "thread_id",
+    "launcher_type",
+    "launcher_id",
+    "sender_id",
+    "session_id",
+    "raw_ref",
+    "agent",
+    "source",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InlineContent:
+    """Base64 content of an event, decoded, on its way to the artifact store."""
+
+    artifact_id: str
+    kind: str
+    """The element's type: `image_base64` or `file_base64`."""
+    data: bytes
+    mime_type: str | None
+    name: str | None
+
+
+def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, list[InlineContent]]:
+    """Check an envelope and give it its identity.
+
+    Returns the event to store, whose inline base64 is replaced by artifact references, and that content.
+    InvalidArgumentError, PayloadTooLargeError, UnauthorizedError (another workspace than the key's).
+    """
+    workspace = envelope.workspace_id or caller.workspace_id
+    if workspace != caller.workspace_id:
+        raise UnauthorizedError(f"this key is for workspace {caller.workspace_id!r}, not {workspace!r}")
+    _check_ids(envelope)
+    _check_sizes(envelope)
+    request_digest = digest(msgspec.to_builtins(envelope))
+    event_id = envelope.event_id or _derived_id(envelope, workspace)
+    contents, inline = _extract(envelope.input.contents)
+    text = envelope.input.text
+    if text is None:
+        text = text_of(contents) or None
+    elif not contents:
+        contents = [TextElement(text=text)]
+    if envelope.event_type == "message.received" and not contents and not envelope.input.attachments:
+        raise InvalidArgumentError(
+            "input is empty: a message.received event needs text, contents or attachments"
+        )
+    stored = msgspec.structs.replace(
+        envelope,
+        event_id=event_id,
+        workspace_id=workspace,
+        input=Input(text=text, contents=contents, attachments=envelope.input.attachments),
+    )
+    event = Event(
+        workspace_id=workspace,
+        event_id=event_id,
+        envelope=stored,
+        request_digest=request_digest,
+        content_redacted=bool(inline),
+        created_at=now,
+        requester=caller.subject,
+    )
+    return event, inline
+
+
+def summary_of(envelope: EventEnvelope) -> str:
+    """The first characters of the input, for the event log. NUL is left out."""
+    text = (envelope.input.text or "").replace("\x00", "")
+    if not text:
+        kinds = [element.__struct_config__.tag for element in envelope.input.contents]
+        text = " ".join(f"[{kind}]" for kind in kinds)
+    return text[:MAX_INPUT_SUMMARY_CHARS]
+
+
+def _derived_id(envelope: EventEnvelope, workspace: str) -> str:
+    """The same delivery gives the same id; where nothing identifies it, every delivery is a new event."""
+    if envelope.source_event_id is None:
+        return new_id()
+    parts = {
+        "source": envelope.source,
+        "bot": envelope.bot_id,
+        "workspace": workspace,
+        "launcher": [envelope.launcher_type, envelope.launcher_id],
+        "sender": envelope.sender_id,
+        "source_event_id": envelope.source_event_id,
+        "time": envelope.event_time,
+    }
+    return f"evt-{digest(parts)}"
+
+
+def _check_ids(envelope: EventEnvelope) -> None:
+    values: dict[str, Any] = {name: getattr(envelope, name) for name in _ID_FIELDS}
+    if envelope.actor:
+        values |= {"actor.actor_id": envelope.actor.actor_id, "actor.actor_type": envelope.actor.actor_type}
+    if envelope.subject:
+        values |= {
+            "subject.subject_id": envelope.subject.subject_id,
+            "subject.subject_type": envelope.subject.subject_type,
+        }
+    for name, value in values.items():
+        if value is None:
+            continue
+        if value == "":
+            raise InvalidArgumentError(f"{name} is empty: leave it out, or give it a value")
+        if "\x00" in value:
+            raise InvalidArgumentError(f"{name} holds a NUL character; ids and keys may not")
+        if len(value) > MAX_ID_CHARS:
+            raise InvalidArgumentError(f"{name} has {len(value)} characters; at most {MAX_ID_CHARS}")
+    shown = envelope.actor.actor_name if envelope.actor else None
+    if shown and len(shown) > MAX_NAME_CHARS:
+        raise InvalidArgumentError(f"actor.actor_name has {len(shown)} characters; at most {MAX_NAME_CHARS}")
+    if any(part == "" for part in envelope.event_type.split(".")):
+        raise InvalidArgumentError(
+            f"event_type {envelope.event_type!r}: expected dotted lower-case names such as message.received"
+        )
+
+
+def _check_sizes(envelope: EventEnvelope) -> None:
+    given = envelope.input
+    if len(given.contents) > MAX_CONTENT_ELEMENTS:
+        raise PayloadTooLargeError(
+            f"input.contents has {len(given.contents)} elements; at most {MAX_CONTENT_ELEMENTS}"
+        )
+    if len(given.attachments) > MAX_ATTACHMENTS:
+        raise PayloadTooLargeError(
+            f"input.attachments has {len(given.attachments)}; at most {MAX_ATTACHMENTS}"
+        )
+    text = len((given.text or "").encode())
+    parts = sum(len(e.text.encode()) for e in given.contents if isinstance(e, TextElement))
+    if max(text, parts) > MAX_INPUT_TEXT_BYTES:
+        raise PayloadTooLargeError(
+            f"the text has {max(text, parts):,} bytes; at most {MAX_INPUT_TEXT_BYTES:,}"
+        )
+    inline = sum(
+        len(_base64_of(e)[0]) for e in given.contents if isinstance(e, ImageBase64Element | FileBase64Element)
+    )
+    if inline > MAX_INLINE_BASE64_BYTES:
+        raise PayloadTooLargeError(
+            f"inline base64 has {inline:,} bytes in all; at most {MAX_INLINE_BASE64_BYTES:,}: "
+            "upload larger files as artifacts and attach them"
+        )
+    loose = len(
+        msgspec.json.encode(
+            [envelope.data, envelope.metadata, envelope.delivery, envelope.actor, envelope.subject]
+        )
+    )
+    if loose > MAX_EVENT_DATA_BYTES:
+        raise PayloadTooLargeError(
+            f"data, metadata, delivery, actor and subject have {loose:,} bytes; "
+            f"at most {MAX_EVENT_DATA_BYTES:,}"
+        )
+
+
+def _base64_of(element: ImageBase64Element | FileBase64Element) -> tuple[str, str]:
+    if isinstance(element, ImageBase64Element):
+        return element.image_base64, "image_base64"
+    return element.file_base64, "file_base64"
+
+
+def _extract(contents: list[ContentElement]) -> tuple[list[ContentElement], list[InlineContent]]:
+    kept: list[ContentElement] = []
+    inline: list[InlineContent] = []
+    for index, element in enumerate(contents):
+        if not isinstance(element, ImageBase64Element | FileBase64Element):
+            kept.append(element)
+            continue
+        text, kind = _base64_of(element)
+        mime_type = element.mime_type
+        if text.startswith("data:"):
+            head, _, text = text.partition(",")
+            mime_type = mime_type or head.removeprefix("data:").partition(";")[0] or None
+        try:
+            data = base64.b64decode("".join(text.split()), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidArgumentError(f"input.contents[{index}].{kind} is not base64: {error}") from None
+        name = element.file_name if isinstance(element, FileBase64Element) else None
+        content = InlineContent(new_id(), kind, data, mime_type, name)
+        inline.append(content)
+        kept.append(
+            ArtifactElement(
+                artifact_id=content.artifact_id, mime_type=mime_type, file_name=name, size_bytes=len(data)
+            )
+        )
+    return kept, inline
+
+
+def artifact_refs_of(envelope: EventEnvelope) -> list[ArtifactRef]:
+    """Every artifact an event names: its attachments and the artifact elements of its contents."""
+    found = {ref.artifact_id: ref for ref in envelope.input.attachments}
+    for element in envelope.input.contents:
+        if isinstance(element, ArtifactElement):
+            found.setdefault(
+                element.artifact_id,
+                ArtifactRef(
+                    artifact_id=element.artifact_id,
+                    mime_type=element.mime_type,
+                    name=element.file_name,
+                    size_bytes=element.size_bytes,
+                ),
+            )
+    return list(found.values())

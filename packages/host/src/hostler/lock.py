@@ -1,0 +1,108 @@
+"""The lock on a data directory: one host at a time, and the proof that the one before is gone.
+
+The kernel drops the lock with the process, however it ends; so whoever holds it knows that no other host
+of this machine is working on these facts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from hostler_protocol._base import Lenient
+from hostler_protocol.errors import ConflictError, StorageError
+
+MAX_NOTE_BYTES = 4096
+
+
+class Holder(Lenient):
+    """What the holder of the lock wrote about itself. `url` is set once it serves HTTP."""
+
+    pid: int
+    started_at: float
+    url: str | None = None
+    version: str = ""
+
+
+class DataDirLock:
+    """Held from `acquire` to `release`, or to the end of the process."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / "lock"
+        self._fd: int | None = None
+
+    def acquire(self, holder: Holder) -> None:
+        """Take the lock.
+
+        ConflictError naming the holder where another process has it; StorageError where the folder
+        cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StorageError(
+                f"the data directory {self.path.parent} cannot be used: {error.strerror}; "
+                "name another with --data"
+            ) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            first = read_holder(self.path.parent)
+            who = (
+                f"process {first.pid}" + (f" at {first.url}" if first.url else "")
+                if first
+                else "another process"
+            )
+            raise ConflictError(
+                f"the data directory {self.path.parent} is in use by {who}; "
+                "stop it first, or give --data another directory"
+            ) from None
+        self._fd = fd
+        self.note(holder)
+
+    def note(self, holder: Holder) -> None:
+        """Write anew what the holder says of itself."""
+        if self._fd is None:
+            raise RuntimeError("the lock is not held")
+        text = msgspec.json.encode(holder)
+        os.pwrite(self._fd, text, 0)
+        os.ftruncate(self._fd, len(text))
+
+    def release(self) -> None:
+        """Give the lock up; harmless where it is not held."""
+        if self._fd is not None:
+            os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> DataDirLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def read_holder(data_dir: Path) -> Holder | None:
+    """Who holds the lock of a data directory right now; None where nobody does."""
+    try:
+        fd = os.open(data_dir / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return None  # nobody holds it: what is written there is of a host that died
+        return msgspec.json.decode(os.pread(fd, MAX_NOTE_BYTES, 0), type=Holder)
+    except msgspec.DecodeError:
+        return None  # caught between taking the lock and writing the note
+    finally:
+        os.close(fd)
