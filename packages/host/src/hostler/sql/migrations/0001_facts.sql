@@ -48,7 +48,7 @@ CREATE UNIQUE INDEX events_by_seq ON events (workspace_id, seq);
 CREATE INDEX events_by_conversation ON events (workspace_id, conversation_id, seq);
 
 -- The transcript: one row per completed message of a user or an assistant.
--- doc is the rowid of the text index on SQLite; unused on PostgreSQL.
+-- size_bytes is what the item takes of a page (pages are bounded in bytes without reading what does not fit).
 CREATE TABLE transcripts (
     workspace_id    [key] NOT NULL,
     seq             bigint NOT NULL,
@@ -63,13 +63,17 @@ CREATE TABLE transcripts (
     message_id      [key],
     content         text NOT NULL,
     content_json    text NOT NULL,
-    search_text     text NOT NULL,   -- all text of the message, for verifying hits
+    search_text     text NOT NULL,   -- folded text of the message: what the index holds, and what hits are verified on
     artifact_refs   text NOT NULL,
     metadata        text NOT NULL,
+    size_bytes      bigint NOT NULL,
     created_at      bigint NOT NULL,
     PRIMARY KEY (workspace_id, seq)
 );
 CREATE INDEX transcripts_by_conversation ON transcripts (workspace_id, conversation_id, seq);
+-- A run reads its own bot and thread: flat also where a conversation of millions has a thread of ten.
+CREATE INDEX transcripts_by_thread ON transcripts
+    (workspace_id, conversation_id, COALESCE(thread_id, ''), COALESCE(bot_id, ''), seq);
 CREATE INDEX transcripts_by_run ON transcripts (workspace_id, run_id, seq);
 
 -- Blobs are stored once by content. refs counts the artifacts and journal entries that name them;
@@ -81,6 +85,7 @@ CREATE TABLE blobs (
     created_at  bigint NOT NULL,
     unreferenced_at bigint
 );
+CREATE INDEX blobs_unreferenced ON blobs (unreferenced_at) WHERE unreferenced_at IS NOT NULL;
 
 CREATE TABLE artifacts (
     workspace_id    [key] NOT NULL,
@@ -91,7 +96,8 @@ CREATE TABLE artifacts (
     size_bytes      bigint NOT NULL,
     sha256          [key] NOT NULL,
     source          text NOT NULL,   -- event | run | upload | registered
-    registered_path text,            -- only for files registered in place; never shown outside
+    registered_path text,            -- only for files registered in place (JSON: path, stamp); never shown outside
+    event_id        [key],           -- the event that brought it
     bot_id          [key],
     conversation_id [key],
     thread_id       [key],
@@ -105,8 +111,9 @@ CREATE TABLE artifacts (
 CREATE INDEX artifacts_by_expiry ON artifacts (expires_at);
 CREATE INDEX artifacts_by_run ON artifacts (workspace_id, run_id);
 CREATE INDEX artifacts_by_conversation ON artifacts (workspace_id, conversation_id);
+CREATE INDEX artifacts_by_event ON artifacts (workspace_id, event_id) WHERE event_id IS NOT NULL;
 
--- Parts of uploads that are not finished; the bytes lie in the blob folder's upload area.
+-- Uploads that are not finished. Each part is a blob of its own until the last one joins them.
 CREATE TABLE uploads (
     workspace_id [key] NOT NULL,
     upload_id    [key] NOT NULL,
@@ -116,8 +123,19 @@ CREATE TABLE uploads (
     created_at   bigint NOT NULL,
     PRIMARY KEY (workspace_id, upload_id)
 );
+CREATE INDEX uploads_by_run ON uploads (workspace_id, run_id);
+CREATE TABLE upload_parts (
+    workspace_id [key] NOT NULL,
+    upload_id    [key] NOT NULL,
+    part         bigint NOT NULL,
+    sha256       [key] NOT NULL,
+    size_bytes   bigint NOT NULL,
+    PRIMARY KEY (workspace_id, upload_id, part)
+);
 
 -- State: JSON values by (storage key, key). scope_key is the digest of domain/scopes.py.
+-- A deleted value leaves an empty text (no JSON is empty), so that its version is never given out again.
+-- conversation_id, actor_type, actor_id say whose the row is (of a subject scope: the subject), for deletion only.
 CREATE TABLE states (
     workspace_id    [key] NOT NULL,
     scope_key       [key] NOT NULL,
@@ -127,11 +145,13 @@ CREATE TABLE states (
     version         bigint NOT NULL,
     agent_id        [key] NOT NULL,
     conversation_id [key],
+    actor_type      text,
     actor_id        [key],
     updated_at      bigint NOT NULL,
     PRIMARY KEY (workspace_id, scope_key, key)
 );
 CREATE INDEX states_by_conversation ON states (workspace_id, conversation_id);
+CREATE INDEX states_by_actor ON states (workspace_id, actor_id) WHERE actor_id IS NOT NULL;
 
 -- Plugin and workspace storage. owner is the plugin key (author/name), or '' for the workspace's.
 CREATE TABLE storage (
@@ -212,6 +232,7 @@ CREATE INDEX runs_waiting ON runs (status, lane, created_at);
 CREATE INDEX runs_by_created ON runs (workspace_id, created_at, run_id);
 CREATE INDEX runs_by_conversation ON runs (workspace_id, conversation_id, created_at);
 CREATE INDEX runs_by_parent ON runs (parent_run_id);
+CREATE INDEX runs_by_finished ON runs (workspace_id, finished_at, run_id) WHERE finished_at IS NOT NULL;
 
 -- The journal. One row holds one entry, or a batch of consecutive deltas: positions (last_position - count + 1 ..
 -- last_position), and sequences alike. data of a batch is one JSON text per line.
@@ -299,4 +320,12 @@ CREATE TABLE hosts (
 CREATE TABLE installation (
     name  [key] PRIMARY KEY,
     value [blob] NOT NULL
+);
+
+-- How far retention has come, per workspace and kind: a sequence (events) or a time in ms (journals, deltas).
+CREATE TABLE sweeps (
+    workspace_id [key] NOT NULL,
+    kind         [key] NOT NULL,
+    swept_until  bigint NOT NULL,
+    PRIMARY KEY (workspace_id, kind)
 );
