@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +19,9 @@ from hostler_protocol._base import Lenient
 from hostler_protocol.errors import ConflictError, StorageError
 
 MAX_NOTE_BYTES = 4096
+PEEKS = 50
+PEEK_SECONDS = 0.01
+"""Looking who holds the lock takes it for an instant: a host starting just then waits, 0.5 s at most."""
 
 
 class Holder(Lenient):
@@ -50,20 +54,19 @@ class DataDirLock:
                 f"the data directory {self.path.parent} cannot be used: {error.strerror}; "
                 "name another with --data"
             ) from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        for _ in range(PEEKS):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                first = read_holder(self.path.parent)
+                if first is not None:
+                    os.close(fd)
+                    raise ConflictError(_in_use(self.path.parent, first)) from None
+                time.sleep(PEEK_SECONDS)  # somebody only looked who holds it, or is about to say
+        else:
             os.close(fd)
-            first = read_holder(self.path.parent)
-            who = (
-                f"process {first.pid}" + (f" at {first.url}" if first.url else "")
-                if first
-                else "another process"
-            )
-            raise ConflictError(
-                f"the data directory {self.path.parent} is in use by {who}; "
-                "stop it first, or give --data another directory"
-            ) from None
+            raise ConflictError(_in_use(self.path.parent, None))
         self._fd = fd
         self.note(holder)
 
@@ -89,6 +92,15 @@ class DataDirLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+def _in_use(data_dir: Path, first: Holder | None) -> str:
+    who = "another process" if first is None else f"process {first.pid}"
+    where = f" at {first.url}" if first is not None and first.url else ""
+    return (
+        f"the data directory {data_dir} is in use by {who}{where}; "
+        "stop it first, or give --data another directory"
+    )
 
 
 def read_holder(data_dir: Path) -> Holder | None:

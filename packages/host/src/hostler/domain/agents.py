@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
 
@@ -18,7 +20,7 @@ class ToolApprovalPolicy(Strict):
     """Whether and by whom a tool call must be approved."""
 
     approval: ApprovalRule = "required"
-    subjects: list[str] = ["requester", "role:admin"]
+    subjects: list[str] = msgspec.field(default_factory=lambda: ["requester", "role:admin"])
     min_approvals: int = 1
     separation_of_duty: bool = False
     expires_in: float = 1800
@@ -61,7 +63,7 @@ class StatePolicy(Strict):
     """Which state scopes are open."""
 
     enable_state: bool = True
-    state_scopes: list[StateScope] = ["conversation", "actor"]
+    state_scopes: list[StateScope] = msgspec.field(default_factory=lambda: ["conversation", "actor"])
 
 
 class DeliveryPolicy(Strict):
@@ -108,7 +110,7 @@ class AgentSpec(Strict):
     delivery_policy: DeliveryPolicy = DeliveryPolicy()
     concurrency: Concurrency = Concurrency()
     recovery: Recovery = Recovery()
-    event_types: list[str] = ["message.received"]
+    event_types: list[str] = msgspec.field(default_factory=lambda: ["message.received"])
     filters: list[str] = []
     scope: Scope = Scope()
     priority: int = 0

@@ -1,0 +1,68 @@
+"""What applying a configuration would change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from hostler_protocol._base import Strict
+
+Kind = Literal["plugin", "model", "agent"]
+ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
+
+
+class Change(Strict):
+    """One entry. `kept`: it is not in the file and stays, since nothing asked for its removal."""
+
+    kind: Kind
+    name: str
+    change: ChangeType
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
+class ConfigDiff(Strict):
+    """All of it, in the order plugins, models, agents."""
+
+    changes: list[Change]
+    applied: bool
+
+    @property
+    def effective(self) -> list[Change]:
+        """Only what differs."""
+        return [change for change in self.changes if change.change in {"added", "changed", "removed"}]
+
+
+def compare(
+    kind: Kind, before: Mapping[str, msgspec.Struct], after: Mapping[str, msgspec.Struct], *, prune: bool
+) -> list[Change]:
+    """Compare what is stored with what a file says, by name."""
+    changes: list[Change] = []
+    for name, new in after.items():
+        old = before.get(name)
+        if old is None:
+            changes.append(Change(kind=kind, name=name, change="added", after=_plain(new)))
+        elif old == new:
+            changes.append(Change(kind=kind, name=name, change="unchanged"))
+        else:
+            changes.append(
+                Change(kind=kind, name=name, change="changed", before=_plain(old), after=_plain(new))
+            )
+    for name, old in before.items():
+        if name not in after:
+            change: ChangeType = "removed" if prune else "kept"
+            changes.append(Change(kind=kind, name=name, change=change, before=_plain(old) if prune else None))
+    return changes
+
+
+def _plain(struct: msgspec.Struct) -> dict[str, Any]:
+    """A struct as plain data, without what holds its default."""
+    data: dict[str, Any] = msgspec.to_builtins(struct)
+    for field in msgspec.structs.fields(struct):
+        made = field.default_factory
+        default = field.default if made is msgspec.NODEFAULT else made()
+        if getattr(struct, field.name) == default:
+            del data[field.encode_name]
+    return data
