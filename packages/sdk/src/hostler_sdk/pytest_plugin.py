@@ -1,0 +1,1 @@
+"""The pytest plugin: fixture `host`, a scripted host that runners are driven against."""

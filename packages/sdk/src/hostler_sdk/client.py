@@ -1,0 +1,266 @@
+"""The plugin's end of a connection: what the host says becomes runs, what runs give becomes messages.
+
+The core knows the link, not the transport: bytes come in by `received`, and go out by `Transport`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+from hostler_protocol.errors import ConflictError, HostlerError, InvalidArgumentError, NotFoundError
+from hostler_protocol.frames import MessageId, raw
+from hostler_protocol.limits import CANCEL_GRACE_SECONDS, PROTOCOL_VERSION
+from hostler_protocol.link import (
+    Broken,
+    CallCancelled,
+    Called,
+    Incoming,
+    Link,
+    Noted,
+    Refused,
+    Replied,
+    State,
+    StreamArrived,
+    Warned,
+)
+from hostler_protocol.manifest import RunnerList
+from hostler_protocol.methods import (
+    InitializeParams,
+    InitializeReply,
+    NoParams,
+    RunCancelNote,
+    RunCreditNote,
+    RunEndNote,
+    RunParkNote,
+    RunStartParams,
+    Side,
+)
+from hostler_sdk.execution import Execution
+from hostler_sdk.host_calls import CallInFlight, CallTable
+from hostler_sdk.plugin import Plugin
+
+FLUSH_BYTES = 64 * 1024
+"""What is ready in one turn of the loop goes out in one write, at the latest when it is this much."""
+
+logger = logging.getLogger("hostler_sdk")
+
+
+class Transport(Protocol):
+    """How bytes leave: a thin shell around a pipe, a socket or memory."""
+
+    def write(self, data: bytes) -> None:
+        """Take one or more messages, each with its line end."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait while the other side does not read."""
+        ...
+
+
+class PluginConnection:
+    """One connection to a host, from `initialize` to its end."""
+
+    def __init__(self, plugin: Plugin, transport: Transport) -> None:
+        self.plugin = plugin
+        self.closed = asyncio.Event()
+        """The conversation is over: shut down by the host, or lost."""
+        self.reason = ""
+        """Why it was lost; empty after an orderly shutdown."""
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._link = Link(Side.PLUGIN)
+        self._calls = CallTable(self._link, self.write)
+        self._runs: dict[str, Execution] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._shutdown_id: MessageId | None = None
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+
+    # -- bytes in and out ------------------------------------------------------------------------
+
+    def received(self, data: bytes) -> None:
+        """Take bytes of a stream transport, cut in any way."""
+        self._take(self._link.receive(data))
+
+    def received_frame(self, data: bytes | str) -> None:
+        """Take one message of a transport that keeps messages apart."""
+        self._take(self._link.receive_frame(data))
+
+    def lost(self, reason: str) -> None:
+        """The transport is gone: every run of it is over."""
+        self._take(self._link.close(reason))
+
+    def write(self, data: bytes) -> None:
+        """Send one encoded message, in order with all others."""
+        if not data:
+            return
+        if not self._out:
+            self._loop.call_soon(self.flush)
+        self._out.append(data)
+        self._out_bytes += len(data)
+        if self._out_bytes >= FLUSH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand everything that is ready to the transport."""
+        if self._out:
+            data = b"".join(self._out)
+            self._out.clear()
+            self._out_bytes = 0
+            self._transport.write(data)
+
+    async def turn(self) -> None:
+        """Let others run, and wait while the host does not read."""
+        await asyncio.sleep(0)
+        await self._transport.drain()
+
+    def spend_credit(self, run_id: str) -> bool:
+        """Take one result's credit; False where there is none."""
+        if self._link.credit(run_id) <= 0:
+            return False
+        self._link.spend_credit(run_id)
+        return True
+
+    @asynccontextmanager
+    async def open_call(
+        self, method: str, params: dict[str, Any], owner: set[CallInFlight]
+    ) -> AsyncIterator[CallInFlight]:
+        """Make a Host API call."""
+        async with self._calls.open(method, params, owner) as call:
+            yield call
+
+    # -- what the host says ----------------------------------------------------------------------
+
+    def _take(self, events: Iterable[Incoming]) -> None:
+        for event in events:
+            match event:
+                case Replied(id=id_, result=result):
+                    self._calls.replied(id_, result)
+                case StreamArrived(id=id_, chunk=chunk):
+                    self._calls.piece(id_, chunk)
+                case Refused(id=id_, error=error):
+                    self._calls.refused(id_, error)
+                case Noted(params=params):
+                    self._take_note(params)
+                case Called():
+                    self._take_request(event)
+                case CallCancelled():
+                    pass  # the answer of a request given up is dropped by the link
+                case Warned(reason=reason):
+                    logger.warning("%s", reason)
+                case Broken(reason=reason):
+                    self._end(reason)
+                case _:  # results and run ends never come from a host: the link refuses them
+                    logger.warning("ignored: %s", type(event).__name__)
+        self.write(self._link.data_to_send())
+
+    def _take_request(self, request: Called) -> None:
+        try:
+            match request.params:
+                case InitializeParams():
+                    self.write(self._link.reply(request.id, self._initialize(request.params)))
+                case RunStartParams():
+                    self._start(request.params)
+                    self.write(self._link.reply(request.id, NoParams()))
+                case _ if request.method == "runners/list":
+                    manifests = [raw(offered.manifest) for offered in self.plugin.runners.values()]
+                    self.write(self._link.reply(request.id, RunnerList(runners=manifests)))
+                case _ if request.method == "shutdown":
+                    self._shutdown_id = request.id
+                    self._leave_when_drained()
+                case _:  # ping
+                    self.write(self._link.reply(request.id, NoParams()))
+        except HostlerError as error:
+            self.write(self._link.refuse(request.id, error))
+
+    def _initialize(self, params: InitializeParams) -> InitializeReply:
+        if not params.protocol.min <= PROTOCOL_VERSION <= params.protocol.max:
+            raise InvalidArgumentError(
+                f"this plugin speaks protocol {PROTOCOL_VERSION}; "
+                f"the host asks for {params.protocol.min} to {params.protocol.max}"
+            )
+        self._link.limits = params.limits
+        return InitializeReply(protocol=PROTOCOL_VERSION, plugin=self.plugin.identity)
+
+    def _start(self, params: RunStartParams) -> None:
+        run_id = params.context.run_id
+        offered = self.plugin.runners.get(params.runner_name)
+        if offered is None or offered.manifest.id != params.runner_id:
+            known = ", ".join(one.manifest.id for one in self.plugin.runners.values())
+            self._link.end_run(run_id)
+            raise NotFoundError(f"there is no runner {params.runner_id!r} here; this plugin offers {known}")
+        if (earlier := self._runs.get(run_id)) is not None:
+            if params.context.attempt <= earlier.attempt:
+                raise ConflictError(f"attempt {earlier.attempt} of run {run_id} is running already")
+            earlier.fence()
+        execution = Execution(offered.runner, params, self)
+        self._runs[run_id] = execution
+        task = self._loop.create_task(self._execute(execution), name=f"run {run_id}")
+        execution.task = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _execute(self, execution: Execution) -> None:
+        await execution.run()
+        if self._forget(execution) and self._may_send():
+            self.write(self._link.notify("run/end", RunEndNote(run_id=execution.run_id)))
+            self._link.end_run(execution.run_id)
+        execution.close()  # tasks that the runner left behind may do no more
+        self._leave_when_drained()
+
+    def _take_note(self, note: Any) -> None:
+        execution = self._runs.get(note.run_id)
+        if execution is None:
+            return  # it ended while the note was on its way
+        match note:
+            case RunCreditNote():
+                execution.credited()
+            case RunCancelNote():
+                execution.cancel()
+                self._loop.call_later(CANCEL_GRACE_SECONDS, self._fence, execution)
+            case RunParkNote():
+                self._fence(execution)
+                self._link.end_run(note.run_id)
+
+    def _fence(self, execution: Execution) -> None:
+        if self._forget(execution):
+            execution.fence()
+            self._leave_when_drained()
+
+    def _forget(self, execution: Execution) -> bool:
+        """Take an attempt off the table; False where it is no longer (or another attempt is) on it."""
+        if self._runs.get(execution.run_id) is not execution:
+            return False
+        del self._runs[execution.run_id]
+        return True
+
+    def _may_send(self) -> bool:
+        return self._link.state in (State.READY, State.DRAINING)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _leave_when_drained(self) -> None:
+        if self._shutdown_id is not None and not self._runs and not self.closed.is_set():
+            self.write(self._link.reply(self._shutdown_id, NoParams()))
+            self._end("")
+
+    def _end(self, reason: str) -> None:
+        if self.closed.is_set():
+            return
+        self.reason = reason
+        for execution in list(self._runs.values()):
+            execution.fence()
+        self._runs.clear()
+        self._calls.lost()
+        self.flush()
+        self.closed.set()
+
+    async def stopped(self, seconds: float) -> bool:
+        """Wait until the code of all runs has ended, at most so long; says whether it has."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds)
+        return not self._tasks

@@ -1,0 +1,210 @@
+"""One attempt of one run: drives the runner's code and sends what it gives."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol
+
+from hostler_protocol.limits import MAX_LOG_CHARS
+from hostler_protocol.methods import RunStartParams
+from hostler_sdk.context import RunContext
+from hostler_sdk.errors import Cancelled, HostError
+from hostler_sdk.host_calls import CallInFlight
+from hostler_sdk.outflow import Outflow, Wire
+from hostler_sdk.results import Result, failed, log, message
+from hostler_sdk.runner import Runner
+
+MAX_ERROR_CHARS = 4_000
+"""Text of an exception in `run.failed`; all of it is in the log before it."""
+RESULTS_PER_TURN = 32
+"""Results one run sends before others on the loop get their turn, so that a ping is answered."""
+
+
+class Connection(Wire, Protocol):
+    """What an execution needs of its connection."""
+
+    def open_call(
+        self, method: str, params: dict[str, Any], owner: set[CallInFlight]
+    ) -> AbstractAsyncContextManager[CallInFlight]:
+        """Make a Host API call."""
+        ...
+
+    async def turn(self) -> None:
+        """Let others run, and wait while the host does not read."""
+        ...
+
+
+class _Sent:
+    """What `post` gives: awaiting it waits until everything posted before is sent."""
+
+    __slots__ = ("_outflow",)
+
+    def __init__(self, outflow: Outflow) -> None:
+        self._outflow = outflow
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._outflow.settle().__await__()
+
+
+class Execution:
+    """One attempt of one run. It is the run's `Emitter` and its `HostCalls`."""
+
+    def __init__(self, runner: Runner, start: RunStartParams, connection: Connection) -> None:
+        self.run_id = start.context.run_id
+        self.attempt = start.context.attempt
+        self.cancelled = False
+        self.fenced = False
+        """Nothing of this attempt may reach the host any more."""
+        self._runner = runner
+        self._given = start.context
+        self._connection = connection
+        self._outflow = Outflow(self.run_id, connection)
+        self._calls: set[CallInFlight] = set()
+        self._since_turn = 0
+        self.task: asyncio.Task[None] | None = None
+
+    # -- what the connection tells it ------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """The host cancelled the run: the runner may still clean up."""
+        self.cancelled = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def fence(self) -> None:
+        """The attempt is over for the host: stop the runner, and let nothing out."""
+        self.cancelled = True
+        self.close()
+        if self.task is not None:
+            self.task.cancel()
+
+    def close(self) -> None:
+        """Let nothing out any more, neither results nor calls."""
+        self.fenced = True
+        self._outflow.close()
+        for call in list(self._calls):
+            call.settle(error=Cancelled("this attempt of the run is over"))
+
+    def credited(self) -> None:
+        """The host has room for more results."""
+        self._outflow.pump()
+
+    # -- what the runner's context uses ----------------------------------------------------------
+
+    async def emit(self, result: Result) -> None:
+        """Send a result; waits for credit, and for the host to read."""
+        self.post(result)
+        if self._outflow.waiting:
+            await self._outflow.settle()
+        self._since_turn += 1
+        if self._since_turn >= RESULTS_PER_TURN:
+            self._since_turn = 0
+            await self._connection.turn()
+
+    def post(self, result: Result) -> Awaitable[None]:
+        """Send a result without waiting."""
+        if not isinstance(result, Result):
+            raise TypeError(_not_a_result("was given", result))
+        self._outflow.post(result)
+        return _Sent(self._outflow)
+
+    async def call(self, method: str, params: dict[str, Any]) -> Any:
+        """Make a Host API call in this run's name."""
+        async with self.stream(method, params) as call:
+            return await call.finished()
+
+    @asynccontextmanager
+    async def stream(self, method: str, params: dict[str, Any]) -> AsyncIterator[CallInFlight]:
+        """Make a streaming Host API call in this run's name."""
+        if self.fenced:
+            raise Cancelled(f"{method}: this attempt of the run is over")
+        named = {**params, "run_id": self.run_id}
+        async with self._connection.open_call(method, named, self._calls) as call:
+            yield call
+
+    # -- the attempt -----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run the runner to its end, whatever it does; never raises."""
+        try:
+            await self._drive(RunContext(self._given, self, self))
+        except asyncio.CancelledError:
+            if not self.cancelled:
+                self._end_with([failed("cancelled", "the runner cancelled itself")])
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the top of a worker: recorded as a result
+            trace, ending = _results_of(error)
+            # how a cancelled run ends is the host's to say; what went wrong in clean-up is still logged
+            self._end_with([trace] if self.cancelled else [trace, ending])
+        await self._send_the_rest()
+
+    async def _drive(self, ctx: RunContext) -> None:
+        outcome: Any = self._runner.run(ctx)
+        if isinstance(outcome, AsyncIterable):
+            await self._forward(outcome.__aiter__())
+        elif isinstance(outcome, Awaitable):
+            value = await outcome
+            if isinstance(value, str):
+                await self.emit(message(value))
+            elif isinstance(value, Result):
+                await self.emit(value)
+            elif value is not None:
+                raise TypeError(_not_a_result("returned", value))
+        else:
+            raise TypeError(
+                f"{type(self._runner).__name__}.run must be an async generator (async def with yield) or a "
+                f"coroutine (async def), but it gave {type(outcome).__name__}"
+            )
+
+    async def _forward(self, items: AsyncIterator[Any]) -> None:
+        try:
+            async for item in items:
+                if not isinstance(item, Result):
+                    raise TypeError(_not_a_result("yielded", item))
+                await self.emit(item)
+        finally:
+            if isinstance(items, AsyncGenerator):
+                await items.aclose()
+
+    def _end_with(self, results: list[Result]) -> None:
+        if not self.fenced:
+            for result in results:
+                self._outflow.post(result, bounded=False)
+
+    async def _send_the_rest(self) -> None:
+        """Wait for credit for what is still in line. A cancelled run gets none: what waits is dropped."""
+        if self.cancelled:
+            return
+        try:
+            await self._outflow.settle()
+        except (asyncio.CancelledError, Cancelled):
+            return  # cancelled or fenced while it waited; both are recorded on the host's side
+
+
+def _not_a_result(verb: str, value: Any) -> str:
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return (
+        f"the runner {verb} {type(value).__name__} {shown}, which is not a result; "
+        "use delta(text), message(text) or another function of hostler_sdk"
+    )
+
+
+def _results_of(error: BaseException) -> tuple[Result, Result]:
+    trace = "".join(traceback.format_exception(error))
+    if len(trace) > MAX_LOG_CHARS:
+        half = MAX_LOG_CHARS // 2 - 50
+        trace = f"{trace[:half]}\n... {len(trace) - 2 * half:,} characters left out ...\n{trace[-half:]}"
+    retryable = error.retryable if isinstance(error, HostError) else False
+    return log(trace, "error"), failed("runner.error", _sentence(error), retryable)
+
+
+def _sentence(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        text += "; the first: " + _sentence(error.exceptions[0])
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 3]}..."

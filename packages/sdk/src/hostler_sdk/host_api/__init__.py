@@ -1,0 +1,30 @@
+"""The Host API as a runner sees it, grouped by what it serves.
+
+Each method is one call of the protocol and answers with that call's typed reply, except where its
+docstring names something simpler. A refused call raises a `HostError`.
+"""
+
+from __future__ import annotations
+
+from hostler_sdk.host_api.artifacts import Artifacts
+from hostler_sdk.host_api.facts import Events, History, Steering
+from hostler_sdk.host_api.port import HostCalls, StreamingAnswer
+from hostler_sdk.host_api.resources import Knowledge, Models, ModelStream, Tools
+from hostler_sdk.host_api.runs import Runs
+from hostler_sdk.host_api.states import States, Storage
+
+__all__ = [
+    "Artifacts",
+    "Events",
+    "History",
+    "HostCalls",
+    "Knowledge",
+    "ModelStream",
+    "Models",
+    "Runs",
+    "States",
+    "Steering",
+    "Storage",
+    "StreamingAnswer",
+    "Tools",
+]

@@ -1,0 +1,63 @@
+"""`ctx.runs`: this run, others of its conversation, and child runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hostler_protocol.events import Actor, Input
+from hostler_protocol.runs import JournalRecord, Page, RunRecord
+from hostler_sdk.host_api.port import Group, stated
+
+
+class Runs(Group):
+    """`ctx.runs`: this run, others of its conversation, and child runs."""
+
+    async def get(self, run_id: str | None = None) -> RunRecord:
+        """A run; without an id, this one."""
+        reply: RunRecord = await self._host.call("run.get", stated(target_run_id=run_id))
+        return reply
+
+    async def list(
+        self, statuses: Sequence[str] | None = None, before_cursor: str | None = None, limit: int = 50
+    ) -> Page[RunRecord]:
+        """The runs of this conversation and agent, newest first."""
+        reply: Page[RunRecord] = await self._host.call(
+            "run.list", stated(statuses=statuses, before_cursor=before_cursor, limit=limit)
+        )
+        return reply
+
+    async def events(self, run_id: str | None = None, after: int = 0, limit: int = 50) -> Page[JournalRecord]:
+        """The journal of a run, from behind position `after`."""
+        reply: Page[JournalRecord] = await self._host.call(
+            "run.events", stated(target_run_id=run_id, after=after, limit=limit)
+        )
+        return reply
+
+    async def cancel(self, run_id: str | None = None, reason: str | None = None) -> RunRecord:
+        """Cancel a run; without an id, this one."""
+        reply: RunRecord = await self._host.call("run.cancel", stated(target_run_id=run_id, reason=reason))
+        return reply
+
+    async def create(
+        self,
+        agent: str,
+        input: str | Input | Mapping[str, Any],  # noqa: A002 - the protocol's name
+        *,
+        data: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        actor: Actor | Mapping[str, Any] | None = None,
+        wait: float | None = None,
+    ) -> RunRecord:
+        """Start a child run of the named agent; with `wait`, give it that many seconds to end.
+
+        It inherits deadline and budget, and is cancelled with this run.
+        """
+        given = {"text": input} if isinstance(input, str) else input
+        reply: RunRecord = await self._host.call(
+            "run.create",
+            stated(
+                agent=agent, input=given, data=data, conversation_id=conversation_id, actor=actor, wait=wait
+            ),
+        )
+        return reply

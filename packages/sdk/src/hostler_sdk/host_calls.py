@@ -1,0 +1,154 @@
+"""Host API calls in flight: answers matched to requests, pieces to streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from hostler_protocol.errors import HostlerError, PayloadTooLargeError
+from hostler_protocol.frames import MessageId
+from hostler_protocol.limits import MAX_OPEN_REQUESTS
+from hostler_protocol.link import Link, LinkError, State
+from hostler_protocol.methods import CallCancelNote
+from hostler_sdk.errors import Cancelled, HostError, InvalidArgument, RuntimeFailure, host_error
+
+MAX_STREAM_BUFFER_BYTES = 16 * 1024 * 1024
+"""Pieces of one streaming answer that may wait for a slow runner: twice the largest message."""
+
+
+class CallInFlight:
+    """One call: its pieces as they come, then its reply or its error."""
+
+    def __init__(self, id_: MessageId) -> None:
+        self.id = id_
+        self.reply: Any = None
+        self.error: HostError | None = None
+        self.done = False
+        self._pieces: deque[msgspec.Raw] = deque()
+        self._buffered_bytes = 0
+        self._wake: asyncio.Future[None] | None = None
+
+    def settle(self, reply: Any = None, error: HostError | None = None) -> None:
+        """Give it its reply or its error; the first one counts."""
+        if self.done:
+            return
+        self.reply, self.error, self.done = reply, error, True
+        self._notify()
+
+    def add(self, piece: msgspec.Raw) -> bool:
+        """Keep a piece for the reader; False where too much waits already."""
+        size = len(bytes(piece))
+        if self._buffered_bytes + size > MAX_STREAM_BUFFER_BYTES:
+            return False
+        self._pieces.append(piece)
+        self._buffered_bytes += size
+        self._notify()
+        return True
+
+    async def finished(self) -> Any:
+        """Wait for the reply; a HostError where the call was refused."""
+        while not self.done:
+            await self._news()
+        if self.error is not None:
+            raise self.error
+        return self.reply
+
+    async def __aiter__(self) -> AsyncIterator[msgspec.Raw]:
+        while True:
+            while self._pieces:
+                piece = self._pieces.popleft()
+                self._buffered_bytes -= len(bytes(piece))
+                yield piece
+            if self.done:
+                break
+            await self._news()
+        if self.error is not None:
+            raise self.error
+
+    async def _news(self) -> None:
+        self._wake = asyncio.get_running_loop().create_future()
+        await self._wake
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+
+class CallTable:
+    """All calls of one connection that wait for an answer; at most as many as a peer accepts."""
+
+    def __init__(self, link: Link, write: Callable[[bytes], None]) -> None:
+        self._link = link
+        self._write = write
+        self._calls: dict[MessageId, CallInFlight] = {}
+        self._room = asyncio.Semaphore(MAX_OPEN_REQUESTS)
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, params: dict[str, Any], owner: set[CallInFlight]
+    ) -> AsyncIterator[CallInFlight]:
+        """Make a call; leaving the block before its answer tells the host that nobody waits.
+
+        `owner` holds the calls of one run while they are open.
+        """
+        async with self._room:
+            call = self._request(method, params)
+            owner.add(call)
+            try:
+                yield call
+            finally:
+                owner.discard(call)
+                self._calls.pop(call.id, None)
+                if not call.done:
+                    self._give_up(call)
+
+    def _request(self, method: str, params: dict[str, Any]) -> CallInFlight:
+        try:
+            id_, data = self._link.request(f"host/{method}", params)
+        except PayloadTooLargeError as error:
+            raise host_error(error) from error
+        except (TypeError, ValueError) as error:  # msgspec: a value that is not JSON
+            raise InvalidArgument(f"{method}: parameters must be JSON: {error}") from error
+        except LinkError as error:
+            raise Cancelled(f"{method}: the connection to the host is closed") from error
+        call = self._calls[id_] = CallInFlight(id_)
+        self._write(data)
+        return call
+
+    def _give_up(self, call: CallInFlight) -> None:
+        self._link.abandon(call.id)
+        if self._link.state in (State.READY, State.DRAINING):
+            self._write(self._link.notify("host/cancel", CallCancelNote(id=call.id)))
+
+    def replied(self, id_: MessageId, reply: Any) -> None:
+        """The host answered."""
+        if call := self._calls.pop(id_, None):
+            call.settle(reply=reply)
+
+    def refused(self, id_: MessageId, error: HostlerError) -> None:
+        """The host refused."""
+        if call := self._calls.pop(id_, None):
+            call.settle(error=host_error(error))
+
+    def piece(self, id_: MessageId, piece: msgspec.Raw) -> None:
+        """A piece of a streaming answer came; a runner that does not read loses the whole call."""
+        call = self._calls.get(id_)
+        if call is not None and not call.done and not call.add(piece):
+            del self._calls[id_]
+            self._give_up(call)
+            call.settle(
+                error=RuntimeFailure(
+                    f"over {MAX_STREAM_BUFFER_BYTES:,} bytes of a streaming answer were not read in time"
+                )
+            )
+
+    def lost(self) -> None:
+        """The connection is gone: nothing open will be answered."""
+        for call in list(self._calls.values()):
+            call.settle(error=Cancelled("the connection to the host was lost"))
+        self._calls.clear()

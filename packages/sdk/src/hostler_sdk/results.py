@@ -1,0 +1,193 @@
+"""Results: what a runner yields. Each function builds one item of a run's result stream."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from hostler_protocol.content import ArtifactRef, Content, ContentElement, Message, MessageChunk, Usage
+from hostler_protocol.pausing import PendingCall
+from hostler_protocol.results import (
+    TERMINAL_RESULTS,
+    TYPE_OF,
+    ActionRequested,
+    ArtifactCreated,
+    LogWritten,
+    MessageCompleted,
+    MessageDelta,
+    ResultData,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    StateUpdated,
+    ToolCallCompleted,
+    ToolCallStarted,
+)
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+ContentLike = str | Sequence[ContentElement | Mapping[str, Any]]
+"""Text, or content elements as the protocol's types or as plain mappings."""
+
+_ENDS_ATTEMPT = TERMINAL_RESULTS | {"run.paused"}
+_T = TypeVar("_T")
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One item of a run's result stream: its wire type, its payload, and tokens used, if known.
+
+    Made by the functions below; build it directly only for a type this SDK does not know.
+    """
+
+    type: str
+    data: ResultData | dict[str, Any]
+    usage: Usage | None = None
+
+    @property
+    def ends_attempt(self) -> bool:
+        """Whether the host takes nothing after it from this attempt."""
+        return self.type in _ENDS_ATTEMPT
+
+
+def _result(data: ResultData, usage: Usage | None = None) -> Result:
+    return Result(TYPE_OF[type(data)], data, usage)
+
+
+def _shaped(value: Any, kind: type[_T] | Any, what: str) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise TypeError(f"{what}: {error}") from error
+
+
+def content_of(content: Any, what: str) -> Content:
+    """Check message content; TypeError says what it must be. `what` names the caller."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
+        return [_shaped(element, ContentElement, what) for element in content]
+    raise TypeError(
+        f"{what} takes text or a list of content elements, not {type(content).__name__} {content!r:.80}"
+    )
+
+
+def delta(text: ContentLike, message_id: str | None = None) -> Result:
+    """A piece of the message being written, for live delivery. The whole follows with `message`."""
+    chunk = MessageChunk(role="assistant", content=content_of(text, "delta()"), message_id=message_id)
+    return _result(MessageDelta(chunk=chunk))
+
+
+def message(
+    content: ContentLike,
+    artifact_refs: Sequence[str | ArtifactRef | Mapping[str, Any]] = (),
+    *,
+    message_id: str | None = None,
+    usage: Usage | Mapping[str, int] | None = None,
+) -> Result:
+    """A whole message of the assistant; any number per run. `artifact_refs` are ids or references."""
+    refs = [
+        ArtifactRef(artifact_id=ref) if isinstance(ref, str) else _shaped(ref, ArtifactRef, "message()")
+        for ref in artifact_refs
+    ]
+    whole = Message(
+        role="assistant",
+        content=content_of(content, "message()"),
+        artifact_refs=refs,
+        message_id=message_id,
+    )
+    return _result(MessageCompleted(message=whole), _usage(usage))
+
+
+def tool_started(tool_call_id: str, tool_name: str, parameters: Any = None) -> Result:
+    """Telemetry: a tool call began."""
+    return _result(ToolCallStarted(tool_call_id=tool_call_id, tool_name=tool_name, parameters=parameters))
+
+
+def tool_completed(tool_call_id: str, tool_name: str, result: Any = None, error: Any = None) -> Result:
+    """Telemetry: a tool call ended, with a result or an error."""
+    return _result(
+        ToolCallCompleted(tool_call_id=tool_call_id, tool_name=tool_name, result=result, error=error)
+    )
+
+
+def artifact(
+    type: str,  # noqa: A002 - the published name
+    content: bytes | str | None = None,
+    name: str | None = None,
+    mime_type: str | None = None,
+    *,
+    artifact_id: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Result:
+    """A file the run made, from inline content of at most 1 MiB.
+
+    Text is stored as UTF-8. Larger content goes through `ctx.artifacts.upload`; its id is then given
+    here as `artifact_id`.
+    """
+    if content is None and artifact_id is None:
+        raise TypeError("artifact() needs content, or the artifact_id that ctx.artifacts.upload gave")
+    if isinstance(content, str):
+        mime_type = mime_type or "text/plain; charset=utf-8"
+    data = content.encode() if isinstance(content, str) else content
+    return _result(
+        ArtifactCreated(
+            artifact_type=type,
+            artifact_id=artifact_id,
+            mime_type=mime_type,
+            name=name,
+            metadata=dict(metadata or {}),
+            content_base64=None if data is None else base64.b64encode(data).decode(),
+        )
+    )
+
+
+def state_updated(scope: str, key: str, value: Any) -> Result:
+    """Write a state value, in order with the other results."""
+    return _result(StateUpdated(scope=scope, key=key, value=value))
+
+
+def action(
+    name: str, target: Mapping[str, Any] | str | None = None, payload: Mapping[str, Any] | None = None
+) -> Result:
+    """Ask the platform to do something; the host decides whether it may."""
+    wanted = dict(target) if isinstance(target, Mapping) else target
+    return _result(ActionRequested(action=name, target=wanted, payload=dict(payload or {})))
+
+
+def log(text: str, level: LogLevel = "info") -> Result:
+    """A line of the run's journal, at most 65,536 characters; never a message."""
+    return _result(LogWritten(level=level, text=text))
+
+
+def paused(
+    pending: Sequence[PendingCall | Mapping[str, Any]], state: Any = None, expires_in: float | None = None
+) -> Result:
+    """End the attempt until the pending calls are decided; `state` comes back as `ctx.continuation`."""
+    calls = [_shaped(call, PendingCall, "paused()") for call in pending]
+    return _result(RunPaused(pending=calls, state=state, expires_in=expires_in))
+
+
+def completed(
+    finish_reason: str = "stop",
+    message: ContentLike | Message | None = None,
+    usage: Usage | Mapping[str, int] | None = None,
+) -> Result:
+    """End the run well. Not needed: a run that finishes without it is completed by the host."""
+    last = (
+        message
+        if message is None or isinstance(message, Message)
+        else Message(role="assistant", content=content_of(message, "completed()"))
+    )
+    return _result(RunCompleted(finish_reason=finish_reason, message=last), _usage(usage))
+
+
+def failed(code: str, error: str, retryable: bool = False) -> Result:
+    """End the run as failed. `code` is a dotted name like `weather.unreachable`; `error` says what to do."""
+    return _result(RunFailed(code=code, error=error, retryable=retryable))
+
+
+def _usage(usage: Usage | Mapping[str, int] | None) -> Usage | None:
+    checked: Usage | None = None if usage is None else _shaped(usage, Usage, "usage")
+    return checked

@@ -1,0 +1,159 @@
+"""Tools: functions that a plugin offers to agents, declared with `@tool`."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, overload
+
+import msgspec
+
+from hostler_protocol.events import Actor
+from hostler_sdk.errors import InvalidArgument
+
+Effect = Literal["default", "pure", "idempotent", "reconcilable"]
+EFFECTS: tuple[Effect, ...] = ("default", "pure", "idempotent", "reconcilable")
+Lookup = Callable[[str], Awaitable[Any]]
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom a tool is called. `effect_key` is the same whenever the same call is made again."""
+
+    run_id: str
+    call_id: str
+    effect_key: str
+    workspace_id: str = ""
+    actor: Actor | None = None
+    deadline: float | None = None
+    """UTC epoch seconds; None: never."""
+
+
+class Tool:
+    """A function offered as a tool: its description, JSON Schema and how its effect may be repeated.
+
+    `effect`: `pure` has none, `idempotent` may be repeated under the same effect key, `reconcilable`
+    can look up by the key what came of a call, `default` is never repeated on suspicion.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        effect: Effect = "default",
+        client: bool = False,
+        approval: Literal["required"] | None = None,
+    ) -> None:
+        if effect not in EFFECTS:
+            raise ValueError(f"effect {effect!r} is unknown; it is one of {', '.join(EFFECTS)}")
+        if approval not in (None, "required"):
+            raise ValueError('approval can only be "required": whether less is enough is the agent\'s policy')
+        self.function = function
+        self.name = function.__name__
+        self.effect: Effect = effect
+        self.client = client
+        self.approval = approval
+        self.description, notes = _read_docstring(inspect.getdoc(function) or "")
+        self._fields, self._context_name = _read_signature(function)
+        self._arguments = msgspec.defstruct(self.name, self._fields, kw_only=True, forbid_unknown_fields=True)
+        self.parameters = _schema(self._arguments, notes)
+        """JSON Schema of the parameters."""
+        self._lookup: Lookup | None = None
+
+    def lookup(self, function: Lookup) -> Lookup:
+        """Decorate what tells, by an effect key, the recorded outcome of a call, or None."""
+        if self.effect != "reconcilable":
+            raise ValueError(f'{self.name}.lookup needs @tool(effect="reconcilable")')
+        self._lookup = function
+        return function
+
+    async def invoke(self, parameters: Mapping[str, Any], ctx: ToolContext) -> Any:
+        """Call the function with checked parameters. InvalidArgument where they do not fit its schema."""
+        if self.client:
+            raise InvalidArgument(f"{self.name} runs on the client; it has no code here")
+        try:
+            arguments = msgspec.convert(dict(parameters), self._arguments)
+        except msgspec.ValidationError as error:
+            raise InvalidArgument(f"{self.name}: {error}") from error
+        named = {name: getattr(arguments, name) for name in self._arguments.__struct_fields__}
+        if self._context_name is not None:
+            named[self._context_name] = ctx
+        outcome = self.function(**named)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    async def outcome_of(self, effect_key: str) -> Any:
+        """What came of the call with this key, or None where nothing is recorded."""
+        if self._lookup is None:
+            raise InvalidArgument(f"{self.name} has no lookup: its outcomes cannot be told")
+        return await self._lookup(effect_key)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Call the plain function, as written."""
+        return self.function(*args, **named)
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *, effect: Effect = "default", client: bool = False, approval: Literal["required"] | None = None
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effect: Effect = "default",
+    client: bool = False,
+    approval: Literal["required"] | None = None,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Offer a function as a tool, called `<plugin name>.<function>`; list it in hostler.yaml.
+
+    `client=True` declares a tool that the client runs. `approval="required"` asks for a person's
+    approval also where the agent's policy does not.
+    """
+    if function is not None:
+        return Tool(function)
+    return lambda decorated: Tool(decorated, effect, client, approval)
+
+
+def _read_docstring(doc: str) -> tuple[str, dict[str, str]]:
+    """Split a docstring into what describes the function and notes on parameters, `name: text`."""
+    description, notes = [], {}
+    for line in doc.splitlines():
+        name, colon, text = line.strip().partition(":")
+        if colon and name.isidentifier() and text.strip():
+            notes[name] = text.strip()
+        else:
+            description.append(line.rstrip())
+    return "\n".join(description).strip(), notes
+
+
+def _read_signature(function: Callable[..., Any]) -> tuple[list[Any], str | None]:
+    hints = typing.get_type_hints(function, include_extras=True)
+    fields: list[Any] = []
+    context_name: str | None = None
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"tool {function.__name__}: {parameter} cannot be called by name")
+        kind = hints.get(name, Any)
+        if kind is ToolContext:
+            context_name = name
+        elif parameter.default is parameter.empty:
+            fields.append((name, kind))
+        else:
+            default = parameter.default
+            if isinstance(default, list | dict | set):
+                default = msgspec.field(default_factory=default.copy)
+            fields.append((name, kind, default))
+    return fields, context_name
+
+
+def _schema(arguments: type[msgspec.Struct], notes: Mapping[str, str]) -> dict[str, Any]:
+    _, components = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    own: dict[str, Any] = components.pop(arguments.__name__)
+    own.pop("title", None)
+    for name, note in notes.items():
+        if name in own["properties"]:
+            own["properties"][name] = {**own["properties"][name], "description": note}
+    if components:
+        own["$defs"] = components
+    return own
