@@ -123,6 +123,7 @@ def _refuse_twice(name: str, what: str, names: list[str]) -> None:
         seen.add(item)
 
 
+_NOT_ALLOWED = re.compile(r"Invalid enum value (?P<value>.*) - at `(?P<path>[^`]*)`")
 _UNKNOWN = re.compile(r"unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?")
 
 
@@ -138,15 +139,29 @@ def convert(data: Any, kind: type[T], name: str) -> T:
             hint = did_you_mean(match["field"], known) if known else "remove it"
             place = where.removeprefix("$").lstrip(".")
             message = f"unknown key {match['field']!r}" + (f" in {place}" if place else "") + f": {hint}"
+        elif match := _NOT_ALLOWED.search(message):
+            allowed = ", ".join(map(str, _values_at(kind, match["path"])))
+            message = f"{match['path'].removeprefix('$.')} is {match['value']}; expected one of {allowed}"
         raise InvalidArgumentError(f"{name}: {message}") from None
 
 
 def _fields_at(kind: Any, path: str) -> set[str]:
     """The field names of the struct that a msgspec error path points at."""
+    return {f.encode_name for found in _types_at(kind, path) for f in _structs(found)}
+
+
+def _values_at(kind: Any, path: str) -> list[Any]:
+    """The values that a literal at this path may have."""
+    found = _types_at(kind, path)
+    found += [inner for one in found if isinstance(one, msgspec.inspect.UnionType) for inner in one.types]
+    return [v for one in found if isinstance(one, msgspec.inspect.LiteralType) for v in one.values]
+
+
+def _types_at(kind: Any, path: str) -> list[Any]:
     types: list[Any] = [msgspec.inspect.type_info(kind)]
     for step in re.findall(r"\.([A-Za-z0-9_-]+)|\[(?:\d+|\.\.\.)\]", path):
         types = [inner for outer in types for inner in _step(outer, step)]
-    return {f.encode_name for outer in types for f in _structs(outer)}
+    return types
 
 
 def _structs(info: Any) -> list[Any]:
