@@ -1,0 +1,68 @@
+"""Ids, keys and values from outside: what form they must have."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
+from hostler_protocol.limits import MAX_KEY_CHARS, MAX_STATE_VALUE_BYTES
+
+MAX_ID_CHARS = 512
+"""An id of anything: longer ones exist nowhere, and an index entry must stay small."""
+STATE_KEY_ALIASES = {"conversation_id": "external.conversation_id"}
+
+
+def check_id(name: str, value: str) -> None:
+    """Refuse an id that nothing can have. InvalidArgumentError names the field."""
+    if not value or len(value) > MAX_ID_CHARS:
+        raise InvalidArgumentError(f"{name} has {len(value)} characters; 1 to {MAX_ID_CHARS} are expected")
+    if "\x00" in value:
+        raise InvalidArgumentError(f"{name} holds a NUL character")
+
+
+def state_key_of(key: str) -> str:
+    """The stored form of a state key: checked, with its alias resolved."""
+    check_key("key", key)
+    return STATE_KEY_ALIASES.get(key, key)
+
+
+def check_key(name: str, key: str) -> None:
+    """Refuse a state or storage key of the wrong length or with NUL."""
+    if not 1 <= len(key) <= MAX_KEY_CHARS:
+        raise InvalidArgumentError(f"{name} has {len(key)} characters; 1 to {MAX_KEY_CHARS} are expected")
+    if "\x00" in key:
+        raise InvalidArgumentError(f"{name} holds a NUL character")
+
+
+def state_value_of(value: Any) -> bytes:
+    """The JSON of a state value. PayloadTooLargeError over 256 KiB."""
+    encoded = msgspec.json.encode(value)
+    if len(encoded) > MAX_STATE_VALUE_BYTES:
+        raise PayloadTooLargeError(
+            f"value has {len(encoded):,} bytes of JSON; at most {MAX_STATE_VALUE_BYTES:,} are allowed",
+            limit_bytes=MAX_STATE_VALUE_BYTES,
+        )
+    return encoded
+
+
+def base64_of(name: str, text: str, limit_bytes: int) -> bytes:
+    """Decode strict base64 of at most `limit_bytes` decoded."""
+    if len(text) > (limit_bytes + 2) // 3 * 4:
+        raise PayloadTooLargeError(
+            f"{name} decodes to about {len(text) * 3 // 4:,} bytes; at most {limit_bytes:,} are allowed",
+            limit_bytes=limit_bytes,
+        )
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidArgumentError(f"{name} is not base64: {error}") from None
+    if len(data) > limit_bytes:
+        raise PayloadTooLargeError(
+            f"{name} decodes to {len(data):,} bytes; at most {limit_bytes:,} are allowed",
+            limit_bytes=limit_bytes,
+        )
+    return data

@@ -1,0 +1,31 @@
+"""Names with `*`: the only wildcard is the star; every other character means itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether `name` matches: `*` stands for any characters, also none. Takes linear time."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return pattern == name
+    *middle, last = rest
+    if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
+        return False
+    # taking the earliest place of each middle part leaves most room for the next
+    at, end = len(first), len(name) - len(last)
+    for part in middle:
+        at = name.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+def best_match(patterns: Iterable[str], name: str) -> str | None:
+    """The pattern that says most of `name`: the name itself, else the one with most literal characters."""
+    found = [pattern for pattern in patterns if matches(pattern, name)]
+    if name in found:
+        return name
+    return max(found, key=lambda pattern: (len(pattern.replace("*", "")), pattern), default=None)
