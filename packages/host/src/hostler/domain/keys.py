@@ -66,3 +66,10 @@ def base64_of(name: str, text: str, limit_bytes: int) -> bytes:
             limit_bytes=limit_bytes,
         )
     return data
+
+
+def base64_size(name: str, text: str) -> int:
+    """How many bytes a base64 text decodes to, by its length alone. InvalidArgumentError for an odd one."""
+    if len(text) % 4:
+        raise InvalidArgumentError(f"{name} is not base64: its length is no multiple of 4")
+    return len(text) // 4 * 3 - len(text[-2:]) + len(text[-2:].rstrip("="))

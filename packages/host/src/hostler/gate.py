@@ -1,0 +1,288 @@
+"""The one gate in front of every Host API call.
+
+In this order: the run is active and not fenced; the caller is the connection that owns it; the grant holds
+the operation; the arguments are valid and within limits; rate and budget; deadline. A refusal is a typed
+error; what lies outside the grant is `not_found`, whether or not it exists. The caller journals refusals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+from hostler.domain.arguments import check_arguments
+from hostler.domain.grants import Grant
+from hostler_protocol.calls import (
+    CALLS,
+    Call,
+    CallParams,
+    HistoryPageParams,
+    HistorySearchParams,
+    RunCreateParams,
+    StateDeleteParams,
+    StateGetParams,
+    StateListParams,
+    StateSetParams,
+    StorageDeleteParams,
+    StorageGetParams,
+    StorageKeysParams,
+    StorageSetParams,
+)
+from hostler_protocol.content import Usage
+from hostler_protocol.errors import (
+    CancelledCallError,
+    DeadlineExceededError,
+    HostlerError,
+    InvalidArgumentError,
+    NotFoundError,
+    RateLimitedError,
+    UnauthorizedError,
+)
+from hostler_protocol.grants import STATE_SCOPES
+
+Clock = Callable[[], float]
+"""UTC epoch seconds."""
+Standing = Literal["active", "fenced", "paused", "ended"]
+
+_STATE_PARAMS = (StateGetParams, StateSetParams, StateDeleteParams, StateListParams)
+_STORAGE_PARAMS = (StorageGetParams, StorageSetParams, StorageDeleteParams, StorageKeysParams)
+_SPENDING_CALLS = frozenset({"model.invoke", "model.stream", "model.rerank"})
+"""Calls that are refused once the token or cost budget is used up."""
+_SECONDS_PER_DAY = 86_400
+
+
+class TokenBucket:
+    """`rate` calls a second on average, with a burst of as many, at least one."""
+
+    def __init__(self, rate: float, now: float) -> None:
+        self.rate = rate
+        self.burst = max(1.0, rate)
+        self._level = self.burst
+        self._at = now
+
+    def take(self, now: float) -> float:
+        """Take one token: 0.0, or after how many seconds there will be one."""
+        self._level = min(self.burst, self._level + max(0.0, now - self._at) * self.rate)
+        self._at = max(self._at, now)
+        if self._level >= 1.0:
+            self._level -= 1.0
+            return 0.0
+        return (1.0 - self._level) / self.rate
+
+
+@dataclass(slots=True)
+class Spending:
+    """Tokens and cost so far. Shared between all runs of an agent where it counts a day."""
+
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+    day: int | None = None
+    """Days since the epoch (UTC); None: a run's own spending, which never starts again."""
+
+    def add(self, usage: Usage | None, cost: Decimal | None) -> None:
+        """Count one model call; what is unknown counts nothing."""
+        if usage is not None:
+            self.tokens += usage.total_tokens or (usage.input_tokens or 0) + (usage.output_tokens or 0)
+        self.cost += cost or 0
+
+    def roll(self, now: float) -> None:
+        """Start again when the day is another."""
+        today = int(now // _SECONDS_PER_DAY)
+        if self.day is not None and self.day != today:
+            self.tokens, self.cost, self.day = 0, Decimal(0), today
+
+
+@dataclass(slots=True)
+class GatedRun:
+    """One attempt of a run as the gate sees it. Held by whoever executes the run.
+
+    `connection` is compared by identity. `deadline_at` in UTC epoch seconds. `daily` is the agent's, shared.
+    """
+
+    run_id: str
+    attempt: int
+    grant: Grant
+    connection: object
+    deadline_at: float | None = None
+    standing: Standing = "active"
+    calls: int = 0
+    spent: Spending = field(default_factory=Spending)
+    daily: Spending | None = None
+    bucket: TokenBucket | None = None
+
+    def add(self, usage: Usage | None, cost: Decimal | None) -> None:
+        """Count what a model call used, for this run and for its agent's day."""
+        self.spent.add(usage, cost)
+        if self.daily is not None:
+            self.daily.add(usage, cost)
+
+
+class Gate:
+    """Checks calls and counts what it let through and refused: `counts[method, "ok" or code]`."""
+
+    def __init__(self, clock: Clock = time.time) -> None:
+        self._clock = clock
+        self.counts: Counter[tuple[str, str]] = Counter()
+
+    def check(
+        self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
+    ) -> Call:
+        """Let one call through, or raise why not.
+
+        `run` is what the host knows under the id that the message names, None for nothing; `connection` is
+        where the message came from, `attempt` the one that was started there.
+        """
+        try:
+            call = self._check(run, connection, attempt, method, params)
+        except HostlerError as error:
+            self.counts[method if method in CALLS else "unknown", error.code] += 1
+            raise
+        self.counts[method, "ok"] += 1
+        return call
+
+    def _check(
+        self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
+    ) -> Call:
+        call = CALLS.get(method)
+        if call is None:
+            raise InvalidArgumentError(f"there is no host call {method[:100]!r}")
+        # who does not own a run may not even learn that it ended
+        if run is None or run.connection is not connection or run.run_id != params.run_id:
+            raise NotFoundError(f"run {params.run_id[:64]!r} is not a run of this connection")
+        if run.standing != "active" or run.attempt != attempt:
+            raise CancelledCallError(_OVER["fenced" if run.standing == "active" else run.standing])
+        check_granted(run.grant, call, params)
+        check_arguments(params)
+        self._check_rate(run, call)
+        if run.deadline_at is not None and self._clock() >= run.deadline_at:
+            raise DeadlineExceededError("the run's deadline is over")
+        run.calls += 1
+        return call
+
+    def _check_rate(self, run: GatedRun, call: Call) -> None:
+        now = self._clock()
+        rate = run.grant.calls_per_second
+        if rate is not None:
+            if run.bucket is None:
+                run.bucket = TokenBucket(rate, now)
+            wait = run.bucket.take(now)
+            if wait > 0:
+                raise RateLimitedError(f"more than {rate:g} calls a second", round(wait, 3) or 0.001)
+        _check_budget(run, call, now)
+
+
+_OVER: dict[str, str] = {
+    "fenced": "this attempt of the run was superseded",
+    "paused": "the run is paused: this attempt is over",
+    "ended": "the run has ended",
+}
+
+
+def _check_budget(run: GatedRun, call: Call, now: float) -> None:
+    budget = run.grant.budget
+    if budget.max_calls_per_run is not None and run.calls >= budget.max_calls_per_run:
+        raise _spent("calls", "run", budget.max_calls_per_run)
+    if call.method not in _SPENDING_CALLS:
+        return
+    for what, used, most in (
+        ("tokens", run.spent.tokens, budget.max_tokens_per_run),
+        ("cost", run.spent.cost, budget.max_cost_per_run),
+    ):
+        if most is not None and used >= most:
+            raise _spent(what, "run", most)
+    if run.daily is None:
+        return
+    run.daily.roll(now)
+    for what, used, most in (
+        ("tokens", run.daily.tokens, budget.max_tokens_per_day),
+        ("cost", run.daily.cost, budget.max_cost_per_day),
+    ):
+        if most is not None and used >= most:
+            wait = _SECONDS_PER_DAY - now % _SECONDS_PER_DAY
+            raise RateLimitedError(
+                f"the agent's daily budget of {most:g} ({what}) is used up", round(wait, 3)
+            )
+
+
+def _spent(what: str, span: str, most: float) -> UnauthorizedError:
+    return UnauthorizedError(
+        f"the budget of {most:g} ({what}) of this {span} is used up", budget=what, limit=most
+    )
+
+
+# -- what the grant holds ---------------------------------------------------------------------------------
+
+
+def check_granted(grant: Grant, call: Call, params: CallParams) -> None:
+    """Ask the grant. UnauthorizedError: an operation it does not hold; NotFoundError: an id outside it."""
+    if call.method not in grant.calls:
+        raise UnauthorizedError(f"this run may not use {call.method}: {_why_not(call, grant)}")
+    if call.resource is not None:
+        _check_resource(grant, call, getattr(params, call.resource))
+    if isinstance(params, _STATE_PARAMS):
+        _check_state_scope(grant, params.scope)
+    elif isinstance(params, _STORAGE_PARAMS):
+        if params.area not in grant.storage_areas:
+            raise UnauthorizedError(f"this run may not use {params.area} storage")
+    elif isinstance(params, HistoryPageParams):
+        _check_conversation(grant, params.conversation_id, grant.cross_conversation_history)
+    elif isinstance(params, HistorySearchParams):
+        if params.filters is not None:
+            _check_conversation(grant, params.filters.conversation_id, grant.cross_conversation_history)
+    elif isinstance(params, RunCreateParams):
+        _check_conversation(grant, params.conversation_id, False)
+
+
+_REASONS = {
+    "steering.pull": "the runner's manifest does not state the capability 'steering'",
+    "interaction.request": "this host cannot put questions to people",
+    "run.append": "it is for remote workers",
+    "run.finalize": "it is for remote workers",
+}
+
+
+def _why_not(call: Call, grant: Grant) -> str:
+    if call.method.startswith("state."):
+        return next(iter(grant.state_closed.values()), "the agent's state policy does not open state")
+    if call.method.startswith("storage."):
+        return "neither plugin nor workspace storage is granted"
+    kind, operation = call.permission or ("files", "config or knowledge")
+    return _REASONS.get(call.method, f"the runner's manifest does not ask for permission {kind}: {operation}")
+
+
+def _check_resource(grant: Grant, call: Call, name: str) -> None:
+    if call.method == "file.get":
+        known = name in grant.files
+        operations: list[str] | None = None
+    elif call.method.startswith("model."):
+        known, operations = name in grant.models, _operations(grant.models.get(name))
+    elif call.method.startswith("tool."):
+        known, operations = name in grant.tools, _operations(grant.tools.get(name))
+    else:
+        known, operations = name in grant.knowledge_bases, _operations(grant.knowledge_bases.get(name))
+    if not known:
+        raise NotFoundError(f"{call.resource} {name[:100]!r} is not among the resources of this run")
+    operation = call.permission[1] if call.permission else None
+    if operation is not None and operations is not None and operation not in operations:
+        raise UnauthorizedError(f"{name!r} is granted for {', '.join(operations)}, not for {operation}")
+
+
+def _operations(resource: object) -> list[str]:
+    operations: list[str] = getattr(resource, "operations", [])
+    return operations
+
+
+def _check_state_scope(grant: Grant, scope: str) -> None:
+    # a scope that does not exist is an invalid argument, told of with the others
+    if scope in STATE_SCOPES and scope not in grant.state_keys:
+        reason = grant.state_closed.get(scope, "it is not granted")
+        raise UnauthorizedError(f"state scope {scope!r} is not open to this run: {reason}")
+
+
+def _check_conversation(grant: Grant, conversation_id: str | None, others: bool) -> None:
+    if conversation_id is not None and conversation_id != grant.conversation_id and not others:
+        raise NotFoundError("conversation_id is not the conversation of this run")
