@@ -1,0 +1,132 @@
+"""Whose state an event reaches: one storage key per scope, or the reason why there is none.
+
+A storage key is the digest of canonical JSON, so no name, whatever it contains, can be mistaken for another
+combination of names. Names are compared as they are: nothing is trimmed, folded or normalised, since two
+spellings may be two people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.grants import STATE_SCOPES, StateScope
+from hostler_protocol.ids import digest
+
+KEY_VERSION = 1
+"""Part of every key: another way of building keys can never read what this one wrote."""
+
+
+class StateScopes(NamedTuple):
+    """What the event has identities for, and why not for the rest. Together all four scopes."""
+
+    keys: dict[StateScope, str]
+    missing: dict[StateScope, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StateArea:
+    """One scope of one binding, as the store needs it: where values lie and whose they are.
+
+    `conversation_id`, `actor_type` and `actor_id` only serve deletion on request; for the subject scope the
+    latter two name the subject, who may be a person as well.
+    """
+
+    scope: str
+    scope_key: str
+    agent_id: str
+    conversation_id: str | None = None
+    actor_type: str | None = None
+    actor_id: str | None = None
+
+
+def storage_key(
+    scope: StateScope,
+    *,
+    workspace_id: str,
+    bot_id: str | None,
+    runner_id: str,
+    agent_id: str,
+    identity: dict[str, Any],
+) -> str:
+    """The key that state of `scope` lies under: 64 hexadecimal digits.
+
+    `agent_id` is the binding's identity. `identity` is the scope's own: names to strings or None.
+    """
+    return digest(
+        {
+            "version": KEY_VERSION,
+            "scope": scope,
+            "workspace": workspace_id,
+            "bot": bot_id,
+            "runner": runner_id,
+            "binding": agent_id,
+            "identity": identity,
+        }
+    )
+
+
+def scopes_for(*, workspace_id: str, runner_id: str, agent_id: str, envelope: EventEnvelope) -> StateScopes:
+    """The storage keys an event gives, and for each other scope what it would take.
+
+    Says nothing about policy: which of them are open is for the grant.
+    """
+    keys: dict[StateScope, str] = {}
+    missing: dict[StateScope, str] = {}
+    for scope in STATE_SCOPES:
+        identity = _identity(scope, envelope)
+        if isinstance(identity, str):
+            missing[scope] = identity
+        else:
+            keys[scope] = storage_key(
+                scope,
+                workspace_id=workspace_id,
+                bot_id=envelope.bot_id,
+                runner_id=runner_id,
+                agent_id=agent_id,
+                identity=identity,
+            )
+    return StateScopes(keys, missing)
+
+
+def area_of(scope: StateScope, scope_key: str, agent_id: str, envelope: EventEnvelope) -> StateArea:
+    """The area of `scope` for the event that `scope_key` was made from."""
+    match scope:
+        case "conversation":
+            return StateArea(scope, scope_key, agent_id, conversation_id=envelope.conversation_id)
+        case "actor" if envelope.actor is not None:
+            who = envelope.actor
+            return StateArea(scope, scope_key, agent_id, actor_type=who.actor_type, actor_id=who.actor_id)
+        case "subject" if envelope.subject is not None:
+            what = envelope.subject
+            return StateArea(
+                scope, scope_key, agent_id, actor_type=what.subject_type, actor_id=what.subject_id
+            )
+        case "actor" | "subject":
+            raise InvalidArgumentError(f"the event has no {scope}, so it has no {scope} state")
+        case "runner":
+            return StateArea(scope, scope_key, agent_id)
+
+
+def _identity(scope: StateScope, envelope: EventEnvelope) -> dict[str, Any] | str:
+    """The scope's own identity, or the reason why there is none. An empty id identifies nobody."""
+    match scope:
+        case "conversation":
+            if envelope.conversation_id:
+                return {"conversation": envelope.conversation_id, "thread": envelope.thread_id}
+            lacking = "conversation_id"
+        case "actor":
+            actor = envelope.actor
+            if actor is not None and actor.actor_id:
+                return {"type": actor.actor_type, "id": actor.actor_id}
+            lacking = "actor" if actor is None else "actor.actor_id"
+        case "subject":
+            subject = envelope.subject
+            if subject is not None and subject.subject_id:
+                return {"type": subject.subject_type, "id": subject.subject_id}
+            lacking = "subject" if subject is None else "subject.subject_id"
+        case "runner":
+            return {}
+    return f"the event has no {lacking}, so it has no {scope} state"
