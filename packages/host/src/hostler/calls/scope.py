@@ -1,0 +1,137 @@
+"""What a Host API call is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hostler.cursors import Cursors
+from hostler.domain.events import Event
+from hostler.domain.grants import Grant
+from hostler.domain.outcomes import Uploaded
+from hostler.knowledge.port import KnowledgeService
+from hostler.models.port import ModelProvider
+from hostler.ports import Database, Tx
+from hostler.tools.port import ToolService
+from hostler_protocol.calls import HostInfo, RunCreateParams
+from hostler_protocol.content import ModelMessage, Usage
+from hostler_protocol.errors import HostlerError
+from hostler_protocol.runs import RunRecord, SteeringInputItem
+
+if TYPE_CHECKING:
+    from hostler.stores.blobs import BlobFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a call changes: carried out in the transaction that writes its journal entry.
+
+    `work` returns the reply, or, as a value, the refusal: then it wrote nothing. It may be run twice, so it has
+    no side effect outside `tx`. `then` runs after the commit and turns the reply into what is answered.
+    """
+
+    work: Callable[[Tx], Any]
+    then: Callable[[Any], Awaitable[Any]] | None = None
+
+
+Reply = Any
+"""A struct of `CALLS[method].reply`, ready to be encoded."""
+CallFunction = Callable[["CallScope", Any], Awaitable[Reply | Effect]]
+StreamFunction = Callable[["CallScope", Any], AsyncGenerator[Any, None]]
+"""Yields chunks of `CALLS[method].chunk`, then the reply, last and once. Close it to stop."""
+
+
+class ModelService(Protocol):
+    """The models that grants name."""
+
+    def provider(self, model_id: str) -> ModelProvider:
+        """Who answers for the model. NotFoundError where it is gone since the grant was built."""
+        ...
+
+    def cost(self, model_id: str, usage: Usage) -> Decimal | None:
+        """What that use costs; None where no price is known."""
+        ...
+
+
+class RunControl(Protocol):
+    """What only the orchestrator can do to runs. Runs named here were found to be in the caller's reach."""
+
+    async def record(self, workspace_id: str, run_id: str) -> RunRecord:
+        """The run as clients see it."""
+        ...
+
+    def cancel(self, workspace_id: str, run_id: str, reason: str, actor: str) -> Effect:
+        """Ask for the run's end; the reply is its RunRecord. An ended run stays as it is."""
+        ...
+
+    async def create(self, parent: CallScope, params: RunCreateParams) -> Effect | HostlerError:
+        """A child run; the reply is its RunRecord. Deadline and budget are the parent's, and it ends with it.
+
+        `params.wait` is served by the effect's `then`.
+        """
+        ...
+
+
+class SteeringQueue(Protocol):
+    """Messages that a running agent absorbs."""
+
+    def pull(self, tx: Tx, scope: CallScope, limit: int) -> list[SteeringInputItem]:
+        """Take up to `limit`, in the order they arrived."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What calls work with; the same for all runs of a host.
+
+    `tools`, `knowledge` and `steering` are None on a host that has none: grants are empty then, and nothing
+    arrives. `clock` gives UTC epoch seconds.
+    """
+
+    db: Database
+    blobs: BlobFolder
+    cursors: Cursors
+    models: ModelService
+    runs: RunControl
+    info: HostInfo
+    clock: Callable[[], float]
+    tools: ToolService | None = None
+    knowledge: KnowledgeService | None = None
+    steering: SteeringQueue | None = None
+
+
+class Meter(Protocol):
+    """Counts what a run uses: `gate.GatedRun` is one."""
+
+    def add(self, usage: Usage | None, cost: Decimal | None) -> None:
+        """Count one model call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallScope:
+    """One attempt of one run, as its calls see it. The gate has let the call through before.
+
+    `history_before` is the transcript sequence that the run's history ends before: that of its own triggering
+    item, else the next one at its start. `event_seq` is its event's. `prompt` is the binding's effective
+    prompt. `uploads` is shared with the run's result stream, which lets the runner announce what it uploaded.
+    """
+
+    run_id: str
+    attempt: int
+    grant: Grant
+    event: Event
+    services: Services
+    meter: Meter
+    history_before: int
+    event_seq: int
+    deadline_at: float | None = None
+    prompt: tuple[ModelMessage, ...] = ()
+    uploads: dict[str, Uploaded] = field(default_factory=dict)
+
+    @property
+    def workspace_id(self) -> str:
+        """The workspace that everything of this run lies in."""
+        return self.grant.workspace_id
