@@ -4,7 +4,8 @@
 -- Every table with tenant data begins with workspace_id.
 
 -- One row per (workspace, chain): the last sequence given out and the digest it ended with. Chains:
--- 'events' and 'audit' (hash-chained), 'transcript' (a sequence only; digest stays empty).
+-- 'events' and 'audit' (hash-chained), 'transcript' (a sequence only; digest stays empty), 'claims' (when the
+-- workspace was last served, for fairness between workspaces).
 CREATE TABLE heads (
     workspace_id [key] NOT NULL,
     chain        [key] NOT NULL,
@@ -35,6 +36,8 @@ CREATE TABLE events (
     subject_id      [key],
     input_summary   text NOT NULL,
     body            text,
+    content_redacted bigint NOT NULL, -- 1: inline content was replaced by artifact references
+    requester       text,            -- authenticated subject that sent it
     -- What changes later stands outside the body and the chain:
     outcome         text NOT NULL,   -- started | steered | queued | rejected | unrouted | conflict
     run_id          [key],
@@ -228,9 +231,11 @@ CREATE TABLE runs (
 );
 CREATE UNIQUE INDEX runs_by_id ON runs (run_id);
 CREATE UNIQUE INDEX runs_active_lane ON runs (active_lane);
-CREATE INDEX runs_waiting ON runs (status, lane, created_at);
+CREATE INDEX runs_waiting ON runs (lane, created_at, run_id) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (workspace_id, priority DESC, created_at, run_id) WHERE status = 'queued';
+CREATE INDEX runs_active ON runs (host_id, run_id) WHERE status IN ('claimed', 'running');
 CREATE INDEX runs_by_created ON runs (workspace_id, created_at, run_id);
-CREATE INDEX runs_by_conversation ON runs (workspace_id, conversation_id, created_at);
+CREATE INDEX runs_by_conversation ON runs (workspace_id, conversation_id, created_at, run_id);
 CREATE INDEX runs_by_parent ON runs (parent_run_id);
 CREATE INDEX runs_by_finished ON runs (workspace_id, finished_at, run_id) WHERE finished_at IS NOT NULL;
 

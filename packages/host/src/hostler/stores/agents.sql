@@ -1,0 +1,53 @@
+-- Agents and their versions.
+
+-- name: insert
+INSERT INTO agents (workspace_id, name, agent_id, version, created_at, updated_at)
+VALUES (:workspace_id, :name, :agent_id, 1, :now, :now)
+ON CONFLICT (workspace_id, name) DO NOTHING
+
+-- name: revive
+-- A deleted name is used again: another agent, with an id of its own.
+UPDATE agents SET agent_id = :agent_id, version = 1, created_at = :now, updated_at = :now, deleted_at = NULL
+WHERE workspace_id = :workspace_id AND name = :name AND deleted_at IS NOT NULL
+
+-- name: next_version
+UPDATE agents SET version = version + 1, updated_at = :now
+WHERE workspace_id = :workspace_id AND name = :name AND deleted_at IS NULL
+RETURNING agent_id, version
+
+-- name: insert_version
+INSERT INTO agent_versions (workspace_id, agent_id, version, spec, spec_digest, created_at)
+VALUES (:workspace_id, :agent_id, :version, :spec, :spec_digest, :now)
+
+-- name: current
+-- Locks nothing: two hosts that apply at once each make a version, in turn.
+SELECT a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+FROM agents a JOIN agent_versions v
+  ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
+WHERE a.workspace_id = :workspace_id AND a.name = :name AND a.deleted_at IS NULL
+
+-- name: by_id
+SELECT a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+FROM agents a JOIN agent_versions v
+  ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
+WHERE a.workspace_id = :workspace_id AND a.agent_id = :agent_id AND a.deleted_at IS NULL
+
+-- name: page
+SELECT a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+FROM agents a JOIN agent_versions v
+  ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
+WHERE a.workspace_id = :workspace_id AND a.name > :after AND a.deleted_at IS NULL
+ORDER BY a.name LIMIT :limit
+
+-- name: version
+SELECT agent_id, version, spec, spec_digest, created_at FROM agent_versions
+WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version = :version
+
+-- name: versions
+SELECT agent_id, version, spec, spec_digest, created_at FROM agent_versions
+WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND version < :before
+ORDER BY version DESC LIMIT :limit
+
+-- name: delete
+UPDATE agents SET deleted_at = :now, updated_at = :now
+WHERE workspace_id = :workspace_id AND name = :name AND deleted_at IS NULL

@@ -1,0 +1,166 @@
+"""Hash chains: each row of a chain is bound to all before it, so that no change goes unseen.
+
+A row's `body_digest` is the digest of its unchanging columns, its `digest` that of (digest before, sequence,
+body digest), all as canonical JSON. Deleting content empties the columns and leaves both digests: the
+chain still verifies, and the row counts as deleted. Whoever can rewrite the whole chain and its head can
+forge it; a digest noted elsewhere (`hostler audit verify` prints the head) shows that too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hostler.ports import Row, Tx
+from hostler.sql.statements import Query, load
+from hostler_protocol.ids import digest
+
+Chain = Literal["events", "audit"]
+_q = load(__file__)
+
+EVENT_FIELDS = (
+    "event_id",
+    "request_digest",
+    "event_type",
+    "source",
+    "bot_id",
+    "conversation_id",
+    "thread_id",
+    "actor_type",
+    "actor_id",
+    "actor_name",
+    "subject_type",
+    "subject_id",
+    "input_summary",
+    "body",
+    "content_redacted",
+    "requester",
+    "event_time",
+    "created_at",
+)
+AUDIT_FIELDS = ("audit_id", "actor", "action", "target", "body", "created_at")
+MAX_STEP_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    fields: tuple[str, ...]
+    rows: Query
+    outside: Query
+
+
+_KINDS: dict[Chain, _Kind] = {
+    "events": _Kind(EVENT_FIELDS, _q.events_after, _q.events_outside),
+    "audit": _Kind(AUDIT_FIELDS, _q.audit_after, _q.audit_outside),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A point of a chain: the last sequence seen and its digest."""
+
+    seq: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where a chain is broken and how. `seq` None: a row stands outside the chain."""
+
+    seq: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """One step of `verify`: go on from `link` unless `done` or `broken`."""
+
+    link: Link
+    checked: int
+    deleted: int
+    """Rows whose content was deleted; only their place in the chain could be checked."""
+    done: bool
+    broken: Break | None = None
+
+
+def body_digest(chain: Chain, row: Mapping[str, Any]) -> str:
+    """The digest of what never changes in `row`."""
+    return digest([row[field] for field in _KINDS[chain].fields])
+
+
+def append(
+    tx: Tx, workspace_id: str, chain: Chain, row_digest: str, then: Callable[[int, str], None]
+) -> None:
+    """Give the row with `row_digest` its place; `then(seq, digest)` writes it into the row.
+
+    Happens last in the transaction: heads are what several hosts contend for.
+    """
+
+    def take(tx: Tx) -> None:
+        head = tx.one(_q.advance, workspace_id=workspace_id, chain=chain)
+        if head is None:
+            raise RuntimeError("an upsert with RETURNING gave no row")
+        seq, before = int(head["seq"]), str(head["digest"])
+        linked = _linked(before, seq, row_digest)
+        tx.run(_q.set_digest, workspace_id=workspace_id, chain=chain, digest=linked)
+        then(seq, linked)
+
+    tx.at_end(("heads", workspace_id, chain), take)
+
+
+def head(tx: Tx, workspace_id: str, chain: Chain) -> Link:
+    """The end of the chain, to be noted elsewhere."""
+    row = tx.one(_q.head, workspace_id=workspace_id, chain=chain)
+    return Link() if row is None else Link(int(row["seq"]), str(row["digest"]))
+
+
+def workspaces(tx: Tx, chain: Chain, *, after: str = "", limit: int = 100) -> list[str]:
+    """Workspaces that have this chain, by id."""
+    return [str(row["workspace_id"]) for row in tx.all(_q.workspaces, chain=chain, after=after, limit=limit)]
+
+
+def verify(
+    tx: Tx, workspace_id: str, chain: Chain, *, after: Link | None = None, limit: int = MAX_STEP_ROWS
+) -> Verified:
+    """Check up to `limit` rows that follow `after` (None: from the start); at the end the head as well."""
+    kind = _KINDS[chain]
+    link = after or Link()
+    limit = max(1, min(limit, MAX_STEP_ROWS))
+    rows = tx.all(kind.rows, workspace_id=workspace_id, after=link.seq, limit=limit)
+    deleted = 0
+    for checked, row in enumerate(rows):
+        reason = _wrong(chain, row, link)
+        if reason is not None:
+            return Verified(link, checked, deleted, done=True, broken=Break(link.seq + 1, reason))
+        deleted += row["body"] is None
+        link = Link(int(row["seq"]), str(row["digest"]))
+    if len(rows) == limit:
+        return Verified(link, len(rows), deleted, done=False)
+    return Verified(link, len(rows), deleted, done=True, broken=_wrong_end(tx, workspace_id, chain, link))
+
+
+def _wrong(chain: Chain, row: Row, before: Link) -> str | None:
+    """What is wrong with `row` as the successor of `before`."""
+    expected = before.seq + 1
+    if row["seq"] != expected:
+        return f"sequence {expected} is missing; {row['seq']} follows"
+    if row["body"] is not None and body_digest(chain, row) != row["body_digest"]:
+        return "the content does not match its digest"
+    if _linked(before.digest, expected, str(row["body_digest"])) != row["digest"]:
+        return "the digest does not follow from the one before"
+    return None
+
+
+def _wrong_end(tx: Tx, workspace_id: str, chain: Chain, last: Link) -> Break | None:
+    end = head(tx, workspace_id, chain)
+    if end.seq > last.seq:
+        return Break(last.seq + 1, f"sequence {last.seq + 1} is missing; the chain's head is at {end.seq}")
+    if end != last:
+        return Break(last.seq, "the chain's head does not match its last row")
+    outside = tx.one(_KINDS[chain].outside, workspace_id=workspace_id)
+    return None if outside is None else Break(None, f"row {outside['id']} stands outside the chain")
+
+
+def _linked(before: str, seq: int, row_digest: str) -> str:
+    return digest([before, seq, row_digest])

@@ -1,0 +1,35 @@
+-- The hash chains of a workspace: events and audit.
+
+-- name: advance
+-- The next sequence of a chain and the digest before it. Locks the head row until the transaction ends.
+INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:workspace_id, :chain, 1, '')
+ON CONFLICT (workspace_id, chain) DO UPDATE SET seq = heads.seq + 1
+RETURNING seq, digest
+
+-- name: set_digest
+UPDATE heads SET digest = :digest WHERE workspace_id = :workspace_id AND chain = :chain
+
+-- name: head
+SELECT seq, digest FROM heads WHERE workspace_id = :workspace_id AND chain = :chain
+
+-- name: workspaces
+-- Which workspaces have a chain; an operator's question, so it crosses workspaces.
+SELECT workspace_id FROM heads WHERE chain = :chain AND workspace_id > :after ORDER BY workspace_id LIMIT :limit
+
+-- name: events_after
+SELECT seq, body_digest, digest, event_id, request_digest, event_type, source, bot_id, conversation_id, thread_id,
+       actor_type, actor_id, actor_name, subject_type, subject_id, input_summary, body, content_redacted, requester,
+       event_time, created_at
+FROM events WHERE workspace_id = :workspace_id AND seq > :after ORDER BY seq LIMIT :limit
+
+-- name: events_outside
+SELECT event_id AS id FROM events WHERE workspace_id = :workspace_id AND (seq IS NULL OR seq < 1 OR digest IS NULL)
+LIMIT 1
+
+-- name: audit_after
+SELECT seq, body_digest, digest, audit_id, actor, action, target, body, created_at
+FROM audit WHERE workspace_id = :workspace_id AND seq > :after ORDER BY seq LIMIT :limit
+
+-- name: audit_outside
+SELECT audit_id AS id FROM audit WHERE workspace_id = :workspace_id AND (seq IS NULL OR seq < 1 OR digest IS NULL)
+LIMIT 1

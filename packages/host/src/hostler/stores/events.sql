@@ -1,0 +1,62 @@
+-- The event log.
+
+-- name: insert
+-- seq and digest follow at the end of the transaction.
+INSERT INTO events (workspace_id, event_id, body_digest, request_digest, event_type, source, bot_id,
+    conversation_id, thread_id, actor_type, actor_id, actor_name, subject_type, subject_id, input_summary, body,
+    content_redacted, requester, outcome, run_id, routing, event_time, created_at)
+VALUES (:workspace_id, :event_id, :body_digest, :request_digest, :event_type, :source, :bot_id,
+    :conversation_id, :thread_id, :actor_type, :actor_id, :actor_name, :subject_type, :subject_id, :input_summary,
+    :body, :content_redacted, :requester, :outcome, :run_id, :routing, :event_time, :created_at)
+ON CONFLICT (workspace_id, event_id) DO NOTHING
+
+-- name: set_link
+UPDATE events SET seq = :seq, digest = :digest WHERE workspace_id = :workspace_id AND event_id = :event_id
+
+-- name: set_outcome
+UPDATE events SET outcome = :outcome, run_id = :run_id, routing = :routing
+WHERE workspace_id = :workspace_id AND event_id = :event_id
+
+-- name: set_steering
+UPDATE events SET steering = :steering WHERE workspace_id = :workspace_id AND event_id = :event_id
+
+-- name: find
+SELECT * FROM events WHERE workspace_id = :workspace_id AND event_id = :event_id
+
+-- name: latest_seq
+SELECT seq FROM heads WHERE workspace_id = :workspace_id AND chain = 'events'
+
+-- name: page
+-- Newest first, the whole workspace.
+SELECT * FROM events
+WHERE workspace_id = :workspace_id AND seq < :before_seq
+  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
+  AND (cast(:event_types AS text) IS NULL OR event_type IN (SELECT value FROM json_each(:event_types)))
+ORDER BY seq DESC LIMIT :limit
+
+-- name: page (postgres)
+SELECT * FROM events
+WHERE workspace_id = :workspace_id AND seq < :before_seq
+  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
+  AND (cast(:event_types AS text) IS NULL
+       OR event_type IN (SELECT jsonb_array_elements_text(cast(:event_types AS jsonb))))
+ORDER BY seq DESC LIMIT :limit
+
+-- name: page_conversation
+-- Newest first, one conversation, or (NULL) the events without one.
+SELECT * FROM events
+WHERE workspace_id = :workspace_id AND seq < :before_seq
+  AND conversation_id IS :conversation_id
+  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
+  AND (cast(:event_types AS text) IS NULL OR event_type IN (SELECT value FROM json_each(:event_types)))
+ORDER BY seq DESC LIMIT :limit
+
+-- name: page_conversation (postgres)
+SELECT * FROM events
+WHERE workspace_id = :workspace_id AND seq < :before_seq
+  AND (conversation_id = :conversation_id
+       OR (conversation_id IS NULL AND cast(:conversation_id AS text) IS NULL))
+  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
+  AND (cast(:event_types AS text) IS NULL
+       OR event_type IN (SELECT jsonb_array_elements_text(cast(:event_types AS jsonb))))
+ORDER BY seq DESC LIMIT :limit

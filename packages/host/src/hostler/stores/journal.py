@@ -1,0 +1,243 @@
+"""The journal: everything a run did, in order.
+
+Every entry has its position (1..n per run); results also have their sequence (1..n). Consecutive deltas
+share a row, one JSON text per line. Retention may delete rows of deltas: positions and sequences then have
+gaps, and a cursor that points into one is expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hostler.ports import Row, Tx
+from hostler.sql.statements import Query, load
+from hostler_protocol.errors import ExpiredError
+from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
+
+Kind = Literal["lifecycle", "context", "result", "call", "warning", "refusal", "steering", "decision"]
+
+DELTA = "message.delta"
+MAX_BATCH_ENTRIES = 256
+"""Deltas in one row: reading one of them reads them all."""
+MAX_BATCH_BYTES = 64 * KIB
+MAX_INLINE_BYTES = 64 * KIB
+"""Data longer than this stands in the blob folder, named by `blob`."""
+MAX_RESULTS = 1_000
+"""Results given at once."""
+_ROWS_PER_QUERY = 32
+"""Rows read before the sizes are looked at: at most 2 MiB."""
+
+_q = load(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is to be journalled.
+
+    `data` is one JSON text; a result's is `{"data": ..., "usage"?: ..., "timestamp"?: ...}`.
+    With `blob` (sha256 of the data in the blob folder, put there before) `data` says what is worth knowing
+    without reading it. `at`: UTC epoch milliseconds, None: when it is stored.
+    """
+
+    kind: Kind
+    type: str
+    data: bytes | str
+    blob: str | None = None
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as it stands in the journal; `sequence` where it is a result."""
+
+    position: int
+    sequence: int | None
+    attempt: int
+    kind: Kind
+    type: str
+    data: str
+    blob: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """Entries in the order asked for; `more` where others follow."""
+
+    items: list[StoredEntry]
+    more: bool
+
+
+def append(
+    tx: Tx,
+    workspace_id: str,
+    run_id: str,
+    attempt: int,
+    entries: Sequence[Entry],
+    *,
+    position: int,
+    sequence: int,
+) -> None:
+    """Write `entries` after the given last position and sequence.
+
+    Only stores/runs calls it: it is what hands out positions and sequences, under the fencing token.
+    """
+    shared = {"run_id": run_id, "attempt": attempt, "workspace_id": workspace_id}
+    rows: list[dict[str, Any]] = []
+    for batch in _batches(entries):
+        first = batch[0]
+        position += len(batch)
+        is_result = first.kind == "result"
+        sequence += len(batch) if is_result else 0
+        rows.append(
+            {
+                **shared,
+                "last_position": position,
+                "count": len(batch),
+                "last_sequence": sequence if is_result else None,
+                "kind": first.kind,
+                "type": first.type,
+                "data": _line(first.data) if len(batch) == 1 else "\n".join(_line(e.data) for e in batch),
+                "blob": first.blob,
+                "at": tx.now if first.at is None else first.at,
+            }
+        )
+    if len(rows) == 1:
+        tx.run(_q.insert, **rows[0])
+    else:
+        tx.run_many(_q.insert, rows)
+
+
+def page(tx: Tx, run_id: str, after_position: int = 0, limit: int = MAX_PAGE_ITEMS) -> EntryPage:
+    """Entries after `after_position`, oldest first, at most `limit` and about 4 MiB.
+
+    ExpiredError when the entry at `after_position` was dropped by retention.
+    """
+    entries = _following(tx, _q.page, run_id, after_position, by_sequence=False)
+    return _bounded(entries, limit, MAX_PAGE_BYTES)
+
+
+def page_backward(tx: Tx, run_id: str, before_position: int, limit: int = MAX_PAGE_ITEMS) -> EntryPage:
+    """Entries before `before_position`, newest first, at most `limit` and about 4 MiB."""
+
+    def entries() -> Iterator[StoredEntry]:
+        before = before_position
+        while rows := tx.all(
+            _q.page_backward,
+            run_id=run_id,
+            before=before,
+            bound=before + MAX_BATCH_ENTRIES,
+            limit=_ROWS_PER_QUERY,
+        ):
+            for row in rows:
+                yield from (e for e in reversed(_entries_of(row)) if e.position < before_position)
+            before = rows[-1]["last_position"] - rows[-1]["count"] + 1
+
+    return _bounded(entries(), limit, MAX_PAGE_BYTES)
+
+
+def results(
+    tx: Tx,
+    run_id: str,
+    after_sequence: int = 0,
+    *,
+    max_items: int = MAX_RESULTS,
+    max_bytes: int = MAX_PAGE_BYTES,
+) -> EntryPage:
+    """Results after `after_sequence`, one item each, at most `max_items` and about `max_bytes`.
+
+    ExpiredError when the result at `after_sequence` was dropped by retention.
+    """
+    entries = _following(tx, _q.results, run_id, after_sequence, by_sequence=True)
+    return _bounded(entries, max_items, max_bytes)
+
+
+def of_type(
+    tx: Tx, run_id: str, result_type: str, *, after_position: int = 0, limit: int = MAX_PAGE_ITEMS
+) -> EntryPage:
+    """Results of one type, oldest first."""
+
+    def entries() -> Iterator[StoredEntry]:
+        after = after_position
+        while rows := tx.all(_q.of_type, run_id=run_id, type=result_type, after=after, limit=_ROWS_PER_QUERY):
+            for row in rows:
+                yield from (e for e in _entries_of(row) if e.position > after_position)
+            after = rows[-1]["last_position"]
+
+    return _bounded(entries(), limit, MAX_PAGE_BYTES)
+
+
+def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bool) -> Iterator[StoredEntry]:
+    """What follows `after`, refusing a cursor into what was dropped."""
+    key = "last_sequence" if by_sequence else "last_position"
+    after = max(after, 0)
+    start = after
+    while rows := tx.all(query, run_id=run_id, after=start, limit=_ROWS_PER_QUERY):
+        if start == after > 0 and rows[0][key] - rows[0]["count"] >= after:
+            raise ExpiredError(
+                f"{'sequence' if by_sequence else 'position'} {after} of run {run_id} is no longer kept:"
+                " retention has dropped it; read the run from its beginning"
+            )
+        for row in rows:
+            first = row[key] - row["count"] + 1
+            yield from _entries_of(row)[max(0, after + 1 - first) :]
+        start = rows[-1][key] + 1
+
+
+def _bounded(entries: Iterator[StoredEntry], limit: int, max_bytes: int) -> EntryPage:
+    """As many as fit; always at least one, so that a reader gets on."""
+    items: list[StoredEntry] = []
+    size = 0
+    for entry in entries:
+        size += len(entry.data)
+        if items and (len(items) >= limit or size > max_bytes):
+            return EntryPage(items, more=True)
+        items.append(entry)
+    return EntryPage(items, more=False)
+
+
+def _entries_of(row: Row) -> list[StoredEntry]:
+    """The entries of one row, oldest first."""
+    count, last_sequence = row["count"], row["last_sequence"]
+    lines = [row["data"]] if count == 1 else row["data"].split("\n")
+    first = row["last_position"] - count + 1
+    return [
+        StoredEntry(
+            position=first + index,
+            sequence=None if last_sequence is None else last_sequence - count + 1 + index,
+            attempt=row["attempt"],
+            kind=row["kind"],
+            type=row["type"],
+            data=line,
+            blob=row["blob"],
+            at=row["at"],
+        )
+        for index, line in enumerate(lines)
+    ]
+
+
+def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """Entries by row: consecutive deltas together, everything else alone."""
+    batch: list[Entry] = []
+    size = 0
+    for entry in entries:
+        joins = entry.type == DELTA and entry.kind == "result" and entry.blob is None
+        fits = len(batch) < MAX_BATCH_ENTRIES and size + len(entry.data) <= MAX_BATCH_BYTES
+        if batch and not (joins and fits):
+            yield batch
+            batch, size = [], 0
+        if joins:
+            batch.append(entry)
+            size += len(entry.data)
+        else:
+            yield [entry]
+    if batch:
+        yield batch
+
+
+def _line(data: bytes | str) -> str:
+    """The JSON text on one line: outside its strings a line end is only space."""
+    text = data if isinstance(data, str) else data.decode()
+    return text.replace("\n", " ") if "\n" in text else text

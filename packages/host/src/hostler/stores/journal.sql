@@ -1,0 +1,29 @@
+-- The journal: everything a run did, in order. run_id is globally unique; who asks has looked the run up
+-- in its workspace.
+
+-- name: insert
+INSERT INTO journal (run_id, last_position, count, last_sequence, attempt, kind, type, data, blob, at, workspace_id)
+VALUES (:run_id, :last_position, :count, :last_sequence, :attempt, :kind, :type, :data, :blob, :at, :workspace_id)
+
+-- name: page
+-- From the row that holds position :after (or follows it).
+SELECT last_position, count, last_sequence, attempt, kind, type, data, blob, at
+FROM journal WHERE run_id = :run_id AND last_position >= :after ORDER BY last_position LIMIT :limit
+
+-- name: results
+-- The same by sequence: results only.
+SELECT last_position, count, last_sequence, attempt, kind, type, data, blob, at
+FROM journal WHERE run_id = :run_id AND last_sequence >= :after ORDER BY last_sequence LIMIT :limit
+
+-- name: page_backward
+-- Newest first, from the row that holds position :before - 1. A row is at most a batch long: :bound is
+-- where the index is entered.
+SELECT last_position, count, last_sequence, attempt, kind, type, data, blob, at
+FROM journal WHERE run_id = :run_id AND last_position < :bound AND last_position - count + 1 < :before
+ORDER BY last_position DESC LIMIT :limit
+
+-- name: of_type
+-- Results of one type, oldest first: the messages of a run, say.
+SELECT last_position, count, last_sequence, attempt, kind, type, data, blob, at
+FROM journal WHERE run_id = :run_id AND last_position > :after AND kind = 'result' AND type = :type
+ORDER BY last_position LIMIT :limit

@@ -1,0 +1,125 @@
+"""Runs as values: what opens one, how one stands, and how the store answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.ports import Row
+from hostler_protocol.content import Usage
+from hostler_protocol.runs import RunStatus
+
+_usages = msgspec.json.Decoder(Usage)
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """What is known of a run when it is opened. Times are UTC epoch milliseconds."""
+
+    workspace_id: str
+    run_id: str
+    agent_id: str
+    agent_name: str
+    agent_version: int
+    runner_id: str
+    lane: str
+    event_id: str | None = None
+    parent_run_id: str | None = None
+    bot_id: str | None = None
+    conversation_id: str | None = None
+    thread_id: str | None = None
+    requester: str | None = None
+    parallel: bool = False
+    """Does not hold its lane, nor wait for it."""
+    priority: int = 0
+    not_before: int | None = None
+    deadline_at: int | None = None
+    binding: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run as it stands. Times are UTC epoch milliseconds; `cost` is a decimal number as text."""
+
+    workspace_id: str
+    run_id: str
+    agent_id: str
+    agent_name: str
+    agent_version: int
+    runner_id: str
+    lane: str
+    event_id: str | None
+    parent_run_id: str | None
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    requester: str | None
+    parallel: bool
+    priority: int
+    not_before: int | None
+    status: RunStatus
+    status_code: str | None
+    attempt: int
+    crashes: int
+    position: int
+    sequence: int
+    kept_sequence: int
+    """Sequence of the last completed message: what a new attempt keeps."""
+    host_id: str | None
+    cancel_reason: str | None
+    grant_json: str | None
+    binding: dict[str, Any]
+    usage: Usage | None
+    cost: str | None
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    deadline_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The new run either has its lane (`claimed`) or waits for it (`queued`). Attempt 1 in both cases."""
+
+    status: Literal["claimed", "queued"]
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The position of the first entry and the sequence of the first result (none: of the next one)."""
+
+    position: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The run changed its status. `position` and `sequence` are those of the first entry given along."""
+
+    before: RunStatus
+    attempt: int
+    position: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Nothing was written: the run is in this status and attempt, which do not allow it."""
+
+    status: RunStatus
+    attempt: int
+
+
+def run_of(row: Row) -> Run:
+    """A row of `runs` as a Run."""
+    values = {name: row[name] for name in _RUN_COLUMNS}
+    values["parallel"] = bool(row["parallel"])
+    values["binding"] = _objects.decode(row["binding"])
+    values["usage"] = None if row["usage"] is None else _usages.decode(row["usage"])
+    return Run(**values)
+
+
+_RUN_COLUMNS = tuple(Run.__dataclass_fields__)

@@ -1,0 +1,343 @@
+"""Runs: opened once, one per lane at a time, every write under the fencing token, one ending.
+
+`attempt` is the fencing token: whoever works on a run names the attempt it claimed, and a superseded one
+changes nothing. Refusals are values, since they are expected; what raises is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import zip_longest
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.domain.runs import begins_attempt, holds_lane, is_terminal, may_become
+from hostler.ports import Row, Tx
+from hostler.sql.statements import load
+from hostler.stores import journal
+from hostler.stores.journal import Entry
+from hostler.stores.run_rows import Appended, Fenced, Moved, NewRun, Opened, Run, run_of
+from hostler_protocol.content import Usage
+from hostler_protocol.errors import NotFoundError
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+from hostler_protocol.runs import RunStatus
+
+__all__ = ["Appended", "Fenced", "Moved", "NewRun", "Opened", "Run"]
+
+_q = load(__file__)
+_LATEST = 2**62
+_MAX_WORKSPACES = 10_000
+"""Waiting workspaces looked at for one claim."""
+_MAX_RACES = 10
+"""How often a change of status is tried again when other hosts change the run meanwhile."""
+
+
+def open(tx: Tx, run: NewRun, claim: str | None) -> Opened:  # noqa: A001  the word for it; used as runs.open
+    """Store a new run. With `claim` (a host id) it starts at once if its lane is free and nobody waits."""
+    starts = claim is not None and (run.not_before is None or run.not_before <= tx.now)
+    if starts and not run.parallel:
+        starts = tx.one(_q.lane_taken, lane=run.lane) is None
+    if starts and not _insert(tx, run, "claimed", claim):
+        starts = False  # another host took the lane in this moment
+    if not starts:
+        _insert(tx, run, "queued", None)
+    status: Literal["claimed", "queued"] = "claimed" if starts else "queued"
+    entry = _lifecycle(None, status, cause="opened", actor=claim or "host", status_code=None)
+    journal.append(tx, run.workspace_id, run.run_id, 1, [entry], position=0, sequence=0)
+    return Opened(status)
+
+
+def claim_next(tx: Tx, host_id: str, limit: int, *, skip_agents: Collection[str] = ()) -> list[Run]:
+    """Claim up to `limit` queued runs that may start; fewer: no others may.
+
+    Due ones only, the oldest of each free lane; workspaces in turn, the one served longest ago first; within
+    a workspace by priority, then age. `skip_agents`: ids of agents that have as many runs as they may.
+    """
+    ready: list[list[Row]] = []
+    skipped = msgspec.json.encode(list(skip_agents)).decode()
+    for workspace in tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES):
+        if len(ready) >= limit:
+            break
+        rows = tx.all(
+            _q.ready,
+            workspace_id=workspace["workspace_id"],
+            now=tx.now,
+            skip_agents=skipped,
+            limit=limit,
+        )
+        if rows:
+            ready.append(rows)
+    turns = [row for turn in zip_longest(*ready) for row in turn if row is not None]
+    claimed = [run for row in turns[:limit] if (run := _claim(tx, host_id, row["run_id"])) is not None]
+    for workspace_id in {run.workspace_id for run in claimed}:
+        _note_turn(tx, workspace_id)
+    return claimed
+
+
+def append(tx: Tx, run_id: str, attempt: int, entries: Sequence[Entry]) -> Appended | Fenced:
+    """Journal `entries` of a claimed or running attempt. The hot path: one UPDATE, then the rows."""
+    results, kept = _count_results(entries)
+    row = tx.one(_q.append, run_id=run_id, attempt=attempt, entries=len(entries), results=results, kept=kept)
+    if row is None:
+        return _fenced(tx, run_id)
+    position, sequence = row["position"] - len(entries), row["sequence"] - results
+    journal.append(tx, row["workspace_id"], run_id, attempt, entries, position=position, sequence=sequence)
+    return Appended(position + 1, sequence + 1)
+
+
+def transition(
+    tx: Tx,
+    run_id: str,
+    attempt: int | None,
+    to: RunStatus,
+    *,
+    cause: str,
+    actor: str,
+    status_code: str | None = None,
+    entries: Sequence[Entry] = (),
+    crashed: bool = False,
+    host_id: str | None = None,
+    not_before: int | None = None,
+    deadline_at: int | None = None,
+    usage: Usage | None = None,
+    cost: str | None = None,
+) -> Moved | Fenced:
+    """Change a run's status if that is allowed from where it stands; the first terminal status wins.
+
+    `attempt` None: whatever the attempt is (recovery, cancellation). `entries` (the terminal result, say)
+    are journalled before the lifecycle entry, in the same update. Going back to `queued` begins a new
+    attempt; `crashed` counts it as a recovery. Fields that are None stay as they are. NotFoundError for no
+    such run.
+    """
+    results, kept = _count_results(entries)
+    for _ in range(_MAX_RACES):
+        row = _status(tx, run_id)
+        before, current = row["status"], row["attempt"]
+        if not may_become(before, to) or attempt not in (None, current):
+            return Fenced(before, current)
+        entry = _lifecycle(before, to, cause=cause, actor=actor, status_code=status_code)
+        written = [*entries, entry]
+        moved = tx.one(
+            _q.move,
+            run_id=run_id,
+            attempt=current,
+            status_before=before,
+            status=to,
+            status_code=status_code,
+            new_attempt=int(begins_attempt(before, to)),
+            crashed=int(crashed),
+            entries=len(written),
+            results=results,
+            kept=kept,
+            holds_lane=int(holds_lane(to)),
+            terminal=int(is_terminal(to)),
+            now=tx.now,
+            host_id=host_id,
+            not_before=not_before,
+            deadline_at=deadline_at,
+            usage=None if usage is None else msgspec.json.encode(usage).decode(),
+            cost=cost,
+        )
+        if moved is not None:
+            position, sequence = moved["position"] - len(written), moved["sequence"] - results
+            journal.append(
+                tx, row["workspace_id"], run_id, current, written, position=position, sequence=sequence
+            )
+            return Moved(before, moved["attempt"], position + 1, sequence + 1)
+    raise RuntimeError(f"run {run_id} changed {_MAX_RACES} times while its status was to be changed")
+
+
+def request_cancel(tx: Tx, workspace_id: str, run_id: str, reason: str) -> Run | None:
+    """Note that cancellation was asked for; the first reason stays.
+
+    The run as it now stands; None where it has ended, or is not of this workspace.
+    """
+    row = tx.one(_q.request_cancel, workspace_id=workspace_id, run_id=run_id, reason=reason)
+    return None if row is None else run_of(row)
+
+
+def freeze_grant(tx: Tx, run_id: str, attempt: int, grant_json: str) -> str | Fenced:
+    """Store the grant unless there is one; the one that holds."""
+    if tx.run(_q.freeze_grant, run_id=run_id, attempt=attempt, grant_json=grant_json):
+        return grant_json
+    row = tx.one(_q.by_id, run_id=run_id)
+    if row is None or row["attempt"] != attempt or row["grant_json"] is None:
+        return _fenced(tx, run_id)
+    return str(row["grant_json"])
+
+
+def usage(tx: Tx, run_id: str, attempt: int, total: Usage, cost: str | None) -> bool:
+    """Set what the run has used so far, over all attempts. False: fenced."""
+    encoded = msgspec.json.encode(total).decode()
+    return tx.run(_q.usage, run_id=run_id, attempt=attempt, usage=encoded, cost=cost) == 1
+
+
+def find(tx: Tx, workspace_id: str, run_id: str) -> Run | None:
+    """The run, if the workspace has it."""
+    row = tx.one(_q.find, workspace_id=workspace_id, run_id=run_id)
+    return None if row is None else run_of(row)
+
+
+def get(tx: Tx, workspace_id: str, run_id: str) -> Run:
+    """The run; NotFoundError where the workspace has none of this id."""
+    run = find(tx, workspace_id, run_id)
+    if run is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    return run
+
+
+def by_id(tx: Tx, run_id: str) -> Run | None:
+    """The run in whatever workspace: for the host's own work, never for what a caller names."""
+    row = tx.one(_q.by_id, run_id=run_id)
+    return None if row is None else run_of(row)
+
+
+def page(
+    tx: Tx,
+    workspace_id: str,
+    *,
+    statuses: Collection[RunStatus] | None = None,
+    agent_name: str | None = None,
+    conversation_id: str | None = None,
+    since: int = 0,
+    before: tuple[int, str] | None = None,
+    limit: int = MAX_PAGE_ITEMS,
+) -> list[Run]:
+    """Runs newest first, at most `limit`. A filter that is None does not filter.
+
+    `before`: (created_at, run_id) of the last one seen.
+    """
+    before_time, before_id = before or (_LATEST, "")
+    params: dict[str, Any] = {
+        "workspace_id": workspace_id,
+        "before_time": before_time,
+        "before_id": before_id,
+        "since": since,
+        "statuses": None if statuses is None else f",{','.join(sorted(statuses))},",
+        "agent_name": agent_name,
+        "limit": limit,
+    }
+    query = _q.page
+    if conversation_id is not None:
+        query = _q.page_conversation
+        params["conversation_id"] = conversation_id
+    return [run_of(row) for row in tx.all(query, **params)]
+
+
+def active_of_host(tx: Tx, host_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
+    """Claimed and running runs of a host, by id; `after`: the last id seen."""
+    return [run_of(row) for row in tx.all(_q.active_of_host, host_id=host_id, after=after, limit=limit)]
+
+
+def active(tx: Tx, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
+    """Claimed and running runs of every host, by id; `after`: the last id seen."""
+    return [run_of(row) for row in tx.all(_q.active, after=after, limit=limit)]
+
+
+def children(
+    tx: Tx, workspace_id: str, parent_run_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS
+) -> list[Run]:
+    """Unfinished child runs of a run, by id."""
+    rows = tx.all(
+        _q.children, workspace_id=workspace_id, parent_run_id=parent_run_id, after=after, limit=limit
+    )
+    return [run_of(row) for row in rows]
+
+
+def count_waiting(tx: Tx, lane: str, limit: int) -> int:
+    """How many runs wait in a lane; counts no further than `limit`."""
+    row = tx.one(_q.count_waiting, lane=lane, limit=limit)
+    return 0 if row is None else int(row["waiting"])
+
+
+def next_due(tx: Tx) -> int | None:
+    """When the earliest of the runs that are held back becomes due (UTC epoch milliseconds)."""
+    row = tx.one(_q.next_due, now=tx.now)
+    return None if row is None or row["due"] is None else int(row["due"])
+
+
+def _insert(tx: Tx, run: NewRun, status: RunStatus, host_id: str | None) -> bool:
+    rows = tx.run(
+        _q.insert,
+        workspace_id=run.workspace_id,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        agent_name=run.agent_name,
+        agent_version=run.agent_version,
+        runner_id=run.runner_id,
+        event_id=run.event_id,
+        parent_run_id=run.parent_run_id,
+        bot_id=run.bot_id,
+        conversation_id=run.conversation_id,
+        thread_id=run.thread_id,
+        requester=run.requester,
+        lane=run.lane,
+        active_lane=run.lane if holds_lane(status) and not run.parallel else None,
+        parallel=int(run.parallel),
+        priority=run.priority,
+        not_before=run.not_before,
+        status=status,
+        host_id=host_id,
+        binding=msgspec.json.encode(run.binding or {}).decode(),
+        created_at=tx.now,
+        deadline_at=run.deadline_at,
+    )
+    return rows == 1
+
+
+def _claim(tx: Tx, host_id: str, run_id: str) -> Run | None:
+    row = tx.one(_q.claim, run_id=run_id, host_id=host_id)
+    if row is None:
+        return None
+    run = run_of(row)
+    entry = _lifecycle("queued", "claimed", cause="claimed", actor=host_id, status_code=None)
+    journal.append(
+        tx,
+        run.workspace_id,
+        run_id,
+        run.attempt,
+        [entry],
+        position=run.position - 1,
+        sequence=run.sequence,
+    )
+    return run
+
+
+def _note_turn(tx: Tx, workspace_id: str) -> None:
+    turn = tx.now * 1000  # room for several turns within a millisecond
+
+    def note(tx: Tx) -> None:
+        tx.run(_q.served, workspace_id=workspace_id, turn=turn)
+
+    tx.at_end(("heads", workspace_id, "claims"), note)
+
+
+def _status(tx: Tx, run_id: str) -> Row:
+    row = tx.one(_q.status, run_id=run_id)
+    if row is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    return row
+
+
+def _fenced(tx: Tx, run_id: str) -> Fenced:
+    row = _status(tx, run_id)
+    return Fenced(row["status"], row["attempt"])
+
+
+def _count_results(entries: Sequence[Entry]) -> tuple[int, int]:
+    """How many are results, and which of them (from 1; 0: none) is the last completed message."""
+    results = kept = 0
+    for entry in entries:
+        if entry.kind == "result":
+            results += 1
+            if entry.type == "message.completed":
+                kept = results
+    return results, kept
+
+
+def _lifecycle(
+    before: RunStatus | None, to: RunStatus, *, cause: str, actor: str, status_code: str | None
+) -> Entry:
+    data = {"from": before, "to": to, "cause": cause, "actor": actor, "status_code": status_code}
+    return Entry("lifecycle", to, msgspec.json.encode(data))

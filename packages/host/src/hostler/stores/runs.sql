@@ -1,0 +1,163 @@
+-- Runs. run_id is globally unique, and the worker that names it has claimed it; what comes from outside names the
+-- workspace as well.
+
+-- name: lane_taken
+-- Whether a new run of this lane must wait: it is held, or others wait in it.
+SELECT 1 AS taken FROM runs WHERE active_lane = :lane
+UNION ALL
+SELECT 1 AS taken FROM runs WHERE lane = :lane AND status = 'queued' AND parallel = 0
+LIMIT 1
+
+-- name: insert
+-- No row: another host took the lane in this moment.
+INSERT INTO runs (workspace_id, run_id, agent_id, agent_name, agent_version, runner_id, event_id, parent_run_id,
+    bot_id, conversation_id, thread_id, requester, lane, active_lane, parallel, priority, not_before, status, attempt,
+    crashes, position, sequence, kept_sequence, host_id, binding, created_at, deadline_at)
+VALUES (:workspace_id, :run_id, :agent_id, :agent_name, :agent_version, :runner_id, :event_id, :parent_run_id,
+    :bot_id, :conversation_id, :thread_id, :requester, :lane, :active_lane, :parallel, :priority, :not_before,
+    :status, 1, 0, 1, 0, 0, :host_id, :binding, :created_at, :deadline_at)
+ON CONFLICT (active_lane) DO NOTHING
+
+-- name: append
+-- The hot path: gives out positions and sequences under the fencing token.
+UPDATE runs SET position = position + :entries, sequence = sequence + :results,
+    kept_sequence = CASE WHEN :kept > 0 THEN sequence + :kept ELSE kept_sequence END
+WHERE run_id = :run_id AND attempt = :attempt AND status IN ('claimed', 'running')
+RETURNING workspace_id, position, sequence
+
+-- name: status
+SELECT workspace_id, status, attempt FROM runs WHERE run_id = :run_id
+
+-- name: move
+-- A change of status, with the journal entries that belong to it. :status_before and :attempt are what was
+-- just read: no row means that another host was faster.
+UPDATE runs SET status = :status, status_code = :status_code,
+    attempt = attempt + :new_attempt, crashes = crashes + :crashed,
+    position = position + :entries, sequence = sequence + :results,
+    kept_sequence = CASE WHEN :kept > 0 THEN sequence + :kept ELSE kept_sequence END,
+    active_lane = CASE WHEN :holds_lane = 1 AND parallel = 0 THEN lane END,
+    host_id = CASE WHEN :status IN ('queued', 'paused') THEN NULL
+                   ELSE coalesce(cast(:host_id AS text), host_id) END,
+    not_before = coalesce(cast(:not_before AS bigint), not_before),
+    started_at = CASE WHEN :status = 'running' THEN coalesce(started_at, :now) ELSE started_at END,
+    finished_at = CASE WHEN :terminal = 1 THEN cast(:now AS bigint) END,
+    deadline_at = coalesce(cast(:deadline_at AS bigint), deadline_at),
+    usage = coalesce(cast(:usage AS text), usage), cost = coalesce(cast(:cost AS text), cost)
+WHERE run_id = :run_id AND status = :status_before AND attempt = :attempt
+RETURNING position, sequence, attempt
+
+-- name: waiting_workspaces
+-- Workspaces with queued runs, by a walk over the index: its cost is their number, not that of the runs.
+WITH RECURSIVE waiting (workspace_id) AS (
+    SELECT min(workspace_id) FROM runs WHERE status = 'queued'
+    UNION ALL
+    SELECT (SELECT min(r.workspace_id) FROM runs r
+            WHERE r.status = 'queued' AND r.workspace_id > waiting.workspace_id)
+    FROM waiting WHERE waiting.workspace_id IS NOT NULL
+)
+SELECT waiting.workspace_id, coalesce(heads.seq, 0) AS served
+FROM waiting LEFT JOIN heads ON heads.workspace_id = waiting.workspace_id AND heads.chain = 'claims'
+WHERE waiting.workspace_id IS NOT NULL
+ORDER BY served, waiting.workspace_id LIMIT :limit
+
+-- name: ready
+-- Queued runs of a workspace that may start: due, their lane free, none older waiting in it.
+SELECT q.* FROM runs q
+WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
+  AND (q.not_before IS NULL OR q.not_before <= :now)
+  AND (q.parallel = 1 OR (
+      NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
+      AND NOT EXISTS (
+          SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
+            AND (o.created_at < q.created_at OR (o.created_at = q.created_at AND o.run_id < q.run_id))
+            AND (o.not_before IS NULL OR o.not_before <= :now))))
+  AND q.agent_id NOT IN (SELECT value FROM json_each(:skip_agents))
+ORDER BY q.priority DESC, q.created_at, q.run_id LIMIT :limit
+
+-- name: ready (postgres)
+-- The same; rows that another host is claiming in this moment are passed over.
+SELECT q.* FROM runs q
+WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
+  AND (q.not_before IS NULL OR q.not_before <= :now)
+  AND (q.parallel = 1 OR (
+      NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
+      AND NOT EXISTS (
+          SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
+            AND (o.created_at < q.created_at OR (o.created_at = q.created_at AND o.run_id < q.run_id))
+            AND (o.not_before IS NULL OR o.not_before <= :now))))
+  AND q.agent_id NOT IN (SELECT jsonb_array_elements_text(cast(:skip_agents AS jsonb)))
+ORDER BY q.priority DESC, q.created_at, q.run_id LIMIT :limit
+FOR UPDATE OF q SKIP LOCKED
+
+-- name: served
+-- Notes that the workspace had its turn.
+INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:workspace_id, 'claims', :turn, '')
+ON CONFLICT (workspace_id, chain) DO UPDATE
+SET seq = CASE WHEN excluded.seq > heads.seq THEN excluded.seq ELSE heads.seq + 1 END
+
+-- name: claim
+UPDATE runs SET status = 'claimed', host_id = :host_id, position = position + 1,
+    active_lane = CASE WHEN parallel = 0 THEN lane END
+WHERE run_id = :run_id AND status = 'queued'
+RETURNING *
+
+-- name: next_due
+-- When the earliest held-back run becomes due.
+SELECT min(not_before) AS due FROM runs WHERE status = 'queued' AND not_before > :now
+
+-- name: request_cancel
+UPDATE runs SET cancel_reason = coalesce(cancel_reason, :reason)
+WHERE workspace_id = :workspace_id AND run_id = :run_id
+  AND status IN ('queued', 'claimed', 'running', 'paused')
+RETURNING *
+
+-- name: freeze_grant
+UPDATE runs SET grant_json = :grant_json
+WHERE run_id = :run_id AND attempt = :attempt AND status IN ('claimed', 'running') AND grant_json IS NULL
+
+-- name: usage
+UPDATE runs SET usage = :usage, cost = coalesce(cast(:cost AS text), cost)
+WHERE run_id = :run_id AND attempt = :attempt AND status IN ('claimed', 'running')
+
+-- name: find
+SELECT * FROM runs WHERE workspace_id = :workspace_id AND run_id = :run_id
+
+-- name: by_id
+SELECT * FROM runs WHERE run_id = :run_id
+
+-- name: active_of_host
+-- What a host was working on, by id.
+SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND run_id > :after
+ORDER BY run_id LIMIT :limit
+
+-- name: active
+-- What any host was working on, by id: recovery of an installation with one host.
+SELECT * FROM runs WHERE status IN ('claimed', 'running') AND run_id > :after ORDER BY run_id LIMIT :limit
+
+-- name: children
+SELECT * FROM runs WHERE workspace_id = :workspace_id AND parent_run_id = :parent_run_id
+  AND status IN ('queued', 'claimed', 'running', 'paused') AND run_id > :after
+ORDER BY run_id LIMIT :limit
+
+-- name: count_waiting
+-- How many wait in a lane; counts no further than :limit.
+SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE lane = :lane AND status = 'queued' LIMIT :limit) AS some_of_them
+
+-- name: page
+-- Newest first. :statuses is a list like ',queued,running,'; no status holds a wildcard.
+SELECT * FROM runs
+WHERE workspace_id = :workspace_id
+  AND (created_at, run_id) < (:before_time, :before_id)
+  AND created_at >= :since
+  AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
+  AND (cast(:agent_name AS text) IS NULL OR agent_name = :agent_name)
+ORDER BY created_at DESC, run_id DESC LIMIT :limit
+
+-- name: page_conversation
+SELECT * FROM runs
+WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
+  AND (created_at, run_id) < (:before_time, :before_id)
+  AND created_at >= :since
+  AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
+  AND (cast(:agent_name AS text) IS NULL OR agent_name = :agent_name)
+ORDER BY created_at DESC, run_id DESC LIMIT :limit
