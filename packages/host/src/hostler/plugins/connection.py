@@ -1,0 +1,511 @@
+"""The conversation with one plugin process: handshake, runs, calls, liveness and back pressure.
+
+A thin shell around `Link(Side.HOST)` over any transport. Nothing here waits for a run: what the plugin
+says is handed to the run's `RunHandler` at once, and what is not yet committed holds the reading back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hostler.plugins.handler import RunHandler
+from hostler.plugins.handshake import shake_hands
+from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
+from hostler.plugins.liveness import Liveness
+from hostler.plugins.open_calls import OpenCalls
+from hostler.plugins.outflow import Outflow
+from hostler.plugins.transport import Transport
+from hostler_protocol.errors import (
+    CancelledCallError,
+    ConflictError,
+    HostlerError,
+    PluginCrashedError,
+    PluginError,
+    PluginProtocolError,
+    PluginStartError,
+    UnavailableError,
+)
+from hostler_protocol.frames import MessageId
+from hostler_protocol.ids import PluginIdentity
+from hostler_protocol.limits import Limits
+from hostler_protocol.link import (
+    Broken,
+    CallCancelled,
+    Called,
+    Incoming,
+    Link,
+    Refused,
+    Replied,
+    ResultArrived,
+    RunBroken,
+    RunEnded,
+    State,
+    Warned,
+)
+from hostler_protocol.manifest import AgentRunnerManifest
+from hostler_protocol.methods import (
+    NoParams,
+    RunCancelNote,
+    RunCreditNote,
+    RunParkNote,
+    RunStartParams,
+    Side,
+)
+
+RESTART_POLL_SECONDS = 0.1
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Run:
+    handler: RunHandler
+    live: bool = True
+    """The plugin may still say something of it."""
+    starting: bool = True
+    held_bytes: int = 0
+    warnings: int = 0
+
+
+class PluginConnection:
+    """One connected plugin process. `open` first; `closed` is done, with the reason, when it is gone."""
+
+    def __init__(
+        self,
+        expected_key: str,
+        *,
+        limits: ConnectionLimits = DEFAULT_CONNECTION_LIMITS,
+        wire_limits: Limits | None = None,
+    ) -> None:
+        self.identity: PluginIdentity | None = None
+        self.expected_key = expected_key
+        self.runners: dict[str, AgentRunnerManifest] = {}
+        self.warnings: list[str] = []
+        """What was wrong with what the plugin said of itself."""
+        self.limits = limits
+        self.link = Link(Side.HOST, wire_limits)
+        self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
+        self._transport: Transport | None = None
+        self._pending: dict[MessageId, asyncio.Future[Any]] = {}
+        self._runs: dict[str, _Run] = {}
+        self._calls = OpenCalls(limits.heavy_calls)
+        self._out = Outflow(limits)
+        self._held_bytes = 0
+        self._paused = False
+        self._liveness = Liveness(limits)
+        self._watcher: asyncio.Task[None] | None = None
+        self._bad_messages = 0
+
+    @property
+    def version(self) -> str:
+        """The plugin's own version."""
+        return "" if self.identity is None else self.identity.version
+
+    @property
+    def active_runs(self) -> frozenset[str]:
+        """The runs the plugin works on."""
+        return frozenset(run_id for run_id, run in self._runs.items() if run.live)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether runs can be started."""
+        return self.link.state is State.READY
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of results that were read and not given back by `credit`."""
+        return self._held_bytes
+
+    # -- the handshake ----------------------------------------------------------------------------
+
+    async def open(self, transport: Transport) -> None:
+        """Shake hands and learn the runners. PluginStartError says what went wrong; and ends the peer."""
+        self._transport = self._out.transport = transport
+        try:
+            async with asyncio.timeout(self.limits.handshake_seconds):
+                said = await shake_hands(self._request, self.expected_key, self.link.limits)
+        except TimeoutError:
+            seconds = self.limits.handshake_seconds
+            text = f"the plugin did not finish its handshake within {seconds:g} s"
+            self._fail(PluginStartError(text))
+            raise PluginStartError(text) from None
+        except HostlerError as error:
+            details = error.details if isinstance(error, PluginError) else {}
+            start_error = PluginStartError(error.message, **details)
+            self._fail(start_error)
+            raise start_error from error
+        except asyncio.CancelledError:
+            self._fail(PluginStartError("the start was given up"))
+            raise
+        self.identity, self.runners, self.warnings = said.identity, said.runners, said.warnings
+        for warning in self.warnings:
+            _log.warning("plugin %s: %s", self.expected_key, warning)
+        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    # -- runs -------------------------------------------------------------------------------------
+
+    async def start_run(self, params: RunStartParams, handler: RunHandler) -> None:
+        """Start a run; `handler` is told of everything from here on, also before this returns.
+
+        PluginError where the plugin refuses, is gone or does not answer; UnavailableError while it shuts
+        down; PayloadTooLargeError for a context over the message size. After an error nothing more is told.
+        """
+        give_up = asyncio.get_running_loop().time() + self.limits.restart_wait_seconds
+        while True:
+            try:
+                await self._start_once(params, handler)
+            except ConflictError as error:  # an earlier attempt of this run is still leaving the process
+                if asyncio.get_running_loop().time() >= give_up:
+                    raise PluginProtocolError(f"run/start was refused: {error.message}") from error
+                await asyncio.sleep(RESTART_POLL_SECONDS)
+            else:
+                return
+
+    async def _start_once(self, params: RunStartParams, handler: RunHandler) -> None:
+        run_id = params.context.run_id
+        if self.closed.done():
+            raise self.closed.result()
+        if not self.is_ready:
+            raise UnavailableError(f"plugin {self.expected_key} is shutting down; try again")
+        if run_id in self._runs:
+            raise ValueError(f"run {run_id} is already active on this connection")
+        run = self._runs[run_id] = _Run(handler)
+        try:
+            async with asyncio.timeout(self.limits.answer_seconds):
+                await self._request("run/start", params)
+        except TimeoutError:
+            self._abandon_start(run_id)
+            seconds = self.limits.answer_seconds
+            raise PluginCrashedError(f"the plugin did not answer run/start within {seconds:g} s") from None
+        except asyncio.CancelledError:
+            self._abandon_start(run_id)
+            raise
+        except HostlerError as error:
+            self._forget(run_id)
+            if isinstance(error, PluginError | ConflictError) or self.link.state is State.CLOSED:
+                raise
+            if run.live and error.code == "payload_too_large" and not error.details:
+                raise
+            raise PluginProtocolError(f"run/start was refused: {error.message}") from error
+        run.starting = False
+
+    def _abandon_start(self, run_id: str) -> None:
+        self.cancel_run(run_id, "its start was given up")
+        self.end_run(run_id)
+
+    def cancel_run(self, run_id: str, reason: str = "cancelled") -> None:
+        """Ask the runner to stop. What follows within the grace is still told."""
+        self._notify("run/cancel", RunCancelNote(run_id=run_id, reason=reason))
+
+    def credit(self, run_id: str, results: int, size: int) -> None:
+        """Committed: let the runner send so many more results, and give the bytes back to the reading."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return  # ended: its bytes were given back then
+        size = min(size, run.held_bytes)
+        run.held_bytes -= size
+        self._held_bytes -= size
+        if run.live and results > 0:
+            self._notify("run/credit", RunCreditNote(run_id=run_id, results=results))
+        self._regulate()
+
+    def end_run(self, run_id: str) -> None:
+        """Fence a run: nothing more is told, its open calls are refused, what still arrives is dropped.
+
+        The runner is not told; `cancel_run` before it where it should stop.
+        """
+        run = self._forget(run_id)
+        if run is not None:
+            over = CancelledCallError("the run has ended, was cancelled or was superseded")
+            for call_id in self._calls.of_run(run_id):
+                self._answer(call_id, self.link.refuse(call_id, over))
+
+    def park_run(self, run_id: str) -> None:
+        """Tell the plugin that the run waits for a person, and fence it; its open calls stay unanswered."""
+        self._notify("run/park", RunParkNote(run_id=run_id))
+        run = self._forget(run_id)
+        if run is not None:
+            for call_id in self._calls.of_run(run_id):
+                self._calls.close(call_id)
+            self._deliver_calls()
+
+    def _forget(self, run_id: str) -> _Run | None:
+        run = self._runs.pop(run_id, None)
+        self.link.end_run(run_id)
+        if run is not None:
+            self._held_bytes -= run.held_bytes
+            run.held_bytes = 0
+            self._regulate()
+        return run
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    def reply(self, call_id: MessageId, result: Any) -> None:
+        """Answer a call. Over the message size the plugin gets `payload_too_large` instead."""
+        self._answer(call_id, self.link.reply(call_id, result))
+
+    def refuse(self, call_id: MessageId, error: HostlerError) -> None:
+        """Refuse a call."""
+        self._answer(call_id, self.link.refuse(call_id, error))
+
+    async def stream(self, call_id: MessageId, chunk: Any) -> bool:
+        """Send one piece of a call's answer and wait until there is room for more.
+
+        False where nobody waits for it any more. PayloadTooLargeError for a piece over the message size.
+        """
+        if self.closed.done():
+            return False
+        data = self.link.stream(call_id, chunk)
+        if not data:
+            return False
+        self._send(data)
+        await self.drain()
+        return not self.closed.done()
+
+    async def drain(self) -> None:
+        """Wait until little is unsent, or the connection is closed."""
+        await self._out.drain()
+
+    def _answer(self, call_id: MessageId, data: bytes) -> None:
+        self._calls.close(call_id)
+        self._send(data)
+        self._deliver_calls()
+
+    def _deliver_calls(self) -> None:
+        for called in self._calls.admitted():
+            run = self._runs.get(called.params.run_id)
+            if run is not None:
+                method = called.method.removeprefix("host/")
+                self._tell(called.params.run_id, run.handler.on_call, called.id, method, called.params)
+
+    # -- what arrives -----------------------------------------------------------------------------
+
+    def bytes_received(self, data: bytes) -> None:
+        """Take bytes of a stream transport."""
+        self._take(self.link.receive(data))
+
+    def frame_received(self, data: bytes | str) -> None:
+        """Take one message of a transport that keeps messages apart."""
+        self._take(self.link.receive_frame(data))
+
+    def sent_some(self) -> None:
+        """There is room for more."""
+        self._out.sent_some()
+
+    def lost(self, error: PluginError) -> None:
+        """The transport is gone."""
+        self._finish(error)
+
+    def _take(self, incoming: Iterable[Incoming]) -> None:
+        self._liveness.heard()
+        for item in incoming:
+            if isinstance(item, ResultArrived):
+                self._take_result(item)
+            elif isinstance(item, Called):
+                self._calls.add(item)
+                self._deliver_calls()
+            else:
+                self._take_other(item)
+        if data := self.link.data_to_send():
+            for message in data.splitlines(keepends=True):
+                self._send(message)
+        self._regulate()
+
+    def _take_other(self, item: Incoming) -> None:
+        match item:
+            case Replied(id=id_, result=result):
+                self._resolve(id_, result)
+            case Refused(id=id_, error=error):
+                self._reject(id_, error)
+            case CallCancelled(id=id_):
+                self._take_call_cancelled(id_)
+            case RunEnded(run_id=run_id):
+                self._take_end(run_id)
+            case RunBroken(run_id=run_id, code=code, reason=reason):
+                self._take_broken(run_id, code, reason)
+            case Warned():
+                self._take_warning(item)
+            case Broken(reason=reason):
+                self._fail(PluginProtocolError(f"the connection was closed: {reason}"))
+
+    def _take_result(self, item: ResultArrived) -> None:
+        run_id = item.result.run_id
+        run = self._runs.get(run_id)
+        if run is None:
+            return
+        run.held_bytes += item.size
+        self._held_bytes += item.size
+        self._tell(run_id, run.handler.on_result, item.result, item.size)
+
+    def _take_call_cancelled(self, call_id: MessageId) -> None:
+        closed = self._calls.close(call_id)
+        if closed is not None:
+            run_id, was_delivered = closed
+            run = self._runs.get(run_id)
+            if run is not None and was_delivered:
+                self._tell(run_id, run.handler.on_call_cancelled, call_id)
+            self._deliver_calls()
+
+    def _take_end(self, run_id: str) -> None:
+        run = self._runs.get(run_id)
+        if run is not None and run.live:
+            run.live = False
+            self._tell(run_id, run.handler.on_end)
+
+    def _take_broken(self, run_id: str, code: str, reason: str) -> None:
+        self.cancel_run(run_id, reason)
+        run = self._runs.get(run_id)
+        if run is not None and run.live:
+            run.live = False
+            self._tell(run_id, run.handler.on_broken, code, reason)
+
+    def _take_warning(self, item: Warned) -> None:
+        self._bad_messages += 1
+        if self._bad_messages > self.limits.bad_messages_per_minute:
+            reason = f"{self._bad_messages} messages within a minute broke the rules, the last: {item.reason}"
+            self._fail(PluginProtocolError(reason))
+            return
+        run = None if item.foreign or item.run_id is None else self._runs.get(item.run_id)
+        if run is None or item.run_id is None:
+            _log.debug("plugin %s: %s", self.expected_key, item.reason)
+            return
+        run.warnings += 1
+        if run.warnings < self.limits.run_warnings:
+            self._tell(item.run_id, run.handler.on_warning, item.reason)
+        elif run.warnings == self.limits.run_warnings:
+            self._tell(item.run_id, run.handler.on_warning, "more warnings follow; they are not kept")
+
+    def _tell(self, run_id: str, tell: Callable[..., None], *what: Any) -> None:
+        """Call a handler. A mistake in one run's handling must not take the other runs along."""
+        try:
+            tell(*what)
+        except Exception:  # noqa: BLE001 - recorded with its traceback
+            self._handler_failed(run_id)
+
+    def _handler_failed(self, run_id: str) -> None:
+        _log.exception("plugin %s: handling run %s failed", self.expected_key, run_id)
+        self.cancel_run(run_id, "the host failed")
+        run = self._runs.get(run_id)
+        self.end_run(run_id)
+        if run is not None and not self.closed.done():
+            error = PluginError("the host failed while it handled the run; its log says more")
+            asyncio.get_running_loop().call_soon(run.handler.on_lost, error)
+
+    # -- sending and the end ----------------------------------------------------------------------
+
+    async def _request(self, method: str, params: Any) -> Any:
+        if self.closed.done():
+            raise self.closed.result()
+        id_, data = self.link.request(method, params)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[id_] = future
+        self._send(data)
+        try:
+            return await future
+        finally:
+            if self._pending.pop(id_, None) is not None:
+                self.link.abandon(id_)
+
+    def _resolve(self, id_: MessageId, result: Any) -> None:
+        future = self._pending.pop(id_, None)
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    def _reject(self, id_: MessageId, error: HostlerError) -> None:
+        future = self._pending.pop(id_, None)
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    def _notify(self, method: str, params: Any) -> None:
+        if self.link.state in (State.READY, State.DRAINING):
+            self._send(self.link.notify(method, params))
+
+    def _send(self, data: bytes) -> None:
+        if reason := self._out.send(data):
+            self._fail(PluginCrashedError(reason))
+
+    def _regulate(self) -> None:
+        """Read as long as what was read is committed in time."""
+        if self._transport is None or self.closed.done():
+            return
+        if not self._paused and self._held_bytes > self.limits.held_result_bytes:
+            self._paused = True
+            self._transport.pause_reading()
+        elif self._paused and self._held_bytes <= self.limits.held_result_bytes // 2:
+            self._paused = False
+            self._transport.resume_reading()
+
+    async def _watch(self) -> None:
+        """Ping, and give the process up where it neither answers nor reads."""
+        ticks = 0
+        while True:
+            await asyncio.sleep(self._liveness.tick_seconds)
+            ticks += 1
+            if ticks * self._liveness.tick_seconds >= 60.0:
+                ticks = self._bad_messages = 0
+            wrong = self._liveness.tick(
+                reading=not self._paused, sent=self._out.sent_bytes, unsent=self._out.transport_bytes
+            )
+            if wrong is not None:
+                self._fail(PluginCrashedError(wrong))
+                return
+            if self._liveness.ping_is_due and self.link.state in (State.READY, State.DRAINING):
+                self._ping()
+
+    def _ping(self) -> None:
+        id_, data = self.link.request("ping", NoParams())
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(self._ponged)
+        self._pending[id_] = future
+        self._liveness.pinged()
+        self._send(data)
+
+    def _ponged(self, future: asyncio.Future[Any]) -> None:
+        # a refusal is an answer too: the process is alive
+        if not future.cancelled() and not isinstance(future.exception(), PluginError):
+            self._liveness.answered()
+
+    async def shut_down(self) -> None:
+        """Ask the plugin to finish its runs and exit. Returns when it has said yes, or is gone.
+
+        TimeoutError after `answer_seconds`. `closed` tells when it has exited.
+        """
+        if self.is_ready:
+            try:
+                async with asyncio.timeout(self.limits.answer_seconds):
+                    await self._request("shutdown", NoParams())
+            except HostlerError as error:
+                _log.info("plugin %s: shutdown: %s", self.expected_key, error.message)
+
+    def abort(self, reason: str) -> None:
+        """End the process by force; its runs are lost."""
+        self._fail(PluginCrashedError(reason))
+
+    def _fail(self, error: PluginError) -> None:
+        self._out.flush()
+        self._finish(error)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _finish(self, error: PluginError) -> None:
+        if self.closed.done():
+            return
+        self.closed.set_result(error)
+        for _ in self.link.close(error.message):
+            pass
+        if self._watcher is not None and self._watcher is not asyncio.current_task():
+            self._watcher.cancel()
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
+            if not future.done():
+                future.set_exception(error)
+        runs, self._runs = self._runs, {}
+        for run_id, run in runs.items():
+            if run.live and not run.starting:
+                self._tell(run_id, run.handler.on_lost, error)
+        self._calls.clear()
+        self._out.close()

@@ -1,0 +1,57 @@
+"""The first words with a plugin process: who it is and what it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+from hostler.plugins.catalog import read_runners
+from hostler_protocol.errors import HostlerError, PluginError, PluginStartError
+from hostler_protocol.ids import PluginIdentity
+from hostler_protocol.limits import PROTOCOL_VERSION, Limits
+from hostler_protocol.manifest import AgentRunnerManifest, RunnerList
+from hostler_protocol.methods import (
+    HostIdentity,
+    InitializeParams,
+    InitializeReply,
+    NoParams,
+    VersionRange,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Introduced:
+    """What a plugin said of itself; `warnings` about what of it does not count."""
+
+    identity: PluginIdentity
+    runners: dict[str, AgentRunnerManifest]
+    warnings: list[str]
+
+
+async def shake_hands(
+    request: Callable[[str, Any], Awaitable[Any]], expected_key: str, limits: Limits
+) -> Introduced:
+    """Initialize, check the identity against what was started, and learn the runners.
+
+    PluginStartError where the plugin refuses or is another one.
+    """
+    params = InitializeParams(
+        protocol=VersionRange(min=PROTOCOL_VERSION, max=PROTOCOL_VERSION),
+        host=HostIdentity(name="hostler", version=version("hostler")),
+        limits=limits,
+    )
+    try:
+        reply: InitializeReply = await request("initialize", params)
+        if reply.plugin.key != expected_key:
+            raise PluginStartError(
+                f"the plugin says that it is {reply.plugin.key}, but {expected_key} was expected: "
+                "author and name must be those of its manifest"
+            )
+        listed: RunnerList = await request("runners/list", NoParams())
+    except PluginError:
+        raise
+    except HostlerError as error:
+        raise PluginStartError(f"the plugin refused the handshake: {error.message}") from error
+    return Introduced(reply.plugin, *read_runners(reply.plugin, listed))

@@ -1,0 +1,312 @@
+"""The keeper: a small process between the host and one plugin, so that nothing of the plugin outlives it.
+
+Run by path with the host's interpreter and nothing but the standard library. It holds the read end of a
+control socket; the host holds the other. When the socket ends (the host said so, ended, or was killed), or
+when the plugin's own process ends, the keeper kills everything the plugin ever started, also what left
+its session, and exits.
+
+How it reaches all of them, strongest first:
+
+`namespace`  a PID namespace whose first process is a fork of the keeper: the kernel kills every process in
+             it when that one dies, and that one dies with the keeper.
+`subreaper`  orphans of the plugin become children of the keeper, which kills its children until none is
+             left. Were the keeper itself killed by force, what left the plugin's session would remain
+             until the host finds it by its marker.
+`group`      the plugin's process group only (systems without the above).
+
+Control messages are JSON lines. In: one start order. Out: `{"pid", "containment", "note"}` or `{"error"}`,
+later `{"exit": wait status}`, and `{"clean": bool}` at the end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import Any, NoReturn
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
+MS_REC, MS_SLAVE = 0x4000, 0x80000
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+MAX_ORDER_BYTES = 4 * 1024 * 1024
+"""The start order: a manifest and an environment fit many times."""
+KILL_SECONDS = 5.0
+"""How long killed processes may take to be gone; only ones stuck in the kernel take any time at all."""
+
+_libc: Any = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _prctl(option: int, value: int) -> None:
+    _checked(_libc.prctl(option, value, 0, 0, 0), "prctl")
+
+
+def _mount(source: bytes, target: bytes, kind: bytes, flags: int) -> None:
+    _checked(_libc.mount(source, target, kind, ctypes.c_ulong(flags), None), f"mount {target.decode()}")
+
+
+class Keeper:
+    """One plugin process and all that comes from it."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self.control = control
+        self.mode = "group"
+        self.note = ""
+        self.init = 0
+        self.plugin = 0
+        self.group = 0
+
+    def run(self) -> int:
+        """Start what the order says, wait for its end or ours, and leave nothing behind."""
+        order = self._read_order()
+        if order is None:
+            return 0
+        wake = self._watch_children()
+        self._contain(order["containment"])
+        try:
+            self.plugin = self.group = self._start(order)
+        except OSError as error:
+            self._say({"error": f"{order['command'][0]}: {error.strerror}"})
+            self._kill_all()
+            return 1
+        devnull = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(devnull, fd)
+        self._say({"pid": self.plugin, "containment": self.mode, "note": self.note})
+        status = self._wait(wake)
+        if status is not None:
+            self._say({"exit": status})
+        self._say({"clean": self._kill_all()})
+        return 0
+
+    # -- starting ---------------------------------------------------------------------------------
+
+    def _read_order(self) -> Any:
+        data = b""
+        while not data.endswith(b"\n"):
+            part = self.control.recv(65536)
+            if not part or len(data) > MAX_ORDER_BYTES:
+                return None  # the host is gone before it said anything
+            data += part
+        return json.loads(data)
+
+    def _watch_children(self) -> int:
+        """Make the end of a child, and a polite request to end, readable on a file descriptor."""
+        wake, write = os.pipe()
+        for fd in (wake, write):
+            os.set_blocking(fd, False)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        return wake
+
+    def _contain(self, wanted: str) -> None:
+        if sys.platform != "linux" or wanted == "group":
+            self.note = "" if wanted == "group" else f"{sys.platform} offers nothing stronger"
+            return
+        if wanted in ("auto", "namespace", "user-namespace"):
+            user = wanted == "user-namespace"
+            try:
+                self._enter_namespace(user=user)
+            except OSError as error:
+                self.note = f"no PID namespace ({error.strerror})"
+            else:
+                self.mode = "namespace"
+                return
+        try:
+            _prctl(PR_SET_CHILD_SUBREAPER, 1)
+            self.mode = "subreaper"
+        except OSError as error:
+            self.note = f"no subreaper ({error.strerror})"
+
+    def _enter_namespace(self, *, user: bool) -> None:
+        uid, gid = os.geteuid(), os.getegid()
+        _checked(_libc.unshare(CLONE_NEWPID | CLONE_NEWNS | (CLONE_NEWUSER if user else 0)), "unshare")
+        if user:
+            _write("/proc/self/setgroups", "deny")
+            _write("/proc/self/uid_map", f"{uid} {uid} 1")
+            _write("/proc/self/gid_map", f"{gid} {gid} 1")
+        ready, tell = os.pipe()
+        self.init = os.fork()
+        if self.init == 0:
+            os.close(ready)
+            self._be_init(tell)
+        os.close(tell)
+        self.note = _read_all(ready).decode().strip()
+
+    def _be_init(self, tell: int) -> NoReturn:
+        """The first process of the namespace: reaps orphans, until it dies with the keeper."""
+        try:
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            note = b" "  # written even where there is nothing to say: it fails where the keeper is gone
+            try:
+                _mount(b"none", b"/", b"none", MS_REC | MS_SLAVE)
+                _mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+            except OSError as error:
+                note = f"its /proc shows the host's process numbers ({error.strerror})".encode()
+            os.write(tell, note)
+            os.closerange(0, 1 << 16)
+            while True:
+                with suppress(ChildProcessError):
+                    while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                        pass
+                signal.sigwait({signal.SIGCHLD})
+        finally:
+            os._exit(1)
+
+    def _start(self, order: dict[str, Any]) -> int:
+        failed, tell = os.pipe()
+        keeper = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._become_plugin(order, keeper)
+            except OSError as error:
+                os.write(tell, str(error.errno or 0).encode())
+            finally:
+                os._exit(127)
+        os.close(tell)
+        if reason := _read_all(failed):
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+            number = int(reason)
+            raise OSError(number, os.strerror(number))
+        return pid
+
+    def _become_plugin(self, order: dict[str, Any], keeper: int) -> None:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        if self.mode != "group":
+            _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            if self.mode == "subreaper" and os.getppid() != keeper:
+                os._exit(127)
+        os.chdir(order["cwd"])
+        # everything else is close-on-exec: Python opens it so
+        os.execvpe(order["command"][0], order["command"], order["env"])  # noqa: S606 - no shell is wanted
+
+    # -- waiting ----------------------------------------------------------------------------------
+
+    def _wait(self, wake: int) -> int | None:
+        """Until the plugin ended (its wait status) or the host wants it gone (None)."""
+        poller = select.poll()
+        poller.register(wake, select.POLLIN)
+        poller.register(self.control, select.POLLIN)
+        while True:
+            status = self._reap()
+            if status is not None:
+                return status
+            for fd, _ in poller.poll():
+                if fd != wake:
+                    return None  # only the end of the socket, or a byte that means the same, arrives
+                if signal.SIGTERM in os.read(wake, 512):
+                    return None
+
+    def _reap(self) -> int | None:
+        """Collect what ended; the plugin's status where it is among them."""
+        found = None
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return found
+            if pid == 0:
+                return found
+            if pid == self.plugin:
+                found, self.plugin = status, 0
+            elif pid == self.init:
+                self.init = 0
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    def _kill_all(self) -> bool:
+        """Kill everything of the plugin. True once nothing is left."""
+        end = time.monotonic() + KILL_SECONDS
+        while time.monotonic() < end:
+            self._kill_once()
+            self._reap()
+            if not self._children_left():
+                return self.mode != "group"
+            time.sleep(0.002)
+        return False
+
+    def _children_left(self) -> bool:
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        return True
+
+    def _kill_once(self) -> None:
+        if self.mode == "namespace":
+            targets = [pid for pid in (self.init, self.plugin) if pid]
+        elif self.mode == "subreaper":
+            targets = descendants(os.getpid())
+        else:
+            targets = []
+            if self.group:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.group, signal.SIGKILL)
+        for pid in targets:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _say(self, message: dict[str, Any]) -> None:
+        with suppress(OSError):  # nobody listens any more: the host is gone
+            self.control.sendall(json.dumps(message).encode() + b"\n")
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below `root`, the oldest first."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            with suppress(OSError, ValueError, IndexError):
+                children.setdefault(_parent(int(name)), []).append(int(name))
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(0), [])
+        found += below
+        queue += below
+    return found
+
+
+def _parent(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib would double the start-up time
+        return int(file.read().rpartition(b")")[2].split()[1])
+
+
+def _read_all(fd: int) -> bytes:
+    data = b""
+    while part := os.read(fd, 4096):
+        data += part
+    os.close(fd)
+    return data
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:  # noqa: PTH123
+        file.write(text)
+
+
+if __name__ == "__main__":
+    sys.exit(Keeper(socket.socket(fileno=int(sys.argv[1]))).run())

@@ -1,0 +1,122 @@
+"""A plugin's stderr: to files that roll, with the last lines in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from pathlib import Path
+
+from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
+
+ERROR_PREFIX = "hostler-plugin-error: "
+"""A line of stderr that says, for people, why the plugin could not be loaded."""
+
+_log = logging.getLogger(__name__)
+
+
+class PluginLog:
+    """Appends to `path`; keeps `path.1`, `path.2` ... of what came before, within the limits."""
+
+    def __init__(self, path: Path, limits: ProcessLimits = DEFAULT_PROCESS_LIMITS) -> None:
+        self.path = path
+        self.limits = limits
+        self.lines: deque[str] = deque(maxlen=limits.log_tail_lines)
+        self.error: str | None = None
+        """The plugin's own sentence about why it could not be loaded."""
+        self._partial = b""
+        self._size = 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab", buffering=0)
+        self._size = self._file.tell()
+
+    @property
+    def last_line(self) -> str | None:
+        """The last line that is not blank."""
+        return next((line for line in reversed(self.lines) if line.strip()), None)
+
+    def begin(self) -> None:
+        """Forget what the process before wrote; its files stay."""
+        self.lines.clear()
+        self.error = None
+        self._partial = b""
+
+    def note(self, text: str) -> None:
+        """Add a line of the host's own to the file."""
+        self._store(f"-- hostler: {text}\n".encode())
+
+    def write(self, data: bytes) -> None:
+        """Take what the plugin wrote."""
+        self._store(data)
+        *lines, rest = (self._partial + data).split(b"\n")
+        for line in lines:
+            self._keep(line)
+        self._partial = rest[: self.limits.log_line_bytes]
+
+    def close(self) -> None:
+        """Close the file; an unfinished line counts."""
+        if self._partial:
+            self._keep(self._partial)
+            self._partial = b""
+        self._file.close()
+
+    def _keep(self, line: bytes) -> None:
+        text = line[: self.limits.log_line_bytes].decode("utf-8", "replace").rstrip("\r")
+        self.lines.append(text)
+        if text.startswith(ERROR_PREFIX):
+            self.error = text.removeprefix(ERROR_PREFIX).strip()
+
+    def _store(self, data: bytes) -> None:
+        try:
+            if self._size + len(data) > self.limits.log_file_bytes:
+                self._roll()
+            self._size += self._file.write(data) or 0
+        except OSError as error:  # a full disk must not stop the plugin; the tail is still in memory
+            _log.warning("%s: %s", self.path, error)
+
+    def _roll(self) -> None:
+        self._file.close()
+        for index in range(self.limits.log_files - 1, 0, -1):
+            older = self.path if index == 1 else self.path.with_name(f"{self.path.name}.{index - 1}")
+            if older.exists():
+                older.replace(self.path.with_name(f"{self.path.name}.{index}"))
+        self._file = self.path.open("wb", buffering=0)
+        self._size = 0
+
+
+class LogPump(asyncio.Protocol):
+    """Reads a plugin's stderr into its log, no faster than the limit."""
+
+    def __init__(self, log: PluginLog) -> None:
+        self.log = log
+        self.finished = asyncio.get_running_loop().create_future()
+        self._transport: asyncio.ReadTransport | None = None
+        self._second = 0
+        self._in_second = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport, to pause it."""
+        assert isinstance(transport, asyncio.ReadTransport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Write, and rest until the next second where the plugin writes too much."""
+        self.log.write(data)
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if int(now) != self._second:
+            self._second, self._in_second = int(now), 0
+        self._in_second += len(data)
+        if self._in_second > self.log.limits.log_bytes_per_second and self._transport is not None:
+            self._transport.pause_reading()
+            loop.call_at(self._second + 1, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The plugin is gone; what it wrote is in the log."""
+        self._transport = None
+        if not self.finished.done():
+            self.finished.set_result(None)

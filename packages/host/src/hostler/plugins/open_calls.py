@@ -1,0 +1,80 @@
+"""The Host API calls of one connection that wait for an answer."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from hostler_protocol.frames import MessageId
+from hostler_protocol.link import Called
+
+HEAVY_CALLS = frozenset(
+    {
+        "host/artifact.read",
+        "host/event.page",
+        "host/file.get",
+        "host/history.page",
+        "host/history.search",
+        "host/run.events",
+        "host/run.list",
+        "host/storage.get",
+    }
+)
+"""Calls whose answers fill up to a whole message: a few at a time, so that memory stays bounded."""
+
+
+class OpenCalls:
+    """Which run each open call belongs to, and which heavy ones wait for their turn, in order."""
+
+    def __init__(self, heavy_calls: int) -> None:
+        self._heavy_calls = heavy_calls
+        self._runs: dict[MessageId, str] = {}
+        self._of_run: dict[str, set[MessageId]] = {}
+        self._heavy: set[MessageId] = set()
+        self._waiting: OrderedDict[MessageId, Called] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, called: Called) -> None:
+        """Take a call in; `admitted` gives it out when it is its turn."""
+        run_id = called.params.run_id
+        self._runs[called.id] = run_id
+        self._of_run.setdefault(run_id, set()).add(called.id)
+        self._waiting[called.id] = called
+
+    def admitted(self) -> Iterator[Called]:
+        """The calls whose turn it is, each once. Calls that are not heavy never wait."""
+        for id_ in list(self._waiting):
+            called = self._waiting.get(id_)
+            if called is None:
+                continue  # closed while the ones before it were worked on
+            if called.method in HEAVY_CALLS:
+                if len(self._heavy) >= self._heavy_calls:
+                    continue
+                self._heavy.add(id_)
+            del self._waiting[id_]
+            yield called
+
+    def close(self, id_: MessageId) -> tuple[str, bool] | None:
+        """Forget a call: its run and whether it was given out; None where it is not open."""
+        run_id = self._runs.pop(id_, None)
+        if run_id is None:
+            return None
+        ids = self._of_run[run_id]
+        ids.discard(id_)
+        if not ids:
+            del self._of_run[run_id]
+        self._heavy.discard(id_)
+        return run_id, self._waiting.pop(id_, None) is None
+
+    def of_run(self, run_id: str) -> list[MessageId]:
+        """The open calls of a run."""
+        return list(self._of_run.get(run_id, ()))
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._runs.clear()
+        self._of_run.clear()
+        self._heavy.clear()
+        self._waiting.clear()

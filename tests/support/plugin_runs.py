@@ -1,0 +1,149 @@
+"""Driving plugin processes in tests: contexts, a handler that records, and looks at /proc."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.plugins.connection import PluginConnection
+from hostler_protocol.errors import PluginError
+from hostler_protocol.events import AgentRunContext
+from hostler_protocol.frames import MessageId
+from hostler_protocol.ids import new_id
+from hostler_protocol.methods import RunStartParams
+from hostler_protocol.results import AgentRunResult
+
+WIRE_PLUGIN = Path(__file__).with_name("plugins") / "wire_plugin.py"
+
+
+def start_params(
+    text: str, run_id: str | None = None, *, key: str = "test/wire", credit: int = 64
+) -> RunStartParams:
+    """What starts a run with this text as its input."""
+    context = {
+        "run_id": run_id or new_id(),
+        "trigger": {"type": "message.received", "source": "api"},
+        "event": {"event_id": new_id(), "event_type": "message.received", "source": "api"},
+        "input": {"text": text},
+    }
+    return RunStartParams(
+        runner_id=f"plugin:{key}/default",
+        runner_name="default",
+        context=msgspec.convert(context, AgentRunContext),
+        credit=credit,
+    )
+
+
+@dataclass
+class Recorder:
+    """A RunHandler that keeps what it is told; `over` is done with how the run came to its end."""
+
+    connection: PluginConnection
+    run_id: str
+    gives_credit: bool = True
+    answers: bool = True
+    results: list[AgentRunResult] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    calls: list[tuple[MessageId, str, Any]] = field(default_factory=list)
+    cancelled_calls: list[MessageId] = field(default_factory=list)
+    over: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    something: asyncio.Event = field(default_factory=asyncio.Event)
+    taken: int = 0
+
+    def on_result(self, result: AgentRunResult, size: int) -> None:
+        self.taken += 1
+        self.results.append(result)
+        self.something.set()
+        if self.gives_credit:
+            self.connection.credit(self.run_id, 1, size)
+
+    def on_end(self) -> None:
+        self._end("end")
+
+    def on_broken(self, code: str, reason: str) -> None:
+        self._end((code, reason))
+
+    def on_warning(self, reason: str) -> None:
+        self.warnings.append(reason)
+
+    def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
+        self.calls.append((call_id, method, params))
+        self.something.set()
+        if self.answers:
+            self.connection.reply(call_id, {"value": params.key, "version": 1})
+
+    def on_call_cancelled(self, call_id: MessageId) -> None:
+        self.cancelled_calls.append(call_id)
+        self.something.set()
+
+    def on_lost(self, error: PluginError) -> None:
+        self._end(error)
+
+    def _end(self, how: Any) -> None:
+        assert not self.over.done(), f"a second end: {how!r} after {self.over.result()!r}"
+        self.over.set_result(how)
+
+    @property
+    def texts(self) -> list[str]:
+        """The contents of the messages so far."""
+        return [
+            msgspec.json.decode(r.data)["message"]["content"]
+            for r in self.results
+            if r.type.endswith("completed")
+        ]
+
+
+async def begin(connection: PluginConnection, text: str, **options: Any) -> Recorder:
+    """Start a run."""
+    params = start_params(text, key=connection.expected_key)
+    recorder = Recorder(connection, params.context.run_id, **options)
+    await connection.start_run(params, recorder)
+    return recorder
+
+
+async def run(connection: PluginConnection, text: str, **options: Any) -> Recorder:
+    """Start a run and wait for its end."""
+    recorder = await begin(connection, text, **options)
+    await recorder.over
+    connection.end_run(recorder.run_id)
+    return recorder
+
+
+def living(needle: str) -> list[int]:
+    """The living processes whose environment or command line holds `needle`, our own process left out."""
+    return sorted(_living(needle.encode()))
+
+
+def _living(needle: bytes) -> Iterator[int]:
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            state = Path(entry.path, "stat").read_text().rpartition(")")[2].split()[0]
+            texts = Path(entry.path, "environ").read_bytes() + Path(entry.path, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if state not in "ZX" and needle in texts:
+            yield int(entry.name)
+
+
+async def until_none_living(needle: str, seconds: float = 10.0) -> None:
+    """Wait until no process holds `needle`; TimeoutError names those that are left."""
+    try:
+        async with asyncio.timeout(seconds):
+            while living(needle):
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise TimeoutError(f"still living: {living(needle)}") from None
+
+
+def python() -> str:
+    """The interpreter that runs the tests."""
+    return sys.executable
