@@ -102,6 +102,11 @@ class Books:
         """The runs that are active on this connection."""
         return frozenset(self._runs)
 
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held of a message that has not come to its end."""
+        return self._lines.buffered_bytes
+
     def credit(self, run_id: str) -> int:
         """How many results may still be sent for a run; 0 for an unknown one."""
         flow = self._runs.get(run_id)

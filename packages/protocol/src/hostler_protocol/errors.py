@@ -31,11 +31,12 @@ ErrorCode = Literal[
 ]
 ERROR_CODES: frozenset[str] = frozenset(get_args(ErrorCode))
 
-JSONRPC_PARSE_ERROR = -32700
 JSONRPC_INVALID_REQUEST = -32600
+"""Not allowed in this state, or an id that is still open."""
 JSONRPC_METHOD_NOT_FOUND = -32601
+"""No such request, or not for this side to make."""
 JSONRPC_INVALID_PARAMS = -32602
-JSONRPC_INTERNAL_ERROR = -32603
+"""The parameters are not of the method's type; the message names the field."""
 JSONRPC_FAULT = -32000
 """Our own errors: `data` of the JSON-RPC error is a Fault."""
 
@@ -182,7 +183,7 @@ class RemoteFaultError(HostlerError):
         self.fault = fault
 
 
-_CALLER_ERRORS: dict[str, type[CallerError]] = {
+ERRORS: dict[str, type[HostlerError]] = {
     error.code: error
     for error in (
         InvalidArgumentError,
@@ -190,12 +191,28 @@ _CALLER_ERRORS: dict[str, type[CallerError]] = {
         NotFoundError,
         ConflictError,
         PayloadTooLargeError,
+        RateLimitedError,
         DeadlineExceededError,
-        CancelledCallError,
         DeniedError,
         ExpiredError,
+        CancelledCallError,
+        HostError,
     )
 }
+"""Each code of a Fault and the class that stands for it here."""
+
+RUN_FAILURES: dict[str, str] = {
+    "runner.error": "The runner's code raised, or gave something that is no result.",
+    "runner.timeout": "The run's deadline passed.",
+    "runner.crashed": "The plugin process ended, or was killed because it no longer answered.",
+    "runner.no_output": "The runner finished, but gave nothing except deltas, logs and telemetry.",
+    "runner.protocol": "The plugin broke this protocol: more results than credited, an impossible sequence.",
+    "payload_too_large": "A result was over its size; it was not cut.",
+    "cancelled": "Somebody cancelled the run, or its parent ended.",
+    "host.restarted": "The host stopped while the run was under way, and the runner cannot be resumed.",
+    "replay.diverged": "A resumed runner did not repeat the calls that its journal holds.",
+}
+"""`run.failed` codes the host writes, and what they say. The set is open: a runner may name its own."""
 
 
 def to_fault(error: HostlerError) -> Fault:
@@ -211,8 +228,9 @@ def from_fault(fault: Fault) -> HostlerError:
     if fault.code == "rate_limited":
         details = dict(fault.details)
         return RateLimitedError(fault.message, _seconds(details.pop("retry_after", None)), **details)
-    kind = _CALLER_ERRORS.get(fault.code)
-    return RemoteFaultError(fault) if kind is None else kind(fault.message, **fault.details)
+    if fault.code == "runtime_error":
+        return RemoteFaultError(fault)
+    return ERRORS[fault.code](fault.message, **fault.details)
 
 
 def _seconds(value: Any) -> float:

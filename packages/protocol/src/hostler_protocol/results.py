@@ -17,13 +17,17 @@ from hostler_protocol.limits import MAX_LOG_CHARS, Count
 from hostler_protocol.pausing import FormField, InteractionAction, PendingCall
 
 
+def _no_data() -> msgspec.Raw:
+    return msgspec.Raw(b"{}")
+
+
 class AgentRunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The envelope. From a runner, `sequence` counts within the attempt; from the host, 1..n per run."""
 
     run_id: str
     type: str
     sequence: int
-    data: msgspec.Raw = msgspec.Raw(b"{}")
+    data: msgspec.Raw = msgspec.field(default_factory=_no_data)
     timestamp: float | None = None
     usage: Usage | None = None
 

@@ -1,0 +1,234 @@
+"""Bytes to messages and back."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostler_protocol import Limits, Link, Side
+from hostler_protocol.frames import (
+    ErrorResponse,
+    Frame,
+    LineSplitter,
+    Malformed,
+    Notification,
+    Oversized,
+    Request,
+    Response,
+    describe_oversized,
+    encode,
+    parse,
+)
+from hostler_protocol.limits import MAX_OVERSIZED_TOKENS
+from hostler_protocol.link import Broken, Called
+from support.samples import RAW_JSON, TEXT
+
+IDS = st.integers(-(2**63), 2**63 - 1) | TEXT
+FRAMES: st.SearchStrategy[Frame] = st.one_of(
+    st.builds(Request, IDS, TEXT, RAW_JSON),
+    st.builds(Notification, TEXT, RAW_JSON),
+    st.builds(Response, IDS, RAW_JSON),
+    st.builds(ErrorResponse, IDS | st.none(), st.integers(-(2**31), 2**31), TEXT, st.none() | RAW_JSON),
+)
+
+
+def plain(frame: Frame | Malformed) -> dict[str, object]:
+    values = msgspec.structs.asdict(frame)
+    return {name: bytes(v) if isinstance(v, msgspec.Raw) else v for name, v in values.items()}
+
+
+@given(FRAMES)
+@settings(deadline=None)
+def test_a_frame_comes_back_as_it_was(frame: Frame) -> None:
+    data = encode(frame)
+    assert b"\n" not in data
+    again = parse(data)
+    assert type(again) is type(frame)
+    assert plain(again) == plain(frame)
+    assert json.loads(data)["jsonrpc"] == "2.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not a JSON-RPC message"),
+        ("hello", "not a JSON-RPC message"),
+        ("[]", "object"),
+        ('[{"jsonrpc":"2.0","id":1,"method":"ping"}]', "object"),
+        ("{}", "jsonrpc"),
+        ('{"jsonrpc":"1.0","id":1,"method":"m"}', "1.0"),
+        ('{"jsonrpc":2.0,"id":1,"method":"m"}', "jsonrpc"),
+        ('{"jsonrpc":"2.0"}', "method, a result or an error"),
+        ('{"jsonrpc":"2.0","id":1}', "method, a result or an error"),
+        ('{"jsonrpc":"2.0","id":1,"error":null}', "method, a result or an error"),
+        ('{"jsonrpc":"2.0","id":1,"method":null}', "method"),
+        ('{"jsonrpc":"2.0","id":1,"method":5}', "method"),
+        ('{"jsonrpc":"2.0","id":null,"method":"m"}', "id"),
+        ('{"jsonrpc":"2.0","id":null,"result":{}}', "id"),
+        ('{"jsonrpc":"2.0","result":{}}', "id"),
+        ('{"jsonrpc":"2.0","id":1,"method":"m","result":{}}', "not both"),
+        ('{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}', "not both"),
+        ('{"jsonrpc":"2.0","id":1,"error":{"code":"1","message":""}}', "code"),
+        ('{"jsonrpc":"2.0","id":1,"error":"bad"}', "error"),
+        ('{"jsonrpc":"2.0","id":1,"method":"m"} x', "malformed"),
+        ('{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":01}}', "number"),
+        ('{"jsonrpc":"2.0","id":1,"method":"m","params":NaN}', "malformed"),
+        ('{"jsonrpc":"2.0","id":1,"method":"\\ud800"}', "not a JSON-RPC message"),
+        ("\ufeff{}", "not a JSON-RPC message"),
+        ("[" * 100_000, "not a JSON-RPC message"),
+    ],
+)
+def test_what_is_no_message_is_malformed_with_the_reason(text: str, words: str) -> None:
+    found = parse(text.encode())
+    assert isinstance(found, Malformed)
+    assert words in found.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":1,"result":{},"error":null}',
+        '{"id":1,"result":{},"jsonrpc":"2.0","extra":[1]}',
+        ' {\n"jsonrpc" : "2.0",\t"id":1, "result": {} } ',
+        '{"jsonrpc":"1","jsonrpc":"2.0","id":9,"id":1,"result":5,"result":{}}',
+    ],
+)
+def test_what_other_programs_write_is_understood(text: str) -> None:
+    found = parse(text.encode())
+    assert isinstance(found, Response)
+    assert (found.id, bytes(found.result)) == (1, b"{}")
+
+
+# -- lines ----------------------------------------------------------------------------------------
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=8), st.integers(1, 40))
+@settings(deadline=None)
+def test_lines_do_not_depend_on_how_the_bytes_arrive(data: bytes, cuts: list[int], limit: int) -> None:
+    whole = list(LineSplitter(limit).feed(data + b"\n"))
+    splitter = LineSplitter(limit)
+    found: list[bytes | Oversized] = []
+    at = 0
+    for cut in [*sorted(cuts), len(data)]:
+        found += splitter.feed(data[at:cut])
+        at = max(at, cut)
+        assert splitter.buffered_bytes <= limit
+    found += splitter.feed(b"\n")
+    assert found == whole
+
+
+def test_both_line_ends_and_empty_lines_are_taken() -> None:
+    assert list(LineSplitter(100).feed(b"a\r\n\n \t\r\nb\n")) == [b"a", b"b"]
+
+
+def test_an_endless_line_is_not_kept() -> None:
+    splitter = LineSplitter(1_000)
+    for _ in range(1_000):
+        assert list(splitter.feed(b"x" * 1_000)) == []
+        assert splitter.buffered_bytes <= 2_000
+    assert list(splitter.feed(b"\nnext\n")) == [Oversized(1_000_000), b"next"]
+
+
+# -- messages too large to parse ------------------------------------------------------------------
+
+
+def cut(data: bytes, sizes: list[int], limit: int = 10) -> Oversized:
+    splitter = LineSplitter(limit)
+    rest, found = data, list[bytes | Oversized]()
+    for size in sizes:
+        found += splitter.feed(rest[:size])
+        rest = rest[size:]
+    found += splitter.feed(rest + b"\n")
+    (only,) = found
+    assert isinstance(only, Oversized)
+    return only
+
+
+@given(
+    st.fixed_dictionaries(
+        {"filler": RAW_JSON.map(msgspec.json.decode)},
+        optional={
+            "id": IDS,
+            "method": st.sampled_from(["run/result", "host/state.get"]),
+            "params": st.fixed_dictionaries(
+                {"data": st.just({"run_id": "no", "id": [{"run_id": "no"}]})}, optional={"run_id": TEXT}
+            ),
+        },
+    ).flatmap(lambda message: st.permutations(list(message.items())).map(dict)),
+    st.lists(st.integers(1, 30), max_size=20),
+)
+@settings(deadline=None)
+def test_members_are_found_wherever_they_stand(message: dict[str, object], sizes: list[int]) -> None:
+    data = msgspec.json.encode(message)
+    found = cut(data + b" " * 10, sizes)
+    params = message.get("params", {})
+    assert isinstance(params, dict)
+    assert found.size == len(data) + 10
+    assert (found.id, found.method) == (message.get("id"), message.get("method")) or (
+        found.method == "run/result" and found.id is None  # a result tells enough before its end
+    )
+    if found.method == "run/result" and found.id is None:
+        assert found.run_id == params.get("run_id")
+
+
+@given(
+    st.binary(max_size=300) | st.text('{}[]:,"\\ aid', max_size=300).map(str.encode),
+    st.lists(st.integers(1, 9)),
+)
+@settings(deadline=None)
+def test_noise_is_scanned_the_same_however_it_is_cut(noise: bytes, sizes: list[int]) -> None:
+    noise = noise.replace(b"\n", b" ") + b" " * 11
+    assert cut(noise, sizes) == cut(noise, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id":true,"method":5,"params":{"run_id":7}}',
+        '{"id":null,"method":null,"params":{"run_id":null}}',
+        '{"id":{"id":1},"method":["m"],"params":["run_id","r"]}',
+        '{"x":{"id":1,"method":"m"},"params":{"x":{"run_id":"r"}}}',
+        '{"x":"\\",\\"id\\":1,\\"method\\":\\"m\\""}',
+        '{"id":' + "9" * 5_000 + ',"method":"' + "m" * 5_000 + '"}',
+    ],
+)
+def test_only_the_members_themselves_count(text: str) -> None:
+    found = describe_oversized(text.encode())
+    assert (found.id, found.method, found.run_id) == (None, None, None)
+
+
+def test_scanning_ends_with_its_budget() -> None:
+    noise = b'{"a":[' + b"1," * (MAX_OVERSIZED_TOKENS + 1)
+    assert describe_oversized(noise + b'1],"id":5,"method":"m"}').id is None
+
+
+def test_an_unterminated_string_is_read_once() -> None:
+    """A pattern that starts again at each quote would take hours for this."""
+    assert describe_oversized(b'{"a":' + b'"\\"' * 2_000_000).id is None
+    assert describe_oversized(b'{"a":"' + b'\\"' * 4_000_000).id is None
+
+
+# -- one message per frame ------------------------------------------------------------------------
+
+
+def test_frames_of_a_websocket_are_messages() -> None:
+    link = Link(Side.PLUGIN, Limits(max_message_bytes=4_000))
+    hello = (
+        '{"jsonrpc":"2.0","id":1,"method":"initialize",'
+        '"params":{"protocol":{"min":1,"max":1},\n"host":{"name":"h","version":"1"}}}'
+    )
+    (event,) = link.receive_frame(hello)
+    assert isinstance(event, Called)
+    assert link.data_to_send() == b""
+
+
+@pytest.mark.parametrize(
+    "frame", ["", b"", "\ud800", b"\xff", "x" * 5_000, '{"jsonrpc":"2.0"}\n{"jsonrpc":"2.0"}']
+)
+def test_a_frame_that_is_no_message_ends_the_connection(frame: str | bytes) -> None:
+    (event,) = Link(Side.HOST, Limits(max_message_bytes=4_000)).receive_frame(frame)
+    assert isinstance(event, Broken)

@@ -1,0 +1,399 @@
+"""What becomes of the results of a run: order, credit, size, and whose they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from hostler_protocol import Limits, Link, LinkError, Side, State
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import MAX_INTEGER, MAX_MISSING_SEQUENCES, REMEMBERED_ENDED_RUNS
+from hostler_protocol.link import (
+    Broken,
+    Called,
+    Incoming,
+    Refused,
+    Replied,
+    ResultArrived,
+    RunBroken,
+    RunEnded,
+    Warned,
+)
+from hostler_protocol.methods import NoParams, RunCreditNote, RunEndNote, RunParkNote
+from hostler_protocol.results import AgentRunResult, LogWritten, decode_data, result_of
+from support.links import Pair, line, lines, result, start
+
+SMALL = Limits(max_message_bytes=4_000, max_result_bytes=1_000)
+
+
+def running(*runs: str, credit: int = 64, limits: Limits | None = None) -> Pair:
+    pair = Pair.ready(limits)
+    for run_id in runs:
+        pair.start(run_id, credit)
+    return pair
+
+
+def arrived(events: list[Incoming]) -> list[tuple[str, int]]:
+    return [(e.result.run_id, e.result.sequence) for e in events if isinstance(e, ResultArrived)]
+
+
+def warnings(events: list[Incoming]) -> list[Warned]:
+    return [event for event in events if isinstance(event, Warned)]
+
+
+# -- order ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "taken", "warned"),
+    [
+        ([1, 2, 3], [1, 2, 3], []),
+        ([1, 1, 2, 2, 1], [1, 2], ["repeated", "repeated", "repeated"]),
+        ([1, 4, 5], [1, 4, 5], ["a gap"]),
+        ([1, 4, 2, 5, 3], [1, 4, 2, 5, 3], ["a gap", "late", "late"]),
+        ([1, 4, 2, 2], [1, 4, 2], ["a gap", "late", "repeated"]),
+        ([3, 2, 1], [3, 2, 1], ["a gap", "late", "late"]),
+        ([MAX_INTEGER, MAX_INTEGER - 1, 1], [MAX_INTEGER, MAX_INTEGER - 1], ["a gap", "late", "repeated"]),
+    ],
+)
+def test_results_keep_the_order_they_came_in(sent: list[int], taken: list[int], warned: list[str]) -> None:
+    pair = running("r1")
+    events = pair.to_host(b"".join(result("r1", sequence) for sequence in sent))
+    assert arrived(events) == [("r1", sequence) for sequence in taken]
+    found = warnings(events)
+    assert len(found) == len(warned)
+    for warning, words in zip(found, warned, strict=True):
+        assert words in warning.reason
+        assert (warning.run_id, warning.foreign) == ("r1", False)
+
+
+def test_every_run_counts_for_itself() -> None:
+    pair = running("r1", "r2")
+    events = pair.to_host(result("r1", 1) + result("r2", 1) + result("r1", 2) + result("r2", 2))
+    assert arrived(events) == [("r1", 1), ("r2", 1), ("r1", 2), ("r2", 2)]
+    assert warnings(events) == []
+
+
+@pytest.mark.parametrize("sequence", [0, -1, MAX_INTEGER + 1, 2**70])
+def test_an_impossible_sequence_ends_that_run_alone(sequence: int) -> None:
+    pair = running("r1", "r2")
+    events = pair.to_host(result("r1", sequence) + result("r1", 1) + result("r2", 1))
+    assert isinstance(events[0], RunBroken)
+    assert (events[0].run_id, events[0].code) == ("r1", "runner.protocol")
+    assert arrived(events) == [("r2", 1)]
+
+
+def test_skipped_numbers_are_remembered_within_a_bound() -> None:
+    pair = running("r1")
+    events = pair.to_host(result("r1", 10 * MAX_MISSING_SEQUENCES))
+    oldest_kept = 9 * MAX_MISSING_SEQUENCES
+    events = pair.to_host(result("r1", oldest_kept) + result("r1", oldest_kept - 1))
+    assert arrived(events) == [("r1", oldest_kept)]
+
+
+def test_a_result_arrives_as_it_was_sent() -> None:
+    pair = running("r1")
+    sent = result_of("r1", 1, LogWritten(level="info", text="ä\u0000\n"), timestamp=1.5)
+    (event,) = pair.to_host(pair.plugin.notify("run/result", sent))
+    assert isinstance(event, ResultArrived)
+    assert decode_data("log", event.result.data) == LogWritten(level="info", text="ä\u0000\n")
+    assert event.result.timestamp == 1.5
+
+
+def test_an_unknown_type_and_a_bad_payload_keep_their_run_and_number() -> None:
+    pair = running("r1")
+    events = pair.to_host(result("r1", 1, type="confetti", data=[1]) + result("r1", 2, data={"text": 5}))
+    assert arrived(events) == [("r1", 1), ("r1", 2)]
+    for event, words in zip(events, ["confetti", r"\$\.text|level"], strict=True):
+        assert isinstance(event, ResultArrived)
+        with pytest.raises(InvalidArgumentError, match=words):
+            decode_data(event.result.type, event.result.data)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"run_id": "r1", "type": "log"},
+        {"run_id": "r1", "type": "log", "sequence": "1"},
+        {"run_id": "r1", "type": "log", "sequence": 1.5},
+        {"run_id": "r1", "type": "log", "sequence": True},
+        {"run_id": "r1", "type": None, "sequence": 1},
+        {"run_id": "r1", "type": "log", "sequence": 1, "usage": {"input_tokens": -1}},
+        {"run_id": "r1", "type": "log", "sequence": 1, "usage": {"input_tokens": 2**70}},
+        {"run_id": "r1", "type": "log", "sequence": 1, "usage": {"tokens": 1}},
+    ],
+)
+def test_an_invalid_envelope_is_dropped_with_its_reason(params: dict[str, object]) -> None:
+    pair = running("r1")
+    (event,) = pair.to_host(line({"method": "run/result", "params": params}))
+    assert isinstance(event, Warned)
+    assert (event.run_id, event.foreign) == ("r1", False)
+    assert arrived(pair.to_host(result("r1", 1))) == [("r1", 1)]
+
+
+@pytest.mark.parametrize("params", [[], "r1", None, 5, [{"run_id": "r1"}]])
+def test_parameters_that_are_no_object_are_dropped(params: object) -> None:
+    pair = running("r1")
+    (event,) = pair.to_host(line({"method": "run/result", "params": params}))
+    assert isinstance(event, Warned)
+    assert event.run_id is None
+
+
+# -- credit ---------------------------------------------------------------------------------------
+
+
+def test_a_run_that_sends_beyond_its_credit_is_broken() -> None:
+    pair = running("r1", "r2", credit=2)
+    events = pair.to_host(b"".join(result("r1", n) for n in range(1, 5)) + result("r2", 1))
+    assert arrived(events) == [("r1", 1), ("r1", 2), ("r2", 1)]
+    broken = [event for event in events if isinstance(event, RunBroken)]
+    assert [(event.run_id, event.code) for event in broken] == [("r1", "runner.protocol")]
+
+
+def test_credit_is_the_same_on_both_ends() -> None:
+    pair = running("r1", credit=1)
+    for granted in (1, 5):
+        (noted,) = pair.to_plugin(pair.host.notify("run/credit", RunCreditNote(run_id="r1", results=granted)))
+        assert not isinstance(noted, Warned)
+    assert pair.host.credit("r1") == pair.plugin.credit("r1") == 7
+    for sequence in range(1, 8):
+        pair.plugin.spend_credit("r1")
+        assert arrived(pair.to_host(result("r1", sequence))) == [("r1", sequence)]
+    assert pair.host.credit("r1") == pair.plugin.credit("r1") == 0
+    assert isinstance(pair.to_host(result("r1", 8))[0], RunBroken)
+
+
+@pytest.mark.parametrize("results", [0, -5, MAX_INTEGER + 1, 2**70])
+def test_a_grant_is_a_positive_number(results: int) -> None:
+    pair = running("r1", credit=1)
+    with pytest.raises(LinkError, match="at least 1"):
+        pair.host.notify("run/credit", RunCreditNote(run_id="r1", results=results))
+    note = {"method": "run/credit", "params": {"run_id": "r1", "results": results}}
+    (event,) = pair.to_plugin(line(note))
+    assert isinstance(event, Warned)
+    assert pair.host.credit("r1") == pair.plugin.credit("r1") == 1
+
+
+@pytest.mark.parametrize("credit", [-1, 2**70, 1.5])
+def test_a_run_does_not_start_with_impossible_credit(credit: float) -> None:
+    pair = Pair.ready()
+    params = {"runner_id": "x", "runner_name": "x", "context": {"run_id": "r1"}, "credit": credit}
+    assert pair.to_plugin(line({"id": 5, "method": "run/start", "params": params})) == []
+    (answer,) = lines(pair.plugin.data_to_send())
+    assert answer["error"]["code"] == -32602
+    assert pair.plugin.runs == frozenset()
+
+
+# -- size -----------------------------------------------------------------------------------------
+
+
+def test_a_result_over_its_size_ends_that_run_alone() -> None:
+    pair = running("r1", "r2", limits=SMALL)
+    data = {"level": "info", "text": "x" * 1_000}
+    events = pair.to_host(result("r1", 1, data=data) + result("r2", 1))
+    assert isinstance(events[0], RunBroken)
+    assert (events[0].run_id, events[0].code) == ("r1", "payload_too_large")
+    assert arrived(events) == [("r2", 1)]
+
+
+MEMBERS = [["run_id", "type", "sequence", "data"], ["data", "type", "sequence", "run_id"]]
+ENVELOPES = [["jsonrpc", "method", "params"], ["params", "method", "jsonrpc"]]
+
+
+@pytest.mark.parametrize("members", MEMBERS)
+@pytest.mark.parametrize("envelope", ENVELOPES)
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"level": "info", "text": "x" * 100_000},
+        {"text": '"run_id":"r2"}' * 5_000},
+        {"text": "\\" * 5_001, "run_id": "r2", "deep": [[{"run_id": "r2"}]] * 500},
+    ],
+)
+def test_a_result_too_large_to_parse_still_finds_its_run(
+    data: object, members: list[str], envelope: list[str]
+) -> None:
+    pair = running("r1", "r2", limits=SMALL)
+    values = {"run_id": "r1", "type": "log", "sequence": 1, "data": data}
+    params = {name: values[name] for name in members}
+    whole = {"method": "run/result", "params": params, "jsonrpc": "2.0"}
+    message = line({name: whole[name] for name in envelope})
+    events = pair.to_host(message + result("r2", 1))
+    assert isinstance(events[0], RunBroken)
+    assert (events[0].run_id, events[0].code) == ("r1", "payload_too_large")
+    assert arrived(events) == [("r2", 1)]
+
+
+def test_the_sdk_sends_what_it_was_given_and_the_host_decides() -> None:
+    pair = running("r1", limits=SMALL)
+    sent = result_of("r1", 1, LogWritten(level="info", text="x" * 5_000))
+    (event,) = pair.to_host(pair.plugin.notify("run/result", sent))
+    assert isinstance(event, RunBroken)
+    assert event.code == "payload_too_large"
+
+
+def test_a_large_result_of_a_foreign_run_touches_nobody() -> None:
+    pair = running("r1", limits=SMALL)
+    (event,) = pair.to_host(result("r9", 1, data={"text": "x" * 5_000}))
+    assert isinstance(event, Warned)
+    assert event.foreign
+    assert pair.host.runs == {"r1"}
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"x" * 5_000,
+        b"[" * 5_000,
+        b'"' * 5_001,
+        b'{"jsonrpc":"2.0","method":"run/end","params":{"run_id":"r1","x":"' + b"x" * 5_000 + b'"}}',
+        b'{"jsonrpc":"2.0","method":"run/result","params":["' + b"x" * 5_000 + b'"]}',
+        b'{"jsonrpc":"2.0","id":77,"result":"' + b"x" * 5_000 + b'"}',
+        b'{"jsonrpc":"2.0","method":"' + b"x" * 5_000 + b'","id":1}',
+    ],
+)
+def test_a_large_message_of_unknown_origin_ends_the_connection(noise: bytes) -> None:
+    pair = running("r1", limits=SMALL)
+    (event,) = pair.to_host(noise + b"\n")
+    assert isinstance(event, Broken)
+    assert "4,000" in event.reason
+    assert pair.host.state is State.CLOSED
+
+
+# -- whose they are -------------------------------------------------------------------------------
+
+
+def test_messages_for_foreign_runs_are_dropped_and_counted() -> None:
+    pair = running("r1")
+    pair.start("r2")
+    stranger = Pair.ready()
+    events = stranger.to_host(
+        result("r1", 1)
+        + line({"method": "run/end", "params": {"run_id": "r2"}})
+        + line({"method": "run/result", "params": {"run_id": "r1"}})
+    )
+    assert [(e.run_id, e.foreign) for e in warnings(events)] == [("r1", True), ("r2", True), ("r1", True)]
+    assert len(events) == stranger.host.foreign_messages == 3
+    assert pair.host.runs == {"r1", "r2"}
+
+
+def test_a_call_for_a_foreign_run_is_refused_and_counted() -> None:
+    pair = running("r1")
+    (event,) = pair.to_host(line({"id": "c9", "method": "host/host.info", "params": {"run_id": "r9"}}))
+    assert isinstance(event, Warned)
+    assert event.foreign
+    assert pair.refusal()["data"]["code"] == "not_found"
+    assert pair.host.foreign_messages == 1
+
+
+def test_an_ended_run_is_ignored_and_its_calls_are_refused() -> None:
+    pair = running("r1")
+    assert pair.to_host(pair.plugin.notify("run/end", RunEndNote(run_id="r1"))) == [RunEnded("r1")]
+    assert pair.host.runs == pair.plugin.runs == frozenset()
+    late = result("r1", 1) + line({"method": "run/end", "params": {"run_id": "r1"}})
+    assert pair.to_host(late + line({"id": 9, "method": "host/host.info", "params": {"run_id": "r1"}})) == []
+    assert pair.refusal()["data"]["code"] == "cancelled"
+    assert pair.host.foreign_messages == 0
+
+
+def test_ended_runs_are_remembered_within_a_bound() -> None:
+    pair = Pair.ready()
+    for number in range(REMEMBERED_ENDED_RUNS + 1):
+        pair.start(f"r{number}")
+        pair.host.end_run(f"r{number}")
+    assert pair.to_host(result("r1", 1)) == []
+    (event,) = pair.to_host(result("r0", 1))
+    assert isinstance(event, Warned)
+    assert event.foreign
+
+
+# -- attempts -------------------------------------------------------------------------------------
+
+
+def restarted(pair: Pair) -> tuple[Link, bytes]:
+    """Start r1 again on the same connection; gives the plugin's answer, not yet delivered."""
+    id_ = pair.host_asks("run/start", start("r1"))
+    return pair.plugin, pair.plugin.reply(id_, NoParams())
+
+
+def test_a_later_attempt_may_run_on_the_same_connection() -> None:
+    pair = running("r1")
+    pair.to_host(result("r1", 1) + result("r1", 2))
+    pair.to_plugin(pair.host.notify("run/park", RunParkNote(run_id="r1")))
+    assert pair.host.runs == pair.plugin.runs == frozenset()
+    _, answer = restarted(pair)
+    late = result("r1", 3) + line({"id": "c8", "method": "host/host.info", "params": {"run_id": "r1"}})
+    events = pair.to_host(late + answer + result("r1", 1))
+    assert [type(event) for event in events] == [Replied, ResultArrived]
+    assert arrived(events) == [("r1", 1)]
+    assert pair.refusal()["data"]["code"] == "cancelled"
+
+
+def test_results_sent_before_the_answer_count_on_a_first_attempt() -> None:
+    pair = Pair.ready()
+    pair.host_asks("run/start", start("r1"))
+    assert arrived(pair.to_host(result("r1", 1))) == [("r1", 1)]
+
+
+def test_a_run_that_was_fenced_before_its_start_was_answered_stays_fenced() -> None:
+    pair = running("r1")
+    pair.host.end_run("r1")
+    pair.plugin.end_run("r1")
+    _, answer = restarted(pair)
+    pair.host.end_run("r1")
+    events = pair.to_host(answer + result("r1", 1))
+    assert [type(event) for event in events] == [Replied]
+
+
+def test_the_same_run_cannot_be_active_twice() -> None:
+    pair = running("r1")
+    with pytest.raises(LinkError, match="r1 is already active"):
+        pair.host.request("run/start", start("r1"))
+    params = {"runner_id": "x", "runner_name": "x", "context": {"run_id": "r1"}}
+    (event,) = pair.to_plugin(line({"id": 50, "method": "run/start", "params": params}))
+    assert isinstance(event, Warned)
+    (answer,) = lines(pair.plugin.data_to_send())
+    assert answer["error"]["data"]["code"] == "conflict"
+
+
+def test_a_run_that_could_not_be_started_is_no_run_of_either_end() -> None:
+    pair = Pair.ready()
+    id_ = pair.host_asks("run/start", start("r1"))
+    (event,) = pair.to_host(pair.plugin.refuse(id_, InvalidArgumentError("no such runner")))
+    assert isinstance(event, Refused)
+    assert pair.host.runs == pair.plugin.runs == frozenset()
+    pair.start("r1")
+
+
+def test_parking_forgets_the_calls_of_that_run_on_both_ends() -> None:
+    pair = running("r1", "r2")
+    parked = pair.plugin_asks("host/prompt.get", {"run_id": "r1"})
+    other = pair.plugin_asks("host/prompt.get", {"run_id": "r2"})
+    pair.to_plugin(pair.host.notify("run/park", RunParkNote(run_id="r1")))
+    assert pair.host.reply(parked, {"prompt": []}) == b""
+    (late,) = pair.to_plugin(line({"id": parked, "result": {"prompt": []}}))
+    assert isinstance(late, Warned)
+    (answer,) = pair.to_plugin(pair.host.reply(other, {"prompt": []}))
+    assert isinstance(answer, Replied)
+    again = line({"id": parked, "method": "host/prompt.get", "params": {"run_id": "r2"}})
+    assert isinstance(pair.to_host(again)[0], Called)
+
+
+def test_a_link_that_was_told_of_runs_as_plain_json_knows_them() -> None:
+    host = Link(Side.HOST)
+    _, data = host.request(
+        "initialize", {"protocol": {"min": 1, "max": 1}, "host": {"name": "h", "version": ""}}
+    )
+    plugin = Link(Side.PLUGIN)
+    list(plugin.receive(data))
+    reply = {"protocol": 1, "plugin": {"author": "a", "name": "b"}}
+    list(host.receive(plugin.reply(1, reply)))
+    assert host.state is plugin.state is State.READY
+    host.request(
+        "run/start", {"runner_id": "x", "runner_name": "x", "context": {"run_id": "r1"}, "credit": 3}
+    )
+    assert host.runs == {"r1"}
+    assert host.credit("r1") == 3
+    params = {"run_id": "r1", "type": "log", "sequence": 1}
+    (event,) = host.receive(plugin.notify("run/result", params))
+    assert isinstance(event, ResultArrived)
+    assert isinstance(event.result, AgentRunResult)
