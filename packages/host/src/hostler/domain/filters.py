@@ -1,0 +1,166 @@
+"""Filters: CEL expressions over one name, `event`, that say whether an agent wants an event.
+
+`check_filter` refuses what no filter may be, when an agent is saved. `evaluate` runs one; it holds the
+interpreter's lock for as long as the expression takes, so the host calls it in a process of its own
+(`hostler.filtering`), which can be stopped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cel
+
+from hostler.domain.bindings import FilterOutcome
+from hostler.domain.nearest import did_you_mean
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import KIB
+
+MAX_FILTER_BYTES = 4 * KIB
+MAX_FILTERS_PER_AGENT = 32
+MAX_ERROR_CHARS = 300
+"""An error's text is stored with the event, for each filter that failed."""
+NAME = "event"
+
+MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
+"""Macros that walk a list. One inside another would multiply their lengths."""
+FUNCTIONS = frozenset(
+    {
+        *("bytes", "contains", "double", "duration", "dyn", "endsWith", "has", "int", "matches", "size"),
+        *("startsWith", "string", "timestamp", "type", "uint"),
+        *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours"),
+        *("getMilliseconds", "getMinutes", "getMonth", "getSeconds"),
+    }
+)
+TYPES = frozenset(
+    {"bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "uint"}
+)
+"""Names of types, as `type(x) == int` uses them."""
+_KEYWORDS = frozenset({"true", "false", "null", "in"})
+
+_TOKEN = re.compile(
+    r"""(?P<space>\s+|//[^\n]*)
+      | (?P<text>[bB]?[rR][bB]?(?:'''.*?'''|\"\"\".*?\"\"\"|'[^'\n]*'|"[^"\n]*")
+          | [bB]?(?:'''(?:\\.|.)*?'''|\"\"\"(?:\\.|.)*?\"\"\"|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"))
+      | (?P<name>[_a-zA-Z][_a-zA-Z0-9]*)
+      | (?P<number>\.?[0-9](?:[eE][+-]|[0-9a-zA-Z.])*)
+      | (?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+
+
+@dataclass(slots=True)
+class _Span:
+    """An open bracket: what the macro before it binds, if one stands there."""
+
+    binds: str | None = None
+
+
+def check_filter(text: str) -> None:
+    """Refuse a filter that could not work or not be bounded.
+
+    InvalidArgumentError: not CEL, over 4 KiB, a name other than `event`, an unknown function, nested macros.
+    """
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_FILTER_BYTES:
+        raise InvalidArgumentError(f"filter has {size:,} bytes; at most {MAX_FILTER_BYTES:,} are allowed")
+    _compile(text)
+    _check_names(_tokens(text), text)
+
+
+def _compile(text: str) -> Any:
+    try:
+        program = cel.compile(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"filter {_quoted(text)} is not CEL: {_brief(error)}") from None
+    for name in program.functions():
+        if name.isidentifier() and name not in FUNCTIONS and not name.startswith("_"):
+            raise InvalidArgumentError(
+                f"filter {_quoted(text)} uses {name}(): {did_you_mean(name, FUNCTIONS)}"
+            )
+    return program
+
+
+def _tokens(text: str) -> list[_Token]:
+    found = (_Token(match.lastgroup or "", match.group()) for match in _TOKEN.finditer(text))
+    return [token for token in found if token.kind != "space"]
+
+
+def _check_names(tokens: list[_Token], text: str) -> None:
+    """Walk the tokens with the brackets that are open: each free name must be bound, macros may not nest."""
+    open_: list[_Span] = []
+    padded = [_Token("", ""), *tokens, _Token("", ""), _Token("", "")]
+    for before, token, after, second in zip(padded, padded[1:], padded[2:], padded[3:], strict=False):
+        if token.kind == "sign":
+            if token.text in "([{":
+                open_.append(_Span())
+            elif token.text in ")]}" and open_:
+                open_.pop()
+        is_macro = before.text == "." and token.text in MACROS and after.text == "("
+        if is_macro and any(span.binds for span in open_):
+            raise InvalidArgumentError(f"filter {_quoted(text)} nests macros: {token.text} inside another")
+        # a bracket right behind a macro's name opens what the macro binds its first argument in
+        if token.text == "(" and before.text in MACROS and after.kind == "name" and second.text == ",":
+            open_[-1].binds = after.text
+        if token.kind == "name" and before.text != "." and after.text != "(":
+            _check_free(token.text, {span.binds for span in open_ if span.binds}, text)
+
+
+def _check_free(name: str, bound: set[str], text: str) -> None:
+    if name in _KEYWORDS or name in TYPES or name == NAME or name in bound:
+        return
+    raise InvalidArgumentError(
+        f"filter {_quoted(text)} uses the name {name!r}; only {NAME!r} is known, "
+        f"with the fields of an event, such as {NAME}.event_type"
+    )
+
+
+class Evaluator:
+    """Runs filters, keeping a bounded number of compiled ones."""
+
+    def __init__(self, keep: int = 256) -> None:
+        self._keep = keep
+        self._programs: dict[str, Callable[[dict[str, Any]], Any]] = {}
+
+    def evaluate(self, text: str, event: dict[str, Any]) -> FilterOutcome:
+        """Evaluate one filter. Whatever goes wrong is no match, with its text."""
+        try:
+            return _outcome(self._program(text)({NAME: event}))
+        except InvalidArgumentError as error:
+            return FilterOutcome(False, _brief(error))
+        except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            return FilterOutcome(False, _brief(error))
+
+    def _program(self, text: str) -> Callable[[dict[str, Any]], Any]:
+        program = self._programs.get(text)
+        if program is None:
+            if len(self._programs) >= self._keep:
+                self._programs.pop(next(iter(self._programs)))
+            program = self._programs[text] = _compile(text).execute
+        return program
+
+
+def _outcome(value: Any) -> FilterOutcome:
+    if isinstance(value, bool):
+        return FilterOutcome(value)
+    return FilterOutcome(False, f"the filter gave {type(value).__name__}, not true or false")
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def _brief(error: Exception) -> str:
+    text = " ".join(str(error.args[0] if isinstance(error, KeyError) and error.args else error).split())
+    if isinstance(error, KeyError):
+        text = f"no such field: {text}"
+    return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 3] + "..."

@@ -1,0 +1,140 @@
+"""Evaluation of filters off the loop, bounded in processor time, memory and number.
+
+A thread cannot be stopped, and the expression engine holds the interpreter's lock: a filter that takes a
+second would stop the whole host for a second. So filters run in a few small processes that end themselves
+when a filter takes too long, and are started when they are first needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from hostler.domain.agents import Agent
+from hostler.domain.bindings import FilterOutcome, Resolution, filters_of, resolve
+from hostler.domain.events import Event
+from hostler.filter_worker import CPU_SECONDS
+from hostler_protocol.errors import UnavailableError
+
+PROCESSES = 2
+MAX_WAITING = 1_000
+"""Events that wait for a process; more are refused as `UnavailableError`, to be sent again."""
+ANSWER_SECONDS = 30.0
+"""The whole answer for one filter, start of the process included. Its processor time ends it long before."""
+_encoder = msgspec.json.Encoder()
+_outcome = msgspec.json.Decoder(FilterOutcome)
+
+
+class FilterProcesses:
+    """The processes, and the events that wait for one."""
+
+    def __init__(self, processes: int = PROCESSES) -> None:
+        self._free = asyncio.Semaphore(processes)
+        self._idle: list[asyncio.subprocess.Process] = []
+        self._waiting = 0
+        self._closed = False
+
+    async def resolve(self, event: Event, agents: Sequence[Agent]) -> Resolution:
+        """Resolve an event to its binding, asking the filters that matter. UnavailableError when overrun."""
+        outcomes = await self.evaluate(event, filters_of(event, agents))
+        return resolve(event, agents, outcomes.__getitem__)
+
+    async def evaluate(self, event: Event, filters: Iterable[str]) -> dict[str, FilterOutcome]:
+        """The outcome of each filter. One that takes too long is no match, like any that fails."""
+        asked = list(filters)
+        if not asked:
+            return {}
+        if self._waiting >= MAX_WAITING or self._closed:
+            raise UnavailableError("too many events wait for their filters; send it again shortly")
+        view = msgspec.Raw(_encoder.encode(event.envelope))
+        self._waiting += 1
+        try:
+            async with self._free:
+                return await self._ask_all(view, asked)
+        finally:
+            self._waiting -= 1
+
+    async def close(self) -> None:
+        """End the processes."""
+        self._closed = True
+        idle, self._idle = self._idle, []
+        for process in idle:
+            await _ended(process)
+
+    async def _ask_all(self, view: msgspec.Raw, asked: list[str]) -> dict[str, FilterOutcome]:
+        """Ask one process for all; where it dies of one filter, a new one goes on with the next."""
+        outcomes: dict[str, FilterOutcome] = {}
+        while len(outcomes) < len(asked):
+            rest = asked[len(outcomes) :]
+            process = self._idle.pop() if self._idle else await _started()
+            answered: list[FilterOutcome] = []
+            try:
+                await _ask(process, _encoder.encode({"event": view, "filters": rest}), len(rest), answered)
+            finally:
+                complete = len(answered) == len(rest)
+                if complete and not self._closed:
+                    self._idle.append(process)
+                else:
+                    status = await _ended(process)
+            outcomes.update(zip(rest, answered, strict=False))
+            if not complete:
+                outcomes[rest[len(answered)]] = FilterOutcome(False, _reason(status))
+        return outcomes
+
+
+async def _started() -> asyncio.subprocess.Process:
+    # nothing of the host's environment: the worker reads no variable but where its modules lie
+    environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "LC_ALL": "C.UTF-8"}
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "hostler.filter_worker",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+async def _ask(
+    process: asyncio.subprocess.Process, job: bytes, count: int, answered: list[FilterOutcome]
+) -> None:
+    """Write one job and append the outcomes as they come; fewer than `count`: the process ended."""
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("a filter process has no pipes")
+    try:
+        process.stdin.write(job + b"\n")
+        await asyncio.wait_for(process.stdin.drain(), ANSWER_SECONDS)
+        while len(answered) < count:
+            line = await asyncio.wait_for(process.stdout.readline(), ANSWER_SECONDS)
+            if not line.endswith(b"\n"):
+                return
+            answered.append(_outcome.decode(line))
+    except (ConnectionError, TimeoutError):
+        return  # the caller ends the process and tells its state
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    """End a process that is idle or no longer of use; its status, negative for a signal."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if process.returncode is None:
+        # a process that died by itself keeps the status it died with: a signal to it changes nothing
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+    return await process.wait()
+
+
+def _reason(status: int) -> str:
+    if status == -signal.SIGPROF:
+        return f"the filter takes more than {CPU_SECONDS} s of processor time for this event"
+    if status == -signal.SIGKILL:
+        return "the filter gave no answer in time"
+    return f"the filter needs too much memory, or breaks its evaluator (status {status})"
