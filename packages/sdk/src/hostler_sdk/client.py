@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from hostler_protocol.errors import ConflictError, HostlerError, InvalidArgumentError, NotFoundError
+from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.frames import MessageId, raw
 from hostler_protocol.limits import CANCEL_GRACE_SECONDS, PROTOCOL_VERSION
 from hostler_protocol.link import (
@@ -162,7 +162,9 @@ class PluginConnection:
         try:
             match request.params:
                 case InitializeParams():
-                    self.write(self._link.reply(request.id, self._initialize(request.params)))
+                    # the link has refused a version outside of what it speaks
+                    chosen = InitializeReply(protocol=PROTOCOL_VERSION, plugin=self.plugin.identity)
+                    self.write(self._link.reply(request.id, chosen))
                 case RunStartParams():
                     self._start(request.params)
                     self.write(self._link.reply(request.id, NoParams()))
@@ -177,26 +179,12 @@ class PluginConnection:
         except HostlerError as error:
             self.write(self._link.refuse(request.id, error))
 
-    def _initialize(self, params: InitializeParams) -> InitializeReply:
-        if not params.protocol.min <= PROTOCOL_VERSION <= params.protocol.max:
-            raise InvalidArgumentError(
-                f"this plugin speaks protocol {PROTOCOL_VERSION}; "
-                f"the host asks for {params.protocol.min} to {params.protocol.max}"
-            )
-        self._link.limits = params.limits
-        return InitializeReply(protocol=PROTOCOL_VERSION, plugin=self.plugin.identity)
-
     def _start(self, params: RunStartParams) -> None:
         run_id = params.context.run_id
         offered = self.plugin.runners.get(params.runner_name)
         if offered is None or offered.manifest.id != params.runner_id:
             known = ", ".join(one.manifest.id for one in self.plugin.runners.values())
-            self._link.end_run(run_id)
             raise NotFoundError(f"there is no runner {params.runner_id!r} here; this plugin offers {known}")
-        if (earlier := self._runs.get(run_id)) is not None:
-            if params.context.attempt <= earlier.attempt:
-                raise ConflictError(f"attempt {earlier.attempt} of run {run_id} is running already")
-            earlier.fence()
         execution = Execution(offered.runner, params, self)
         self._runs[run_id] = execution
         task = self._loop.create_task(self._execute(execution), name=f"run {run_id}")
@@ -208,7 +196,6 @@ class PluginConnection:
         await execution.run()
         if self._forget(execution) and self._may_send():
             self.write(self._link.notify("run/end", RunEndNote(run_id=execution.run_id)))
-            self._link.end_run(execution.run_id)
         execution.close()  # tasks that the runner left behind may do no more
         self._leave_when_drained()
 
@@ -224,10 +211,10 @@ class PluginConnection:
                 self._loop.call_later(CANCEL_GRACE_SECONDS, self._fence, execution)
             case RunParkNote():
                 self._fence(execution)
-                self._link.end_run(note.run_id)
 
     def _fence(self, execution: Execution) -> None:
         if self._forget(execution):
+            self._link.end_run(execution.run_id)
             execution.fence()
             self._leave_when_drained()
 

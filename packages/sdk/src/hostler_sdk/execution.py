@@ -77,6 +77,8 @@ class Execution:
     def fence(self) -> None:
         """The attempt is over for the host: stop the runner, and let nothing out."""
         self.cancelled = True
+        for call in self._calls:
+            call.fenced = True
         self.close()
         if self.task is not None:
             self.task.cancel()

@@ -29,6 +29,8 @@ class CallInFlight:
         self.reply: Any = None
         self.error: HostError | None = None
         self.done = False
+        self.fenced = False
+        """Its attempt is over for the host, which wants to hear nothing of it any more."""
         self._pieces: deque[msgspec.Raw] = deque()
         self._buffered_bytes = 0
         self._wake: asyncio.Future[None] | None = None
@@ -103,8 +105,7 @@ class CallTable:
                 yield call
             finally:
                 owner.discard(call)
-                self._calls.pop(call.id, None)
-                if not call.done:
+                if self._calls.pop(call.id, None) is not None:  # not answered
                     self._give_up(call)
 
     def _request(self, method: str, params: dict[str, Any]) -> CallInFlight:
@@ -122,7 +123,7 @@ class CallTable:
 
     def _give_up(self, call: CallInFlight) -> None:
         self._link.abandon(call.id)
-        if self._link.state in (State.READY, State.DRAINING):
+        if not call.fenced and self._link.state in (State.READY, State.DRAINING):
             self._write(self._link.notify("host/cancel", CallCancelNote(id=call.id)))
 
     def replied(self, id_: MessageId, reply: Any) -> None:

@@ -1,0 +1,270 @@
+"""A plugin process under test, and what one check is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from hostler_protocol.errors import HostlerError
+from hostler_protocol.events import AgentRunContext, EventRef, Input, Runtime, Trigger
+from hostler_protocol.ids import new_id
+from hostler_protocol.limits import INITIAL_RESULT_CREDIT, MAX_MESSAGE_BYTES
+from hostler_protocol.manifest import AgentRunnerManifest, defaults_of
+from hostler_protocol.methods import NoParams, RunStartParams
+from hostler_sdk.scripted import HostSession, ObservedRun, World
+
+START_SECONDS = 30.0
+"""From the start of the process to the answer to `initialize`."""
+STEP_SECONDS = 20.0
+"""For each further thing that is waited for."""
+CHECK_SECONDS = 120.0
+"""One whole check."""
+STDERR_BYTES = 2_000
+"""What is kept of the end of standard error, to be shown with a failure."""
+READ_BYTES = 256 * 1024
+_T = TypeVar("_T")
+_CUT_SIZES = (1, 2, 3, 1, 7)
+
+
+class ViolationError(Exception):
+    """The plugin broke a rule; the text says which, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What came of one check; `detail` says what was wrong, or what was seen."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """The plugin under test: how it is started."""
+
+    command: list[str]
+    folder: Path
+    environment: dict[str, str]
+
+    @asynccontextmanager
+    async def started(self, *, initialize: bool = True, cut: bool = False) -> AsyncIterator[PluginProcess]:
+        """Start the process; it and all it started are killed at the end."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.command,
+                cwd=self.folder,
+                env=self.environment,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ViolationError(f"the command {self.command[0]!r} cannot be started: {error}") from error
+        plugin = PluginProcess(process, cut=cut)
+        try:
+            if initialize:
+                await plugin.awaited("an answer to initialize", plugin.session.initialize(), START_SECONDS)
+            yield plugin
+        finally:
+            await plugin.kill()
+
+
+Check = Callable[[Candidate], Awaitable[str]]
+"""Gives what was seen, in a few words; raises ViolationError."""
+
+
+async def perform(name: str, check: Check, candidate: Candidate) -> CheckResult:
+    """Run one check, within a bound."""
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return CheckResult(name, True, await check(candidate))
+    except ViolationError as error:
+        return CheckResult(name, False, str(error))
+    except TimeoutError:
+        return CheckResult(name, False, f"the check was not over after {CHECK_SECONDS:.0f} s")
+
+
+class PluginProcess:
+    """One running plugin, spoken to as a host does."""
+
+    def __init__(self, process: asyncio.subprocess.Process, *, cut: bool) -> None:
+        # the world answers any model call with a fixed text; whatever else is asked is not there
+        self.session = HostSession(self.write, World(models="A fixed answer of the conformance suite."))
+        self.frames: list[dict[str, Any]] = []
+        """Every JSON object the plugin wrote, in order."""
+        self.junk: str | None = None
+        """The first line of standard output that was no JSON-RPC message."""
+        self._process = process
+        self._stdin, self._stdout, self._stderr = process.stdin, process.stdout, process.stderr
+        self._stderr_tail = b""
+        self._line = bytearray()
+        self._cut = cut
+        self._to_cut = bytearray()
+        self._news = asyncio.Event()
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_stderr())]
+        if cut:
+            self._tasks.append(asyncio.create_task(self._write_in_pieces()))
+
+    # -- what a check does -----------------------------------------------------------------------
+
+    async def runners(self) -> list[AgentRunnerManifest]:
+        """What `runners/list` answers, each entry checked."""
+        listed = await self.awaited(
+            "an answer to runners/list", self.session.request("runners/list", NoParams())
+        )
+        try:
+            manifests = [msgspec.json.decode(entry, type=AgentRunnerManifest) for entry in listed.runners]
+        except msgspec.DecodeError as error:
+            raise ViolationError(f"runners/list: a manifest is invalid: {error}") from error
+        if not manifests:
+            raise ViolationError("runners/list: no runner is offered")
+        return manifests
+
+    async def start_run(
+        self, manifest: AgentRunnerManifest, *, credit: int = INITIAL_RESULT_CREDIT, **context: Any
+    ) -> ObservedRun:
+        """Start a run and wait for the answer. With credit below the usual, nothing is credited later."""
+        params = start_params(manifest, credit, **context)
+        grants = credit >= INITIAL_RESULT_CREDIT
+        return await self.awaited(
+            f"an answer to run/start of {manifest.name}", self.session.start(params, grants_credit=grants)
+        )
+
+    async def ended(self, run: ObservedRun) -> None:
+        """Wait for `run/end`; a run that broke the rules is a violation."""
+        await self.awaited("run/end", self.session.until(lambda: run.over))
+        if run.broken is not None:
+            raise ViolationError(f"{run.broken[0]}: {run.broken[1]}")
+
+    async def ping(self) -> None:
+        """Wait for the answer to a `ping`."""
+        await self.awaited("an answer to ping", self.session.request("ping", NoParams()))
+
+    async def raw_request(self, method: str, params: Any) -> dict[str, Any]:
+        """Send a request that a link would not let through, and give its answer as it came."""
+        id_ = f"raw-{len(self.frames)}-{method}"
+        self.write(
+            msgspec.json.encode({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}) + b"\n"
+        )
+
+        def answer() -> dict[str, Any] | None:
+            return next((one for one in self.frames if one.get("id") == id_ and "method" not in one), None)
+
+        await self.awaited(f"an answer to {method}", self._until(lambda: answer() is not None))
+        return answer() or {}
+
+    def close_input(self) -> None:
+        """Let the plugin see the end of its input."""
+        if self._stdin is not None:
+            self._stdin.close()
+
+    async def exit_status(self) -> int:
+        """Wait until the process has exited; negative for a signal."""
+        return await self.awaited("the end of the process", self._process.wait())
+
+    async def awaited(self, what: str, waiting: Awaitable[_T], seconds: float = STEP_SECONDS) -> _T:
+        """Wait for something the plugin owes; ViolationError where it does not come, or is refused."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await waiting
+        except TimeoutError as error:
+            raise ViolationError(f"{what}: nothing within {seconds:.0f} s{self._said()}") from error
+        except HostlerError as error:
+            raise ViolationError(f"{what}: {error.message}{self._said()}") from error
+
+    # -- bytes -----------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, in small pieces where the check wants it so."""
+        if self._cut:
+            self._to_cut += data
+            self._news.set()
+        elif self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(data)
+
+    async def _write_in_pieces(self) -> None:
+        number = 0
+        while self._stdin is not None:
+            await self._news.wait()
+            self._news.clear()
+            while self._to_cut:
+                size = _CUT_SIZES[number % len(_CUT_SIZES)]
+                number += 1
+                piece, self._to_cut = bytes(self._to_cut[:size]), self._to_cut[size:]
+                self._stdin.write(piece)
+                with contextlib.suppress(ConnectionError):  # the reader tells how the process went away
+                    await self._stdin.drain()
+                await asyncio.sleep(0.001)  # so that the pieces do arrive as pieces
+
+    async def _read(self) -> None:
+        while self._stdout is not None and (data := await self._stdout.read(READ_BYTES)):
+            self._record(data)
+            self.session.received(data)
+        status = await self._process.wait()
+        self.session.lost(f"the process ended with status {status}")
+
+    def _record(self, data: bytes) -> None:
+        self._line += data
+        if len(self._line) > 2 * MAX_MESSAGE_BYTES:
+            self.junk = self.junk or "a line of over 16 MiB"
+            self._line.clear()
+        *lines, rest = self._line.split(b"\n")
+        self._line = rest
+        for line in lines:
+            try:
+                frame = msgspec.json.decode(line) if line.strip() else None
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                frame = ...
+            if isinstance(frame, dict) and frame.get("jsonrpc") == "2.0":
+                self.frames.append(frame)
+            elif frame is not None and self.junk is None:
+                self.junk = repr(line[:100].decode(errors="replace"))
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        await self.session.until(reached)
+
+    async def _read_stderr(self) -> None:
+        while self._stderr is not None and (data := await self._stderr.read(READ_BYTES)):
+            self._stderr_tail = (self._stderr_tail + data)[-STDERR_BYTES:]
+
+    def _said(self) -> str:
+        junk = f"; standard output held {self.junk}" if self.junk else ""
+        tail = self._stderr_tail.decode(errors="replace").strip()
+        return f"{junk}; standard error ended with: {tail}" if tail else junk
+
+    async def kill(self) -> None:
+        """End the process and all it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone, and its group with it
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.close_input()
+        await self._process.wait()
+        await self.session.aclose()
+        for task in self._tasks[2:]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def start_params(manifest: AgentRunnerManifest, credit: int, **context: Any) -> RunStartParams:
+    """Make the parameters of a run of this runner, with its default configuration."""
+    text = "Conformance suite: please say a few words. 漢字, é, \N{SLIGHTLY SMILING FACE}"
+    given = AgentRunContext(
+        run_id=new_id(),
+        trigger=Trigger(type="message.received"),
+        event=EventRef(event_id=new_id(), event_type="message.received"),
+        input=Input(text=text),
+        runtime=Runtime(host_version="conformance", trace_id="0" * 31 + "1"),
+        config=defaults_of(manifest.config_schema),
+        **context,
+    )
+    return RunStartParams(runner_id=manifest.id, runner_name=manifest.name, context=given, credit=credit)

@@ -1,0 +1,361 @@
+"""The facts of a scripted host, in memory: what every Host API call answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hostler_protocol import calls
+from hostler_protocol.content import ArtifactRef, Message, ModelMessage, text_of
+from hostler_protocol.events import AgentRunContext, StateSnapshot
+from hostler_protocol.grants import (
+    STATE_SCOPES,
+    KnowledgeBaseResource,
+    ModelResource,
+    Resources,
+    StorageResource,
+    ToolResource,
+)
+from hostler_protocol.limits import MAX_PAGE_ITEMS, PROTOCOL_VERSION, Limits
+from hostler_protocol.pausing import Decision
+from hostler_protocol.runs import (
+    AgentEventRecord,
+    HistorySearchResult,
+    Page,
+    RunOutput,
+    RunRecord,
+    SteeringInputItem,
+    TranscriptItem,
+)
+from hostler_sdk.errors import Conflict, InvalidArgument, NotFound
+from hostler_sdk.scripted.artifacts import ArtifactShelf, file_range
+from hostler_sdk.scripted.scripts import (
+    ModelScript,
+    ModelScripts,
+    ToolScripts,
+    count_tokens,
+    knowledge_items,
+    rank,
+    tool_context,
+)
+from hostler_sdk.tools import Tool
+
+HistoryEntry = tuple[str, str] | str | Mapping[str, Any]
+"""(role, text); or text, of user and assistant in turn; or an object with role and content."""
+
+
+class World:
+    """Facts and scripts. State, storage, artifacts and history persist over several runs."""
+
+    def __init__(self, **scripts: Any) -> None:
+        self.models = ModelScripts(None)
+        self.tools = ToolScripts(None)
+        self.knowledge: dict[str, list[calls.KnowledgeItem]] = {}
+        self.history: list[TranscriptItem] = []
+        self.states: dict[str, dict[str, tuple[Any, int]]] = {scope: {} for scope in STATE_SCOPES}
+        self.storage: dict[str, dict[str, str]] = {"plugin": {}, "workspace": {}}
+        self.artifacts = ArtifactShelf()
+        self.steering: list[str] = []
+        self.decisions: list[Any] = []
+        self.agents: dict[str, str] = {}
+        self.files: dict[str, bytes] = {}
+        self.prompt: list[ModelMessage] = []
+        self.script(**scripts)
+
+    def script(
+        self,
+        *,
+        models: Mapping[str, ModelScript] | ModelScript | None = None,
+        tools: Mapping[str, Any] | Sequence[Tool] | None = None,
+        knowledge: Mapping[str, Sequence[Any]] | None = None,
+        history: Sequence[HistoryEntry] = (),
+        states: Mapping[str, Mapping[str, Any]] | None = None,
+        steering: Sequence[str] = (),
+        decisions: Sequence[Mapping[str, Any] | Decision | Exception] = (),
+        agents: Mapping[str, str] | None = None,
+        files: Mapping[str, bytes] | None = None,
+        prompt: Sequence[ModelMessage | Mapping[str, Any]] = (),
+    ) -> None:
+        """Say what calls answer. Models and tools are replaced, everything else is added."""
+        if models is not None:
+            self.models = ModelScripts(models)
+        if tools is not None:
+            self.tools = ToolScripts(tools)
+        for kb, passages in (knowledge or {}).items():
+            self.knowledge[kb] = knowledge_items(passages)
+        for number, entry in enumerate(history):
+            self.remember(*_role_and_text(entry, number))
+        for scope, values in (states or {}).items():
+            for key, value in values.items():
+                self.set_state(scope, key, value)
+        self.steering.extend(steering)
+        self.decisions.extend(decisions)
+        self.agents.update(agents or {})
+        self.files.update(files or {})
+        self.prompt.extend(msgspec.convert(list(prompt), list[ModelMessage]))
+
+    # -- what a run is told ----------------------------------------------------------------------
+
+    @property
+    def resources(self) -> Resources:
+        """Everything scripted, as a run sees it."""
+        return Resources(
+            models=[
+                ModelResource(model_id=id_, operations=["invoke", "stream", "rerank", "count_tokens"])
+                for id_ in self.models.ids
+            ],
+            tools=[ToolResource(tool_name=name, operations=["detail", "call"]) for name in self.tools.names],
+            knowledge_bases=[
+                KnowledgeBaseResource(kb_id=kb, operations=["retrieve"]) for kb in self.knowledge
+            ],
+            storage=StorageResource(plugin_storage=True, workspace_storage=True),
+        )
+
+    @property
+    def snapshot(self) -> StateSnapshot:
+        """The state as it is now."""
+        plain = {
+            scope: {key: value for key, (value, _) in values.items()} for scope, values in self.states.items()
+        }
+        return msgspec.convert(plain, StateSnapshot)
+
+    def remember(self, role: str, content: Any, refs: Sequence[ArtifactRef] = ()) -> None:
+        """Add a message to the history."""
+        seq = len(self.history) + 1
+        self.history.append(
+            TranscriptItem(
+                transcript_id=f"t{seq}",
+                event_id=f"e{seq}",
+                conversation_id="conversation",
+                thread_id=None,
+                role=role,
+                content=text_of(content),
+                content_json={"role": role, "content": msgspec.to_builtins(content)},
+                seq=seq,
+                cursor=f"c{seq}",
+                created_at=time.time(),
+                artifact_refs=list(refs),
+            )
+        )
+
+    def set_state(self, scope: str, key: str, value: Any, if_version: int | None = None) -> int:
+        """Write a state value; gives its version."""
+        if scope not in self.states:
+            raise InvalidArgument(f"scope {scope!r} is unknown; it is one of {', '.join(STATE_SCOPES)}")
+        _, version = self.states[scope].get(key, (None, 0))
+        if if_version is not None and if_version != version:
+            raise Conflict(f"{scope}/{key} has version {version}, not {if_version}")
+        self.states[scope][key] = (value, version + 1)
+        return version + 1
+
+    # -- what calls answer: one method per shape of parameters -----------------------------------
+
+    async def answer(self, params: calls.CallParams, given: AgentRunContext, call_id: str) -> Any:
+        """Answer one call. A HostError where it is refused."""
+        match params:
+            case calls.ModelParams() | calls.RerankParams() | calls.CountTokensParams():
+                return self._model(params)
+            case calls.ToolDetailParams(tool_name=name):
+                return self.tools.detail(name)
+            case calls.ToolCallParams(tool_name=name, parameters=parameters):
+                ctx = tool_context(given, params.tool_call_id or call_id)
+                return calls.ToolCallReply(result=await self.tools.call(name, parameters, ctx))
+            case calls.InteractionParams():
+                return self._decision(params, call_id)
+            case calls.RunCreateParams():
+                return self._child(params, given, call_id)
+            case _:
+                return self._fact(params, given)
+
+    def _model(self, params: Any) -> Any:
+        match params:
+            case calls.ModelParams():
+                return self.models.answer(params)
+            case calls.RerankParams():
+                ranked = rank(params.query, params.documents)[: params.top_k]
+                return calls.RerankReply(items=[calls.RerankItem(index=i, score=s) for i, s in ranked])
+            case _:
+                return calls.CountTokensReply(input_tokens=count_tokens(params.messages))
+
+    def _fact(self, params: calls.CallParams, given: AgentRunContext) -> Any:
+        answer = _FACTS.get(type(params))
+        if answer is None:
+            raise NotFound(f"the scripted host has no answer to {type(params).__name__}")
+        return answer(self, params, given)
+
+    def _retrieve(self, params: calls.RetrieveParams) -> calls.RetrieveReply:
+        if params.kb_id not in self.knowledge:
+            raise NotFound(f"no knowledge base {params.kb_id!r} is scripted")
+        items = self.knowledge[params.kb_id]
+        ranked = rank(params.query_text, [item.content for item in items])[: params.top_k]
+        return calls.RetrieveReply(items=[msgspec.structs.replace(items[i], score=s) for i, s in ranked])
+
+    def _history_page(self, params: calls.HistoryPageParams) -> Page[TranscriptItem]:
+        before = len(self.history) + 1 if params.before_cursor is None else _position(params.before_cursor)
+        after = 0 if params.after_cursor is None else _position(params.after_cursor)
+        found = [item for item in self.history if after < item.seq < before]
+        if params.direction == "backward":
+            found.reverse()
+        items = found[: max(1, min(params.limit, MAX_PAGE_ITEMS))]
+        more = len(found) > len(items)
+        return Page(items=items, next_cursor=items[-1].cursor if more else None, has_more=more)
+
+    def _search(self, params: calls.HistorySearchParams) -> HistorySearchResult:
+        words = params.query.lower().split()
+        found = [item for item in self.history if all(word in item.content.lower() for word in words)]
+        return HistorySearchResult(
+            items=found[::-1][: params.top_k], query=params.query, total_count=len(found)
+        )
+
+    def _pull(self, params: calls.SteeringPullParams, given: AgentRunContext) -> calls.SteeringPullReply:
+        count = 1 if params.mode == "one-at-a-time" else params.limit or len(self.steering)
+        taken, self.steering = self.steering[:count], self.steering[count:]
+        items = [
+            SteeringInputItem(
+                claimed_run_id=given.run_id,
+                runner_id="",
+                claimed_at=time.time(),
+                event={"event_type": "message.received"},
+                input={"text": text, "contents": [], "attachments": []},
+            )
+            for text in taken
+        ]
+        return calls.SteeringPullReply(items=items)
+
+    def _state(self, params: Any) -> Any:
+        if params.scope not in self.states:
+            raise InvalidArgument(
+                f"scope {params.scope!r} is unknown; it is one of {', '.join(STATE_SCOPES)}"
+            )
+        values = self.states[params.scope]
+        match params:
+            case calls.StateGetParams(key=key):
+                value, version = values.get(key, (None, 0))
+                return calls.StateGetReply(value=value, version=version)
+            case calls.StateSetParams(scope=scope, key=key, value=value, if_version=if_version):
+                return calls.StateSetReply(version=self.set_state(scope, key, value, if_version))
+            case calls.StateDeleteParams(key=key):
+                return calls.DeletedReply(deleted=values.pop(key, None) is not None)
+            case _:
+                return _keys(values, params)
+
+    def _store(self, params: Any) -> Any:
+        room = self.storage[params.area]
+        match params:
+            case calls.StorageGetParams(key=key):
+                return calls.StorageGetReply(content_base64=room.get(key))
+            case calls.StorageSetParams(key=key, content_base64=content):
+                room[key] = content
+                return calls.Nothing()
+            case calls.StorageDeleteParams(key=key):
+                return calls.DeletedReply(deleted=room.pop(key, None) is not None)
+            case _:
+                return _keys(room, params)
+
+    def _decision(self, params: calls.InteractionParams, call_id: str) -> Decision:
+        answer: Any = self.decisions.pop(0) if self.decisions else {}
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Decision):
+            return answer
+        outcome = "approved" if params.kind == "confirmation" else "answered"
+        return msgspec.convert({"call_id": call_id, "decision": outcome, "values": {}} | answer, Decision)
+
+    def _child(self, params: calls.RunCreateParams, given: AgentRunContext, call_id: str) -> RunRecord:
+        if params.agent not in self.agents:
+            raise NotFound(f"no agent {params.agent!r} is scripted; there are {sorted(self.agents)}")
+        text = self.agents[params.agent]
+        record = _run_record(given, "completed")
+        return msgspec.structs.replace(
+            record,
+            run_id=f"{given.run_id}/{call_id}",
+            agent=params.agent,
+            parent_run_id=given.run_id,
+            output=RunOutput(text=text, messages=[Message(role="assistant", content=text)]),
+        )
+
+
+def _role_and_text(entry: HistoryEntry, number: int) -> tuple[str, str]:
+    if isinstance(entry, str):
+        return ("user", "assistant")[number % 2], entry
+    if isinstance(entry, Mapping):
+        return entry["role"], entry["content"]
+    return entry
+
+
+def _position(cursor: str) -> int:
+    if not cursor.startswith("c") or not cursor[1:].isdecimal():
+        raise InvalidArgument(f"{cursor!r} is not a cursor of this host")
+    return int(cursor[1:])
+
+
+def _keys(values: Mapping[str, Any], params: Any) -> calls.KeyPage:
+    found = sorted(key for key in values if key.startswith(params.prefix or ""))
+    found = [key for key in found if params.cursor is None or key > params.cursor]
+    limit = max(1, min(params.limit, MAX_PAGE_ITEMS))
+    more = len(found) > limit
+    return calls.KeyPage(items=found[:limit], next_cursor=found[limit - 1] if more else None, has_more=more)
+
+
+def _event_record(given: AgentRunContext) -> AgentEventRecord:
+    return AgentEventRecord(
+        event_id=given.event.event_id,
+        event_type=given.event.event_type,
+        source=given.event.source,
+        seq=1,
+        cursor="c1",
+        created_at=time.time(),
+        workspace_id="default",
+        input_summary=(given.input.text or "")[:1000],
+    )
+
+
+def _run_record(given: AgentRunContext, status: Any) -> RunRecord:
+    return RunRecord(
+        run_id=given.run_id,
+        agent="scripted",
+        agent_version=1,
+        runner_id="",
+        status=status,
+        attempt=given.attempt,
+        created_at=time.time(),
+    )
+
+
+_Answer = Callable[[World, Any, AgentRunContext], Any]
+
+_FACTS: dict[type[calls.CallParams], _Answer] = {
+    calls.RetrieveParams: lambda world, params, _: world._retrieve(params),
+    calls.HistoryPageParams: lambda world, params, _: world._history_page(params),
+    calls.HistorySearchParams: lambda world, params, _: world._search(params),
+    calls.EventGetParams: lambda _, __, given: _event_record(given),
+    calls.EventPageParams: lambda _, __, given: Page(items=[_event_record(given)]),
+    calls.SteeringPullParams: lambda world, params, given: world._pull(params, given),
+    calls.ArtifactMetadataParams: lambda world, params, _: world.artifacts.metadata(params.artifact_id),
+    calls.ArtifactReadParams: lambda world, params, _: world.artifacts.read(params),
+    calls.ArtifactUploadParams: lambda world, params, _: world.artifacts.upload(params),
+    calls.FileGetParams: lambda world, params, _: file_range(world.files, params),
+    **dict.fromkeys(
+        (calls.StateGetParams, calls.StateSetParams, calls.StateDeleteParams, calls.StateListParams),
+        lambda world, params, _: world._state(params),
+    ),
+    **dict.fromkeys(
+        (calls.StorageGetParams, calls.StorageSetParams, calls.StorageDeleteParams, calls.StorageKeysParams),
+        lambda world, params, _: world._store(params),
+    ),
+    **dict.fromkeys(
+        (calls.RunGetParams, calls.RunCancelParams, calls.RunFinalizeParams),
+        lambda _, __, given: _run_record(given, "running"),
+    ),
+    calls.RunListParams: lambda _, __, given: Page(items=[_run_record(given, "running")]),
+    calls.RunEventsParams: lambda _, __, ___: Page(items=[]),
+    calls.RunAppendParams: lambda _, __, ___: calls.Nothing(),
+    calls.PromptGetParams: lambda world, _, __: calls.PromptReply(prompt=world.prompt),
+    calls.HostInfoParams: lambda _, __, ___: calls.HostInfo(
+        name="scripted", version="0", protocol=PROTOCOL_VERSION, limits=Limits()
+    ),
+}
+"""What answers a call that needs neither scripts nor people, by the type of its parameters."""
