@@ -201,6 +201,13 @@ def test_only_the_members_themselves_count(text: str) -> None:
     assert (found.id, found.method, found.run_id) == (None, None, None)
 
 
+def test_a_cut_may_fall_anywhere() -> None:
+    text = rb'{"\"x\\":[null,{"\u001f\\":"\""}],"params":{"\\":1,"run_id":"\u0072\"1"},"method":"run/result"}'
+    for at in range(len(text)):
+        assert cut(text, [at], limit=5).run_id == 'r"1'
+        assert cut(text, [1] * at, limit=5).run_id == 'r"1'
+
+
 def test_scanning_ends_with_its_budget() -> None:
     noise = b'{"a":[' + b"1," * (MAX_OVERSIZED_TOKENS + 1)
     assert describe_oversized(noise + b'1],"id":5,"method":"m"}').id is None

@@ -74,8 +74,8 @@ class OversizedScanner:
                 return
             token, at = match.group(), match.end()
             self._budget -= 1
-            if at == len(data) and self._is_cut(token):
-                self._keep_cut(token)
+            if _is_cut(token, at == len(data)):
+                self._keep_cut(data[match.start() :])
                 return
             self._take(token)
 
@@ -89,19 +89,14 @@ class OversizedScanner:
             run_id if isinstance(run_id, str) else None,
         )
 
-    def _is_cut(self, token: bytes) -> bool:
-        if token[:1] == b'"':
-            return not _closed(token)
-        return token[:1] not in b"{}[]:,"
-
-    def _keep_cut(self, token: bytes) -> None:
-        if len(token) <= _LONGEST_SCALAR_BYTES:
-            self._carry = token
-        elif token[:1] == b'"':
+    def _keep_cut(self, rest: bytes) -> None:
+        if len(rest) <= _LONGEST_SCALAR_BYTES:
+            self._carry = rest
+        elif rest[:1] == b'"':
             self._in_string = True
-            self._carry = b"\\" if _ends_in_escape(token) else b""
+            self._carry = b"\\" if _ends_in_escape(rest) else b""
         else:
-            self._carry = token[:1]  # a number or a word that long is noise; what remains of it is too
+            self._carry = rest[:1]  # a number or a word that long is noise; what remains of it is too
 
     def _skip_string(self, data: bytes, at: int) -> int:
         match = _STRING_REST.match(data, at)
@@ -142,6 +137,12 @@ class OversizedScanner:
             self._found.setdefault(self._key or "", _scalar(token))
         elif self._depth == 2 and self._outer == "params" and self._key == "run_id":
             self._found.setdefault("run_id", _scalar(token))
+
+
+def _is_cut(token: bytes, at_end: bool) -> bool:
+    if token[:1] == b'"':
+        return not _closed(token)  # also where a lone backslash follows as the last byte
+    return at_end and token[:1] not in b"{}[]:,"
 
 
 def _ends_in_escape(text: bytes) -> bool:

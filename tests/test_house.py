@@ -1,0 +1,149 @@
+"""The house rules that a program can check."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hostler_protocol import errors, limits, schema
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("hostler_protocol", "hostler_sdk", "hostler")
+TEST_FOLDERS = {
+    "conformance",
+    "faults",
+    "host",
+    "journeys",
+    "properties",
+    "protocol",
+    "sdk",
+    "support",
+}
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Give the files of the project: those in the index, and new ones that are not ignored."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return sorted(path for name in listed.splitlines() if (path := ROOT / name).is_file())
+
+
+def load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# -- generated files ------------------------------------------------------------------------------
+
+GENERATED: dict[Path, str] = load(ROOT / "scripts" / "generate_docs.py").pages()
+
+
+@pytest.mark.parametrize("path", GENERATED, ids=[path.name for path in GENERATED])
+def test_generated_files_are_what_the_code_says(path: Path) -> None:
+    same = path.exists() and path.read_text() == GENERATED[path]  # no diff: it may have thousands of lines
+    assert same, f"{path.relative_to(ROOT)} is out of date: run `uv run python scripts/generate_docs.py`"
+
+
+@pytest.mark.parametrize("code", sorted(errors.ERROR_CODES | set(errors.RUN_FAILURES)))
+def test_every_error_code_is_documented(code: str) -> None:
+    row = rf"^\| `{re.escape(code)}` \| \S.+ \|"
+    assert re.search(row, (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE)
+
+
+def test_every_code_has_one_class_and_every_plugin_error_a_known_ending() -> None:
+    assert set(errors.ERRORS) == errors.ERROR_CODES
+    assert {kind.status_code for kind in _subclasses(errors.PluginError)} <= set(errors.RUN_FAILURES)
+
+
+def _subclasses(kind: type[Any]) -> list[type[Any]]:
+    return [kind, *(each for child in kind.__subclasses__() for each in _subclasses(child))]
+
+
+def test_every_number_has_its_reason_beside_it() -> None:
+    numbers = {name for name, value in vars(limits).items() if name.isupper() and isinstance(value, int)}
+    documented = {name for name, _, _ in schema.constants(limits)}
+    assert numbers - documented == {"KIB", "MIB"}
+
+
+# -- packages -------------------------------------------------------------------------------------
+
+
+def public_names() -> list[tuple[str, str]]:
+    return [
+        (package, name)
+        for package in PACKAGES
+        for name in getattr(importlib.import_module(package), "__all__", [])
+    ]
+
+
+@pytest.mark.parametrize(("package", "name"), public_names())
+def test_the_public_face_can_be_imported_and_says_what_it_is(package: str, name: str) -> None:
+    value = getattr(importlib.import_module(package), name)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        assert inspect.getdoc(value), f"{package}.{name} has no docstring"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_says_what_it_is(package: str) -> None:
+    module = importlib.import_module(package)
+    assert module.__doc__
+    names = getattr(module, "__all__", [])
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    "path", tracked("packages/**/src/**/*.py"), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_every_module_says_what_it_is_for(path: Path) -> None:
+    text = path.read_text()
+    assert not text.strip() or text.lstrip().startswith(('"""', "'''", 'r"""'))
+
+
+# -- tests ----------------------------------------------------------------------------------------
+
+
+def test_tests_stand_where_the_tree_says() -> None:
+    files = tracked("tests/**/*.py", "tests/*.py")
+    folders = {path.relative_to(ROOT / "tests").parts[0] for path in files if path.parent != ROOT / "tests"}
+    assert folders <= TEST_FOLDERS
+    in_support = [path for path in files if "support" in path.parts]
+    strays = [path for path in files if not path.name.startswith("test_") and path not in in_support]
+    assert {path.name for path in strays} <= {"conftest.py"}
+    assert not [path for path in in_support if path.name.startswith("test_")]
+
+
+def test_test_modules_have_names_of_their_own() -> None:
+    names = Counter(path.name for path in tracked("tests/**/test_*.py", "tests/test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+# -- the project speaks of itself alone -----------------------------------------------------------
+
+
+def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:
+    homes = "|".join(["/Users", "/home/(?!hostler)", r"[A-Z]:\\\\?Users"])
+    places = re.compile(
+        "|".join([re.escape(f"{ROOT}/"), re.escape(f"{ROOT.parent}/"), f"(?:{homes})[/\\\\]?\\w"])
+    )
+    found = []
+    for path in tracked():
+        if path == Path(__file__).resolve() or path.name == "uv.lock":
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue  # an image or another binary file
+        found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in places.finditer(text)]
+    assert found == []
