@@ -1,4 +1,5 @@
 """Fixtures that tests of every package may ask for."""
 
-from support.databases import database as database
-from support.databases import database_url as database_url
+from support.databases import database, database_url, postgres_server, postgres_template
+
+__all__ = ["database", "database_url", "postgres_server", "postgres_template"]

@@ -1,8 +1,9 @@
-"""The `database` fixture: a fresh, migrated database of each kind; stores are tested on all of them."""
+"""The `database` fixture: a fresh, migrated database of each kind; stores are tested on both."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,16 +13,45 @@ import pytest
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
+from support.postgres import PostgresServer, PostgresUnavailableError
 
 T = TypeVar("T")
 TEST_SECONDS = 60
 """Bound of everything a test awaits; generous, since it only has to end what hangs."""
+KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """The server of this test process. Where none can run, tests are skipped, but not in CI."""
+    try:
+        server = PostgresServer()
+    except PostgresUnavailableError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"no PostgreSQL: {error}")
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresServer) -> str:
+    """The name of a migrated database to copy."""
+    url = postgres_server.create()
+    asyncio.run(open_database(url, readers=0).close())
+    return url.removeprefix("postgresql:///").partition("?")[0]
+
+
+@pytest.fixture(params=KINDS)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of an empty database."""
-    yield str(tmp_path / "facts.db")
+    """The address of a database for one test alone: empty, with the schema or about to get it."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "facts.db")
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.create(request.getfixturevalue("postgres_template"))
+    yield url
+    server.drop(url)
 
 
 @pytest.fixture

