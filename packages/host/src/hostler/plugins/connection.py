@@ -130,7 +130,7 @@ class PluginConnection:
                 said = await shake_hands(self._request, self.expected_key, self.link.limits)
         except TimeoutError:
             seconds = self.limits.handshake_seconds
-            text = f"the plugin did not finish its handshake within {seconds:g} s"
+            text = f"it did not finish its handshake within {seconds:g} s"
             self._fail(PluginStartError(text))
             raise PluginStartError(text) from None
         except HostlerError as error:

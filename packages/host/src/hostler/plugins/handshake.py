@@ -46,12 +46,13 @@ async def shake_hands(
         reply: InitializeReply = await request("initialize", params)
         if reply.plugin.key != expected_key:
             raise PluginStartError(
-                f"the plugin says that it is {reply.plugin.key}, but {expected_key} was expected: "
-                "author and name must be those of its manifest"
+                f"it says that it is {reply.plugin.key}, but {expected_key} was expected: "
+                "author and name must be those of its manifest",
+                lasting=True,
             )
         listed: RunnerList = await request("runners/list", NoParams())
     except PluginError:
         raise
     except HostlerError as error:
-        raise PluginStartError(f"the plugin refused the handshake: {error.message}") from error
+        raise PluginStartError(f"it refused the handshake: {error.message}", lasting=True) from error
     return Introduced(reply.plugin, *read_runners(reply.plugin, listed))

@@ -288,7 +288,7 @@ async def start_process(
         async with asyncio.timeout(limits.kill_seconds):
             hello = await asyncio.shield(process._hello)
         if hello.error is not None:
-            raise PluginStartError(f"the plugin's command cannot be executed: {hello.error}")
+            raise PluginStartError(f"its command cannot be executed: {hello.error}", lasting=True)
         process.pid, process.mode, process.note = hello.pid, hello.containment, hello.note
     except BaseException:
         pipes.close()

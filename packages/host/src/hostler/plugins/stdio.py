@@ -47,7 +47,6 @@ class StdioTransport:
         self._stdin: asyncio.WriteTransport
         self._stdout: asyncio.ReadTransport
         self._paused = False
-        self._stdin_open = True
         self._asked_to_end = False
         self._received = 0
         self._stdout_over = asyncio.Event()
@@ -101,11 +100,11 @@ class StdioTransport:
         self._stdout.close()
 
     def _abort_stdin(self) -> None:
-        if self._stdin_open:  # asyncio's transport cannot be aborted once it has told its end
+        # asyncio's pipe transport tells its end twice, and fails, where it is aborted while it ends
+        if not self._stdin.is_closing() or self._stdin.get_write_buffer_size():
             self._stdin.abort()
 
     def _stdin_ended(self) -> None:
-        self._stdin_open = False
         if not self._asked_to_end:
             self._pipe_ended()  # the process closed it: it hears nothing any more
 

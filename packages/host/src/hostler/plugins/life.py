@@ -1,0 +1,375 @@
+"""One plugin's life: started when it is needed, watched, restarted with back-off, drained at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostler.plugins.breaker import CLOSED, Breaker
+from hostler.plugins.catalog import Catalog
+from hostler.plugins.connection import PluginConnection
+from hostler.plugins.environment import Environments
+from hostler.plugins.limits import ConnectionLimits, ProcessLimits, StartLimits
+from hostler.plugins.logs import PluginLog
+from hostler.plugins.orphans import Register
+from hostler.plugins.process import Command, PluginProcess, start_process
+from hostler.plugins.sources import (
+    Folder,
+    PluginSource,
+    Remote,
+    SingleFile,
+    argv_of,
+    fingerprint,
+    launch_of,
+    process_environment,
+)
+from hostler.plugins.stdio import StdioTransport
+from hostler.plugins.transport import Transport
+from hostler_protocol.errors import PluginError, PluginStartError, UnavailableError
+
+LASTING_EXIT_STATUS = 3
+"""How a process ends that says itself why it cannot be loaded."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all plugins of one host share."""
+
+    log_folder: Path
+    register: Register
+    environments: Environments
+    catalog: Catalog
+    containment: str
+    connection_limits: ConnectionLimits
+    process_limits: ProcessLimits
+    start_limits: StartLimits
+    clock: Callable[[], float]
+    notice: Callable[[str, str, str], None]
+    """Told `(kind, plugin key, text)`: started, start_failed, crashed, stopped."""
+
+
+@dataclass(slots=True)
+class Running:
+    """One process, or one remote connection, of a plugin."""
+
+    connection: PluginConnection
+    transport: Transport
+    started_at: float
+    process: PluginProcess | None = None
+    log: PluginLog | None = None
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PluginStatus:
+    """What people are shown of a plugin. `state`: stopped, starting, ready, waiting, failed, disconnected."""
+
+    key: str
+    source: PluginSource
+    state: str
+    version: str
+    pid: int | None
+    runners: tuple[str, ...]
+    active_runs: int
+    restarts: int
+    reason: str | None
+    """Why it is not ready."""
+    retry_in_seconds: float | None
+    containment: str | None
+    log_path: Path | None
+    started_at: float | None
+    """UTC epoch seconds."""
+    warnings: tuple[str, ...]
+
+
+class PluginLife:
+    """One plugin. `connection` is the only way to it; everything else keeps it possible."""
+
+    def __init__(self, key: str, source: PluginSource, around: Surroundings) -> None:
+        self.key = key
+        self.source = source
+        self.around = around
+        self.breaker: Breaker = CLOSED
+        self.restarts = 0
+        self.keep_running = False
+        self.is_connecting = False
+        """A remote process is shaking hands."""
+        self._current: Running | None = None
+        self._starting: asyncio.Task[PluginConnection] | None = None
+        self._restart: asyncio.TimerHandle | None = None
+        self._failed_files: tuple[object, ...] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self._warnings: tuple[str, ...] = ()
+        self._last_version = ""
+
+    # -- starting ---------------------------------------------------------------------------------
+
+    async def connection(self) -> PluginConnection:
+        """The connection to start runs on; starts the process where there is none.
+
+        PluginStartError says why there is none; at once while the breaker is open.
+        """
+        current = self._current
+        if current is not None and current.connection.is_ready:
+            return current.connection
+        if self._closing:
+            raise UnavailableError(f"plugin {self.key}: the host is shutting down")
+        if isinstance(self.source, Remote):
+            raise PluginStartError(f"the remote plugin {self.key} is not connected")
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._start(self.source))
+            self._starting.add_done_callback(self._start_over)
+        return await asyncio.shield(self._starting)
+
+    def _start_over(self, task: asyncio.Task[PluginConnection]) -> None:
+        self._starting = None
+        if not task.cancelled() and task.exception() is not None and self.keep_running:
+            self._restart_later()
+
+    async def _start(self, source: Folder | SingleFile) -> PluginConnection:
+        await self._may_start()
+        log: PluginLog | None = None
+        try:
+            running = await self._bring_up(source)
+            log = running.log
+        except PluginError as error:
+            self._start_failed(error, lasting=bool(error.details.get("lasting")))
+            raise PluginStartError(f"plugin {self.key} cannot be started: {error.message}") from error
+        connection = running.connection
+        self._last_version, self._warnings = connection.version, tuple(connection.warnings)
+        self._take(running)
+        if log is not None:
+            log.note(f"started as process {running.process.pid if running.process else '?'}")
+        return connection
+
+    async def _may_start(self) -> None:
+        now = self.around.clock()
+        if self.breaker.is_open and self._failed_files != fingerprint(self.source):
+            self.breaker = CLOSED  # somebody has changed the plugin since
+        if self.breaker.refuses(now):
+            rest = self.breaker.wait_seconds(now)
+            raise PluginStartError(
+                f"plugin {self.key} is not started, it failed before: {self.breaker.reason} "
+                f"(next try in {rest:.0f} s, or when its files change)"
+            )
+        if wait := self.breaker.wait_seconds(now):
+            await asyncio.sleep(wait)
+
+    async def _bring_up(self, source: Folder | SingleFile) -> Running:
+        around = self.around
+        try:
+            launch = launch_of(source)
+        except PluginStartError as error:
+            raise PluginStartError(error.message, lasting=True) from error
+        if launch.identity.key != self.key:
+            text = f"its manifest now names {launch.identity.key}; add it anew under that name"
+            raise PluginStartError(text, lasting=True)
+        python = await around.environments.python_for(launch.requires, base=launch.cwd)
+        command = Command(
+            argv=argv_of(launch, python),
+            cwd=launch.cwd,
+            environment=process_environment(launch, python),
+            containment=around.containment,
+        )
+        author, _, name = self.key.partition("/")
+        log = PluginLog(around.log_folder / author / f"{name}.log", around.process_limits)
+        marker = secrets.token_hex(16)
+        around.register.enter(marker)
+        try:
+            process = await start_process(command, log, marker=marker, limits=around.process_limits)
+        except BaseException:
+            around.register.leave(marker)
+            log.close()
+            raise
+        self._spawn(self._clean_up_after(process, log))
+        connection = PluginConnection(self.key, limits=around.connection_limits)
+        transport = await StdioTransport.open(process, connection)
+        try:
+            await connection.open(transport)
+        except PluginStartError as error:
+            await process.wait_gone()
+            lasting = log.error is not None or error.details.get("exit_status") == LASTING_EXIT_STATUS
+            raise PluginStartError(error.message, lasting=lasting or error.details.get("lasting")) from error
+        return Running(connection, transport, around.clock(), process, log)
+
+    async def _clean_up_after(self, process: PluginProcess, log: PluginLog) -> None:
+        await asyncio.shield(process.gone)
+        if process.log_finished is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.around.process_limits.status_seconds):
+                    await asyncio.shield(process.log_finished)
+        log.note("ended")
+        log.close()
+        self.around.register.leave(process.marker)
+
+    def _take(self, running: Running) -> None:
+        self._current = running
+        connection = running.connection
+        self.around.catalog.learn(self.key, connection.runners)
+        self.around.notice("started", self.key, f"version {connection.version}")
+        connection.closed.add_done_callback(lambda future: self._ended(running, future.result()))
+
+    # -- failing ----------------------------------------------------------------------------------
+
+    def _start_failed(self, error: PluginError, *, lasting: bool) -> None:
+        self.breaker = self.breaker.failed(self.around.clock(), error.message, lasting=lasting)
+        self._failed_files = fingerprint(self.source)
+        self.around.notice("start_failed", self.key, error.message)
+        _log.warning("plugin %s cannot be started: %s", self.key, error.message)
+
+    def _ended(self, running: Running, error: PluginError) -> None:
+        if self._current is running:
+            self._current = None
+        if running.leaving or self._closing:
+            self.around.notice("stopped", self.key, error.message)
+            return
+        now = self.around.clock()
+        _log.warning("plugin %s: %s", self.key, error.message)
+        self.around.notice("crashed", self.key, error.message)
+        if isinstance(self.source, Remote):
+            return
+        if now - running.started_at >= self.around.start_limits.stable_seconds:
+            self.breaker = CLOSED
+        self.breaker = self.breaker.failed(now, error.message)
+        self._failed_files = fingerprint(self.source)
+        self.restarts += 1
+        if self.keep_running:
+            self._restart_later()
+
+    def _restart_later(self) -> None:
+        if self._restart is None and not self._closing:
+            wait = self.breaker.wait_seconds(self.around.clock())
+            self._restart = asyncio.get_running_loop().call_later(wait, self._start_in_background)
+
+    def _start_in_background(self) -> None:
+        self._restart = None
+        if self._starting is None and self._current is None and not self._closing:
+            self._spawn(self._start_quietly())
+
+    async def _start_quietly(self) -> None:
+        try:
+            await self.connection()
+        except (PluginError, UnavailableError) as error:
+            _log.debug("plugin %s: %s", self.key, error.message)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # -- remote -----------------------------------------------------------------------------------
+
+    def attach(self, running: Running) -> None:
+        """Take over the connection of a remote plugin process whose handshake is done."""
+        self._last_version = running.connection.version
+        self._warnings = tuple(running.connection.warnings)
+        self._take(running)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a process."""
+        return self._current is not None
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    async def restart(self) -> None:
+        """Start a new process from the files as they are now; the old one finishes its runs, then ends.
+
+        PluginStartError where the new one does not come up; the old one then goes on.
+        """
+        old, self._current = self._current, None
+        self.breaker = CLOSED
+        try:
+            await self.connection()
+        except PluginError:
+            if old is not None and old.connection.is_ready:
+                self._current = old
+            raise
+        if old is not None:
+            old.leaving = True
+            self._spawn(self._drain(old, self.around.start_limits.drain_seconds))
+
+    async def stop(self, drain_seconds: float) -> None:
+        """End the process: it may finish its runs first. Afterwards the next `connection` starts it again."""
+        current, self._current = self._current, None
+        if current is not None:
+            current.leaving = True
+            await self._drain(current, drain_seconds)
+
+    async def close(self, drain_seconds: float) -> None:
+        """End everything, for good."""
+        self._closing = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        if self._restart is not None:
+            self._restart.cancel()
+        await self.stop(drain_seconds)
+        if self._background:
+            await asyncio.wait(list(self._background), timeout=self.around.start_limits.exit_seconds)
+
+    async def _drain(self, running: Running, drain_seconds: float) -> None:
+        connection = running.connection
+        if not connection.closed.done():
+            try:
+                async with asyncio.timeout(drain_seconds):
+                    await connection.shut_down()
+                    await asyncio.shield(connection.closed)
+            except TimeoutError:
+                _log.info("plugin %s has not finished within %g s", self.key, drain_seconds)
+        if not connection.closed.done():
+            running.transport.close_sending()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(drain_seconds, self.around.start_limits.exit_seconds)):
+                    await asyncio.shield(connection.closed)
+        connection.abort("the plugin was stopped")
+        if running.process is not None:
+            await running.process.wait_gone()
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def status(self) -> PluginStatus:
+        """How it stands."""
+        current = self._current
+        now = self.around.clock()
+        process = None if current is None else current.process
+        author, _, name = self.key.partition("/")
+        log_path = self.around.log_folder / author / f"{name}.log"
+        failed = current is None and self.breaker.failures > 0
+        return PluginStatus(
+            key=self.key,
+            source=self.source,
+            state=self._state(now),
+            version=self._last_version,
+            pid=None if process is None else process.pid,
+            runners=tuple(sorted(self.around.catalog.of_plugin(self.key))),
+            active_runs=0 if current is None else len(current.connection.active_runs),
+            restarts=self.restarts,
+            reason=self.breaker.reason if failed else None,
+            retry_in_seconds=self.breaker.wait_seconds(now) if failed else None,
+            containment=None if process is None else process.containment,
+            log_path=log_path if log_path.exists() else None,
+            started_at=None if current is None else time.time() - (now - current.started_at),
+            warnings=self._warnings,
+        )
+
+    def _state(self, now: float) -> str:
+        if self._current is not None:
+            return "ready"
+        if isinstance(self.source, Remote):
+            return "disconnected"
+        if self.breaker.refuses(now):
+            return "failed"
+        if self._starting is not None:
+            return "starting"
+        return "waiting" if self.breaker.failures else "stopped"

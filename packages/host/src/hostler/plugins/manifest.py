@@ -1,0 +1,78 @@
+"""hostler.yaml of a plugin folder, read strictly: one clear line per mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from hostler.config import convert
+from hostler_protocol.errors import InvalidArgumentError, PluginStartError
+from hostler_protocol.ids import PluginIdentity
+from hostler_sdk.loading import MANIFEST_NAME, PluginFile
+
+MAX_MANIFEST_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PluginManifest:
+    """A checked hostler.yaml; `json` is the same file as the plugin process is given it."""
+
+    file: PluginFile
+    json: str
+
+    @property
+    def identity(self) -> PluginIdentity:
+        """Who the plugin is."""
+        return self.file.identity
+
+
+def read_manifest(folder: Path) -> PluginManifest:
+    """Read and check `hostler.yaml` of a plugin folder. PluginStartError says what is wrong."""
+    path = folder / MANIFEST_NAME
+    if not folder.is_dir():
+        raise PluginStartError(f"there is no plugin folder {folder}")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise PluginStartError(f"{folder} is not a plugin folder: it has no {MANIFEST_NAME}") from None
+    except OSError as error:
+        raise PluginStartError(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise PluginStartError(f"{path} has {len(data):,} bytes; at most {MAX_MANIFEST_BYTES:,} are read")
+    return parse_manifest(data, str(path))
+
+
+def parse_manifest(data: bytes, source: str) -> PluginManifest:
+    """Check the text of a hostler.yaml; `source` appears in errors."""
+    try:
+        value = yaml.safe_load(data)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise PluginStartError(f"{source} is not YAML: {_place(error)}") from error
+    if not isinstance(value, Mapping) or "plugin" not in value:
+        expected = "`plugin: {author: you, name: its-name, version: 1.0.0}`"
+        raise PluginStartError(f"{source} does not say whose plugin it is; it begins with {expected}")
+    try:
+        file = convert(value, PluginFile, source)
+        _ = file.identity
+        encoded = msgspec.json.encode(value).decode()
+    except InvalidArgumentError as error:
+        raise PluginStartError(error.message) from error
+    except ValueError as error:  # of PluginIdentity
+        raise PluginStartError(f"{source}: {error}") from error
+    except TypeError as error:
+        raise PluginStartError(f"{source}: only JSON values are allowed: {error}") from error
+    names = [runner.name for runner in file.runners]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise PluginStartError(f"{source}: two runners are named {doubled[0]!r}; give each its own name")
+    return PluginManifest(file, encoded)
+
+
+def _place(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', error)}"

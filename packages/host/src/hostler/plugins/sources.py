@@ -1,0 +1,180 @@
+"""Where a plugin comes from, and what to execute for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hostler.plugins.manifest import read_manifest
+from hostler_protocol.errors import PluginStartError
+from hostler_protocol.ids import PluginIdentity
+from hostler_sdk.loading import MANIFEST_NAME, local_identity
+
+DEFAULT_COMMAND = ("python", "-m", "hostler_sdk.serve")
+INHERITED_VARIABLES = frozenset(
+    {
+        "CURL_CA_BUNDLE",
+        "HOME",
+        "LANG",
+        "LANGUAGE",
+        "LOGNAME",
+        "PATH",
+        "REQUESTS_CA_BUNDLE",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "TMPDIR",
+        "TZ",
+        "USER",
+    }
+)
+"""What a plugin process gets of the host's environment, besides LC_* and proxies without a password."""
+OWN_PREFIX = "HOSTLER_PLUGIN_"
+TOKEN_VARIABLE = "HOSTLER_PLUGIN_TOKEN"  # noqa: S105 - the name of a variable that is never passed on
+PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+MAX_WATCHED_FILES = 2000
+"""Files of a plugin folder that are looked at to see whether it changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A plugin folder with a hostler.yaml."""
+
+    path: Path
+    level: str = "trusted"
+    network: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SingleFile:
+    """One runner class of one Python file; its plugin is `local/<stem>-<digest>`."""
+
+    path: Path
+    class_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A plugin process elsewhere that dials in; `key` is the `author/name` its token is bound to."""
+
+    key: str
+
+
+PluginSource = Folder | SingleFile | Remote
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to execute for a plugin; `python` in `argv` stands for the interpreter of its environment."""
+
+    identity: PluginIdentity
+    argv: tuple[str, ...]
+    cwd: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+
+
+def identity_of(source: PluginSource) -> PluginIdentity:
+    """Who the plugin says it is. PluginStartError where its manifest is missing or wrong."""
+    match source:
+        case Remote(key=key):
+            author, _, name = key.partition("/")
+            return PluginIdentity(author=author, name=name)
+        case SingleFile(path=path):
+            return local_identity(path)
+        case Folder(path=path):
+            return read_manifest(path).identity
+
+
+def launch_of(source: Folder | SingleFile) -> Launch:
+    """Read what is to be executed, as it stands now. PluginStartError says what is wrong with it."""
+    if isinstance(source, SingleFile):
+        return _launch_file(source)
+    manifest = read_manifest(source.path)
+    stated = manifest.file
+    return Launch(
+        identity=manifest.identity,
+        argv=tuple(stated.command) or DEFAULT_COMMAND,
+        cwd=source.path.resolve(),
+        variables={"HOSTLER_PLUGIN_MANIFEST": manifest.json, **_names(manifest.identity)},
+        requires=tuple(stated.requires),
+    )
+
+
+def _launch_file(source: SingleFile) -> Launch:
+    path = source.path
+    if not path.is_file():
+        raise PluginStartError(f"there is no file {path}; a runner is named like path/to/file.py:Class")
+    identity = local_identity(path)
+    real = path.resolve()
+    return Launch(
+        identity=identity,
+        argv=(*DEFAULT_COMMAND, "--runner", f"{real}:{source.class_name}"),
+        cwd=real.parent,
+        variables=_names(identity),
+    )
+
+
+def _names(identity: PluginIdentity) -> dict[str, str]:
+    return {
+        "HOSTLER_PLUGIN_AUTHOR": identity.author,
+        "HOSTLER_PLUGIN_NAME": identity.name,
+        "HOSTLER_PLUGIN_VERSION": identity.version,
+    }
+
+
+def process_environment(
+    launch: Launch, python: str = sys.executable, inherited: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """The whole environment of a plugin process: an allow-list, so that no secret of the host is in it."""
+    own_environment = python != sys.executable
+    variables = {name: value for name, value in inherited.items() if _passes(name, value)}
+    if own_environment:
+        for name in ("PYTHONPATH", "PYTHONHOME"):
+            variables.pop(name, None)
+    folder = str(Path(python).parent)
+    variables["PATH"] = os.pathsep.join([folder, variables.get("PATH", os.defpath)])
+    variables["PYTHONUNBUFFERED"] = "1"
+    variables["PYTHONIOENCODING"] = "utf-8"
+    return {**variables, **launch.variables}
+
+
+def _passes(name: str, value: str) -> bool:
+    if name.lower() in PROXIES:
+        return "@" not in value
+    if name.startswith(OWN_PREFIX):
+        return name != TOKEN_VARIABLE
+    return name in INHERITED_VARIABLES or name.startswith(("LC_", "PYTHON"))
+
+
+def argv_of(launch: Launch, python: str = sys.executable) -> list[str]:
+    """The command with its interpreter filled in."""
+    first, *rest = launch.argv
+    return [python if first in ("python", "python3") else first, *rest]
+
+
+def fingerprint(source: PluginSource) -> tuple[object, ...]:
+    """A value that changes when the plugin's files do."""
+    match source:
+        case Remote():
+            return ()
+        case SingleFile(path=path):
+            return _stamp(path)
+        case Folder(path=path):
+            stamps: list[object] = [_stamp(path / MANIFEST_NAME)]
+            for folder, below, names in os.walk(path):
+                below[:] = sorted(name for name in below if not name.startswith((".", "__pycache__")))
+                stamps += [_stamp(Path(folder, name)) for name in sorted(names)]
+                if len(stamps) > MAX_WATCHED_FILES:
+                    break
+            return tuple(stamps)
+
+
+def _stamp(path: Path) -> tuple[object, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (str(path),)
+    return (str(path), status.st_mtime_ns, status.st_size)

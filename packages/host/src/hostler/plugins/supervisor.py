@@ -1,0 +1,175 @@
+"""All plugins of one host: added, started on demand, watched and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hostler.plugins.catalog import Catalog
+from hostler.plugins.connection import PluginConnection
+from hostler.plugins.environment import Environments
+from hostler.plugins.life import PluginLife, PluginStatus, Running, Surroundings
+from hostler.plugins.limits import (
+    DEFAULT_CONNECTION_LIMITS,
+    DEFAULT_PROCESS_LIMITS,
+    DEFAULT_START_LIMITS,
+    ConnectionLimits,
+    ProcessLimits,
+    StartLimits,
+)
+from hostler.plugins.orphans import Register
+from hostler.plugins.remote import Channel, RemoteTransport
+from hostler.plugins.sources import PluginSource, Remote, identity_of
+from hostler_protocol.errors import ConflictError, NotFoundError, PluginError
+from hostler_protocol.ids import split_runner_id
+from hostler_protocol.manifest import AgentRunnerManifest
+
+
+def _no_notice(kind: str, plugin_key: str, text: str) -> None:
+    pass
+
+
+class Supervisor:
+    """One process per plugin, each known by its key `author/name`.
+
+    `data_dir` holds `plugins/` (environments, the register of processes) and `logs/plugins/`.
+    `notice` is told of what an operator wants to know: `(kind, plugin key, text)`.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        containment: str = "auto",
+        connection_limits: ConnectionLimits = DEFAULT_CONNECTION_LIMITS,
+        process_limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
+        start_limits: StartLimits = DEFAULT_START_LIMITS,
+        clock: Callable[[], float] = time.monotonic,
+        notice: Callable[[str, str, str], None] = _no_notice,
+    ) -> None:
+        self.catalog = Catalog()
+        self._around = Surroundings(
+            log_folder=data_dir / "logs" / "plugins",
+            register=Register(data_dir / "plugins" / "processes"),
+            environments=Environments(data_dir / "plugins" / "environments", start_limits),
+            catalog=self.catalog,
+            containment=containment,
+            connection_limits=connection_limits,
+            process_limits=process_limits,
+            start_limits=start_limits,
+            clock=clock,
+            notice=notice,
+        )
+        self._plugins: dict[str, PluginLife] = {}
+
+    def sweep_orphans(self) -> list[int]:
+        """Kill plugin processes that a dead host left behind; call it once, before the first start."""
+        return self._around.register.sweep()
+
+    def add(self, source: PluginSource) -> str:
+        """Make a plugin known; its key. The same source again changes nothing.
+
+        PluginStartError where its manifest is wrong; ConflictError where another source has that key.
+        """
+        key = identity_of(source).key
+        known = self._plugins.get(key)
+        if known is not None and known.source != source:
+            raise ConflictError(f"plugin {key} is already there, from {known.source}")
+        if known is None:
+            self._plugins[key] = PluginLife(key, source, self._around)
+        return key
+
+    async def remove(self, plugin_key: str) -> None:
+        """Stop a plugin, letting it finish its runs, and forget it."""
+        life = self._life(plugin_key)
+        del self._plugins[plugin_key]
+        await life.close(self._around.start_limits.drain_seconds)
+        self.catalog.forget(plugin_key)
+
+    def __contains__(self, plugin_key: str) -> bool:
+        return plugin_key in self._plugins
+
+    async def connection(self, plugin_key: str) -> PluginConnection:
+        """The connection to start runs on. NotFoundError; PluginStartError with the reason."""
+        return await self._life(plugin_key).connection()
+
+    async def start_all(self) -> dict[str, PluginError | None]:
+        """Start every plugin and keep it running from here on; by key, why one does not run yet."""
+        for life in self._plugins.values():
+            life.keep_running = not isinstance(life.source, Remote)
+        local = [life for life in self._plugins.values() if life.keep_running]
+        ends = await asyncio.gather(*(life.connection() for life in local), return_exceptions=True)
+        found: dict[str, PluginError | None] = {}
+        for life, end in zip(local, ends, strict=True):
+            if isinstance(end, BaseException) and not isinstance(end, PluginError):
+                raise end
+            found[life.key] = end if isinstance(end, PluginError) else None
+        return found
+
+    async def restart(self, plugin_key: str) -> None:
+        """Replace a plugin's process by one from the files as they are now.
+
+        PluginStartError where that does not come up; the old one then goes on.
+        """
+        await self._life(plugin_key).restart()
+
+    async def manifest(self, runner_id: str) -> AgentRunnerManifest:
+        """What a runner says of itself; starts its plugin where it was never seen.
+
+        NotFoundError, naming what there is; PluginStartError.
+        """
+        known = self.catalog.find(runner_id)
+        if known is not None:
+            return known
+        try:
+            plugin_key, name = split_runner_id(runner_id)
+        except ValueError as error:
+            raise NotFoundError(str(error)) from error
+        runners = (await self.connection(plugin_key)).runners
+        if name not in runners:
+            offered = ", ".join(sorted(runners)) or "none"
+            raise NotFoundError(f"plugin {plugin_key} has no runner {name!r}; its runners are: {offered}")
+        return runners[name]
+
+    def status(self) -> list[PluginStatus]:
+        """How each plugin stands, by key."""
+        return [self._plugins[key].status() for key in sorted(self._plugins)]
+
+    async def serve_remote(self, plugin_key: str, channel: Channel) -> None:
+        """Speak with a remote plugin process until it is gone. `plugin_key` is what its token is bound to.
+
+        ConflictError for a second connection of the same plugin; PluginStartError where the handshake fails.
+        """
+        if plugin_key not in self._plugins:
+            self.add(Remote(plugin_key))
+        life = self._life(plugin_key)
+        if not isinstance(life.source, Remote):
+            raise ConflictError(f"plugin {plugin_key} runs on this host; it cannot connect from elsewhere")
+        if life.is_connected or life.is_connecting:
+            raise ConflictError(f"plugin {plugin_key} is already connected; one connection is allowed")
+        connection = PluginConnection(plugin_key, limits=self._around.connection_limits)
+        transport = RemoteTransport(channel, connection)
+        life.is_connecting = True
+        try:
+            async with transport.running():
+                await connection.open(transport)
+                life.attach(Running(connection, transport, self._around.clock()))
+                life.is_connecting = False
+                await asyncio.shield(connection.closed)
+        finally:
+            life.is_connecting = False
+            connection.abort("the connection was closed")
+
+    async def close(self, drain_seconds: float | None = None) -> None:
+        """End all plugins: they may finish their runs for so long, then nothing of them is left."""
+        seconds = self._around.start_limits.drain_seconds if drain_seconds is None else drain_seconds
+        await asyncio.gather(*(life.close(seconds) for life in self._plugins.values()))
+
+    def _life(self, plugin_key: str) -> PluginLife:
+        life = self._plugins.get(plugin_key)
+        if life is None:
+            known = ", ".join(sorted(self._plugins)) or "none"
+            raise NotFoundError(f"there is no plugin {plugin_key}; known are: {known}")
+        return life
