@@ -1,0 +1,22 @@
+"""Keys of this installation, such as the one cursors are signed with: made once, shared by all its hosts."""
+
+from __future__ import annotations
+
+import secrets
+
+from hostler.ports import Tx
+from hostler.sql.statements import load
+
+KEY_BYTES = 32
+"""256 bits: nobody guesses it."""
+
+_q = load(__file__)
+
+
+def key(tx: Tx, name: str) -> bytes:
+    """The key of this name, made at random where there is none yet. Needs a writing transaction."""
+    tx.run(_q.add, name=name, value=secrets.token_bytes(KEY_BYTES))
+    row = tx.one(_q.find, name=name)
+    if row is None:
+        raise RuntimeError(f"the key {name!r} was added and is not there")
+    return bytes(row["value"])

@@ -1,0 +1,7 @@
+-- Keys of this installation; they belong to no workspace.
+
+-- name: add
+INSERT INTO installation (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTHING
+
+-- name: find
+SELECT value FROM installation WHERE name = :name

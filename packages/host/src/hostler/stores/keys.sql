@@ -1,0 +1,18 @@
+-- API keys. A key is looked up by its hash before its workspace is known: key_hash and key_id are unique everywhere.
+
+-- name: insert
+INSERT INTO api_keys (key_id, workspace_id, key_hash, name, subject, roles, rights, plugin, created_at, expires_at)
+VALUES (:key_id, :workspace_id, :key_hash, :name, :subject, :roles, :rights, :plugin, :created_at, :expires_at)
+
+-- name: by_hash
+SELECT * FROM api_keys WHERE key_hash = :key_hash
+
+-- name: page
+SELECT * FROM api_keys WHERE workspace_id = :workspace_id AND key_id > :after ORDER BY key_id LIMIT :limit
+
+-- name: find
+SELECT * FROM api_keys WHERE workspace_id = :workspace_id AND key_id = :key_id
+
+-- name: revoke
+UPDATE api_keys SET revoked_at = :now
+WHERE workspace_id = :workspace_id AND key_id = :key_id AND revoked_at IS NULL
