@@ -1,1 +1,1 @@
-"""."""
+"""Model services, each behind the one port of `port.py`."""

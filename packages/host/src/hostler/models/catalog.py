@@ -1,0 +1,175 @@
+"""The models of a configuration: from an id to the service behind it, its window and its price."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from hostler.config import ModelEntry, Price, resolve_secret
+from hostler.domain.nearest import did_you_mean
+from hostler.models.demo import DEMO_CONTEXT_WINDOW, DemoModel
+from hostler.models.errors import Endpoint
+from hostler.models.litellm import LiteLLMModel
+from hostler.models.openai import OpenAIModel
+from hostler.models.port import ModelProvider
+from hostler.models.retrying import RetryPolicy
+from hostler_protocol.content import Usage
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.grants import ModelResource
+
+OPENAI_URL = "https://api.openai.com/v1"
+_MILLION = Decimal(1_000_000)
+_OPERATIONS = {"llm": ("invoke", "stream", "count_tokens"), "rerank": ("rerank",)}
+
+Resolve = Callable[[str | None], str | None]
+Build = Callable[[ModelEntry, str | None], ModelProvider]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A configured model. `context_window` in tokens; None: not known."""
+
+    entry: ModelEntry
+    provider: ModelProvider
+    context_window: int | None
+
+    @property
+    def model_id(self) -> str:
+        """The id that runs call it by."""
+        return self.entry.id
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """What it can be asked to do, in the words of manifests."""
+        return _OPERATIONS[self.entry.type]
+
+    def resource(self) -> ModelResource:
+        """What a run is told of it, with all its operations; a grant may narrow them."""
+        return ModelResource(
+            model_id=self.model_id,
+            model_type=self.entry.type,
+            provider=self.entry.provider,
+            operations=list(self.operations),
+            context_window_tokens=self.context_window,
+        )
+
+    def cost(self, usage: Usage | None) -> Decimal | None:
+        """What this usage costs, in the currency of the price; None where price or tokens are not known."""
+        return None if usage is None or self.entry.price is None else cost_of(usage, self.entry.price)
+
+
+class ModelCatalog:
+    """All models of one configuration. Connections are made at the first call."""
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        self._models = {model.model_id: model for model in models}
+
+    def get(self, model_id: str) -> Model:
+        """NotFoundError names the nearest known id."""
+        model = self._models.get(model_id)
+        if model is None:
+            raise NotFoundError(f"there is no model {model_id!r}; {did_you_mean(model_id, self._models)}")
+        return model
+
+    def find(self, model_id: str) -> Model | None:
+        """The model, or None."""
+        return self._models.get(model_id)
+
+    def list(self) -> list[Model]:
+        """All, in the order of the configuration."""
+        return list(self._models.values())
+
+    async def close(self) -> None:
+        """End all connections and child processes."""
+        await asyncio.gather(*(model.provider.close() for model in self._models.values()))
+
+
+def build_catalog(entries: Sequence[ModelEntry], resolve: Resolve = resolve_secret) -> ModelCatalog:
+    """The catalog of a configuration; `resolve` gives the secret behind a reference.
+
+    InvalidArgumentError names the model and what would be right, as for an unknown provider or an absent key.
+    """
+    return ModelCatalog([_model(entry, resolve) for entry in entries])
+
+
+def cost_of(usage: Usage, price: Price) -> Decimal | None:
+    """Cost of a usage. Cached input has its own price where one is given."""
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    cached = min(usage.cached_tokens or 0, usage.input_tokens)
+    input_price, output_price = _decimal(price.input), _decimal(price.output)
+    cached_price = input_price if price.cached is None else _decimal(price.cached)
+    fresh = usage.input_tokens - cached
+    return (fresh * input_price + cached * cached_price + usage.output_tokens * output_price) / _MILLION
+
+
+def _decimal(number: float) -> Decimal:
+    return Decimal(str(number))  # by its shortest text: 0.15 means 0.15
+
+
+def _model(entry: ModelEntry, resolve: Resolve) -> Model:
+    build = PROVIDERS.get(entry.provider)
+    if build is None:
+        raise InvalidArgumentError(
+            f"model {entry.id!r}: unknown provider {entry.provider!r}; known are {', '.join(PROVIDERS)}"
+        )
+    if entry.timeout <= 0 or entry.max_retries < 0:
+        raise InvalidArgumentError(f"model {entry.id!r}: timeout must be over 0 and max_retries at least 0")
+    try:
+        key = resolve(entry.api_key)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"model {entry.id!r}: api_key: {error.message}") from error
+    if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):
+        raise InvalidArgumentError(
+            f"model {entry.id!r}: the API key is empty or holds characters that no key has, like spaces"
+        )
+    window = entry.context_window
+    if window is None and entry.provider == "demo":
+        window = DEMO_CONTEXT_WINDOW
+    return Model(entry, build(entry, key), window)
+
+
+def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> Endpoint:
+    """How messages name the model's service. A key that was written out in the file is not repeated."""
+    reference = entry.api_key if entry.api_key and entry.api_key != key else None
+    return Endpoint(
+        model_id=entry.id,
+        model=entry.model or entry.id,
+        url=url.partition("?")[0],
+        key_reference=reference,
+        secrets=(key,) if key else (),
+    )
+
+
+def _openai(entry: ModelEntry, key: str | None) -> ModelProvider:
+    url = entry.base_url or OPENAI_URL
+    return OpenAIModel(
+        endpoint_of(entry, key, url),
+        base_url=url,
+        api_key=key,
+        defaults=entry.extra_args,
+        retries=RetryPolicy(entry.max_retries),
+        silence_seconds=entry.timeout,
+    )
+
+
+def _litellm(entry: ModelEntry, key: str | None) -> ModelProvider:
+    return LiteLLMModel(
+        endpoint_of(entry, key, entry.base_url or "LiteLLM"),
+        base_url=entry.base_url,
+        api_key=key,
+        defaults=entry.extra_args,
+        max_retries=entry.max_retries,
+        silence_seconds=entry.timeout,
+    )
+
+
+def _demo(entry: ModelEntry, _key: str | None) -> ModelProvider:
+    return DemoModel(entry.id, defaults=entry.extra_args)
+
+
+PROVIDERS: Mapping[str, Build] = {"openai": _openai, "litellm": _litellm, "demo": _demo}
+"""Provider names of the configuration."""

@@ -1,0 +1,68 @@
+"""The child process of the demo model: `python -m hostler.models.demo_server`.
+
+Reads one JSON line from standard input, loads the model, answers one JSON line with its address, then serves
+until its input ends. `--check` loads the model and says so: for people who look for a reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import msgspec
+
+from hostler.models.demo import DEMO_CONTEXT_WINDOW, DEMO_MODEL, DEMO_PARALLEL, ENGINE_PACKAGE, demo_weights
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import HostError
+
+
+class Order(Strict):
+    """What to serve. `window` in tokens, for each of `parallel` answers at once."""
+
+    weights: str
+    key: str
+    window: int = DEMO_CONTEXT_WINDOW
+    parallel: int = DEMO_PARALLEL
+
+
+def serve(order: Order) -> tuple[object, str]:
+    """Load the model and listen on a free loopback port; the server (to be kept) and its address."""
+    engine = importlib.import_module(ENGINE_PACKAGE)
+    params = engine.CommonParams()
+    params.model.path = order.weights
+    params.model_alias = {DEMO_MODEL}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [order.key]
+    params.n_ctx = order.window * order.parallel
+    params.n_parallel = order.parallel
+    params.cpuparams.n_threads = max(1, min(4, os.cpu_count() or 1))
+    params.ui = False
+    server = engine.Server(params)
+    return server, server.listening_address
+
+
+def main() -> int:
+    """Serve until standard input ends."""
+    if "--check" in sys.argv[1:]:
+        try:
+            _, url = serve(Order(weights=str(demo_weights()), key="check"))
+        except HostError as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
+        sys.stderr.write(f"the demo model was loaded and answered at {url}\n")
+        return 0
+    order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
+    wire = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever the engine prints must not reach the wire
+    _server, url = serve(order)  # kept: it ends when it is collected
+    wire.write(msgspec.json.encode({"url": url}) + b"\n")
+    wire.flush()
+    while sys.stdin.buffer.read(4096):
+        pass
+    os._exit(0)  # answers still being written have no reader any more
+
+
+if __name__ == "__main__":
+    sys.exit(main())

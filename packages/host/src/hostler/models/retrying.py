@@ -1,0 +1,66 @@
+"""When a request that brought nothing yet is tried again: pure decisions."""
+
+from __future__ import annotations
+
+import email.utils
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC
+
+from hostler.models.limits import FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, MAX_RETRY_AFTER_SECONDS
+
+RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
+"""Statuses that say: not now. 529 is how some services spell overload."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """`max_retries` further tries, with back-off that doubles and is jittered down to its half."""
+
+    max_retries: int = 2
+
+    def delay(
+        self, attempt: int, *, jitter: float, retry_after: float | None, time_left: float | None
+    ) -> float | None:
+        """Seconds to wait after failed try number `attempt` (from 1); None: give up.
+
+        `jitter` is a random number in [0, 1). A pause the service asks for is kept to, unless it is
+        longer than 30 s. No try begins after the deadline, `time_left` seconds away.
+        """
+        if attempt > self.max_retries:
+            return None
+        if retry_after is not None and retry_after > MAX_RETRY_AFTER_SECONDS:
+            return None
+        backoff = min(FIRST_BACKOFF_SECONDS * 2 ** (attempt - 1), MAX_BACKOFF_SECONDS)
+        pause = max(backoff * (0.5 + jitter / 2), retry_after or 0.0)
+        return None if time_left is not None and pause >= time_left else pause
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """The pause a service asks for in seconds: `retry-after-ms`, or `retry-after` as seconds or a date.
+
+    `headers` has lower-case names; `now` is UTC epoch seconds. None where it is absent or makes no sense.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or not value:
+        return seconds
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, moment.timestamp() - now)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None

@@ -1,0 +1,81 @@
+"""Server-sent events without IO: bytes in, events out, however the bytes are cut."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseError(ValueError):
+    """The bytes are no event stream, or one event is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """One event: its data lines joined by line ends, and its name."""
+
+    data: str
+    event: str = "message"
+
+
+class SseParser:
+    """Reads `text/event-stream` as the HTML standard has it. `max_event_bytes` bounds what is held."""
+
+    def __init__(self, max_event_bytes: int) -> None:
+        self._limit = max_event_bytes
+        self._line = bytearray()
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._event = b""
+        self._skip_line_feed = False
+        self._started = False
+
+    def receive(self, data: bytes) -> list[ServerSentEvent]:
+        """Take bytes, give the events that they complete. SseError ends the stream."""
+        if self._skip_line_feed and data:
+            self._skip_line_feed = False
+            data = data.removeprefix(b"\n")
+        if b"\n" not in data and b"\r" not in data:
+            self._line += data
+            self._check_size()
+            return []
+        self._skip_line_feed = data.endswith(b"\r")
+        *lines, rest = _LINE_END.split(data)
+        lines[0] = bytes(self._line) + lines[0]
+        self._line = bytearray(rest)
+        events = [event for line in lines if (event := self._take(line)) is not None]
+        self._check_size()
+        return events
+
+    def _take(self, line: bytes) -> ServerSentEvent | None:
+        if not self._started:
+            self._started = True
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+            self._data_bytes += len(value) + 1
+            self._check_size()
+        elif name == b"event":
+            self._event = value
+        return None
+
+    def _dispatch(self) -> ServerSentEvent | None:
+        lines, name = self._data, self._event
+        self._data, self._data_bytes, self._event = [], 0, b""
+        if not lines:
+            return None
+        try:
+            return ServerSentEvent(b"\n".join(lines).decode(), name.decode() or "message")
+        except UnicodeDecodeError as error:
+            raise SseError(f"an event is not UTF-8: {error}") from error
+
+    def _check_size(self) -> None:
+        if len(self._line) + self._data_bytes > self._limit:
+            raise SseError(f"one event is larger than {self._limit:,} bytes")
