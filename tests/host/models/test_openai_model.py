@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from support.model_server import Answer, Gate, ModelServer
 
 from hostler.models import errors
 from hostler.models.errors import Endpoint
@@ -22,6 +21,7 @@ from hostler.models.retrying import RetryPolicy
 from hostler_protocol.calls import ModelChunk, ModelReply
 from hostler_protocol.content import (
     ArtifactElement,
+    ContentElement,
     FileBase64Element,
     FunctionSpec,
     ImageBase64Element,
@@ -37,6 +37,7 @@ from hostler_protocol.errors import (
     InvalidArgumentError,
     RateLimitedError,
 )
+from support.model_server import Answer, Gate, ModelServer
 
 KEY = "sk-secret-0123456789"
 PNG = b"\x89PNG\r\n\x1a\n rest"
@@ -89,7 +90,9 @@ def test_an_answer_comes_whole_and_streamed_alike() -> None:
         }
         for field in ("reasoning_content", "reasoning"):
             for _ in range(2):
-                server.say(["Gr", "üß ", "dich"], reasoning=["let ", "me"], reasoning_field=field, usage=usage)
+                server.say(
+                    ["Gr", "üß ", "dich"], reasoning=["let ", "me"], reasoning_field=field, usage=usage
+                )
         async with model_at(server.base_url, defaults={"temperature": 0.1, "top_p": 0.5}) as model:
             for _ in range(2):
                 whole = await model.invoke(ask(extra_args={"temperature": 0.9}))
@@ -159,7 +162,7 @@ def test_pictures_and_files_reach_the_service() -> None:
 
     async def test(server: ModelServer) -> None:
         server.always("seen")
-        contents = [
+        contents: list[ContentElement] = [
             TextElement(text="look"),
             ImageUrlElement(image_url=ImageUrl(url="http://pics/1.png", detail="low")),
             ImageBase64Element(image_base64="iVBORw0KGgo="),
@@ -197,20 +200,48 @@ BROKEN = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
 FAILURES: list[tuple[str, Callable[[ModelServer], object], type[HostlerError], bool, str, int]] = [
     ("wrong key", lambda s: s.fail(401, f"bad key {KEY}"), errors.ModelKeyError, False, "env:TEST_KEY", 1),
     ("forbidden", lambda s: s.fail(403), errors.ModelKeyError, False, "API key", 1),
-    ("unknown model", lambda s: s.fail(404, code="model_not_found"), errors.ModelUnknownError, False, "gpt-test", 1),
+    (
+        "unknown model",
+        lambda s: s.fail(404, code="model_not_found"),
+        errors.ModelUnknownError,
+        False,
+        "gpt-test",
+        1,
+    ),
     ("rate", lambda s: s.fail(429, "slow", times=9), RateLimitedError, True, "rate limit", 3),
-    ("long rate", lambda s: s.fail(429, "slow", {"retry-after": "90"}), RateLimitedError, True, "rate limit", 1),
+    (
+        "long rate",
+        lambda s: s.fail(429, "slow", {"retry-after": "90"}),
+        RateLimitedError,
+        True,
+        "rate limit",
+        1,
+    ),
     ("quota", lambda s: s.fail(429, code="insufficient_quota"), errors.ModelQuotaError, False, "quota", 1),
     ("down", lambda s: s.fail(503, "overloaded", times=9), errors.ModelFailedError, True, "overloaded", 3),
     ("bug", lambda s: s.fail(500, times=9), errors.ModelFailedError, True, "500", 3),
     ("bad request", lambda s: s.fail(400, "bad tool"), InvalidArgumentError, False, "bad tool", 1),
-    ("redirect", lambda s: s.fail(307, "", {"location": "http://x/"}), errors.ModelAnswerError, False, "http://x/", 1),
+    (
+        "redirect",
+        lambda s: s.fail(307, "", {"location": "http://x/"}),
+        errors.ModelAnswerError,
+        False,
+        "http://x/",
+        1,
+    ),
     ("hangs up", lambda s: s.refuse_connection(times=9), errors.ModelBrokenStreamError, True, "broke off", 3),
     ("html", lambda s: s.raw(b"<html>"), errors.ModelAnswerError, False, "/v1", 1),
     ("no choices", lambda s: s.raw(b"{}"), errors.ModelAnswerError, False, "choices", 1),
     ("wrong shape", lambda s: s.raw(b'{"choices": 3}'), errors.ModelAnswerError, False, "choices", 1),
     ("not utf-8", lambda s: s.raw(b'{"choices": "\xff"}'), errors.ModelAnswerError, False, "/v1", 1),
-    ("cut", lambda s: s.say("long answer", cut_after=10), errors.ModelBrokenStreamError, True, "broke off", 1),
+    (
+        "cut",
+        lambda s: s.say("long answer", cut_after=10),
+        errors.ModelBrokenStreamError,
+        True,
+        "broke off",
+        1,
+    ),
 ]
 
 
@@ -263,7 +294,9 @@ BAD_STREAMS: list[tuple[str, bytes, type[HostlerError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "kind", "says"), [b[1:] for b in BAD_STREAMS], ids=[b[0] for b in BAD_STREAMS])
+@pytest.mark.parametrize(
+    ("body", "kind", "says"), [b[1:] for b in BAD_STREAMS], ids=[b[0] for b in BAD_STREAMS]
+)
 def test_a_bad_stream_is_never_tried_again(body: bytes, kind: type[HostlerError], says: str) -> None:
     async def test(server: ModelServer) -> None:
         server.raw(body, content_type="text/event-stream")
@@ -286,7 +319,8 @@ def test_what_services_do_differently_is_understood() -> None:
                 {"type": "text", "text": "ok"},
             ]
             server.raw(json.dumps({"choices": [{"message": {"content": parts}}]}).encode())
-            piece = '{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"%s","function":{"name":"f","arguments":{}}}]}}]}'
+            call = '{"index": 0, "id": "%s", "function": {"name": "f", "arguments": {}}}'
+            piece = '{"choices": [{"delta": {"tool_calls": [' + call + "]}}]}"
             server.raw(sse(piece % "a", piece % "b", "[DONE]"), content_type="text/event-stream")
             replies = [(await read(model, ask()))[1] for _ in range(5)]
         assert replies[0].message.content == "no end mark"
