@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -205,7 +206,7 @@ class World:
 
     def _search(self, params: calls.HistorySearchParams) -> HistorySearchResult:
         words = params.query.lower().split()
-        found = [item for item in self.history if all(word in item.content.lower() for word in words)]
+        found = [item for item in self.history if all(_holds(item.content.lower(), word) for word in words)]
         return HistorySearchResult(
             items=found[::-1][: params.top_k], query=params.query, total_count=len(found)
         )
@@ -284,6 +285,11 @@ def _role_and_text(entry: HistoryEntry, number: int) -> tuple[str, str]:
     if isinstance(entry, Mapping):
         return entry["role"], entry["content"]
     return entry
+
+
+def _holds(text: str, word: str) -> bool:
+    """Whole words in scripts that part them by spaces, any sequence of characters in others."""
+    return word in re.findall(r"\w+", text) if word.isascii() else word in text
 
 
 def _position(cursor: str) -> int:
