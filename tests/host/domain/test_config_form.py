@@ -1,0 +1,157 @@
+"""A runner's configuration against its form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hostler.domain.config_form import configure
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.manifest import FormItem
+
+FORM = [
+    FormItem(name="model", type="model-fallback-selector", required=True),
+    FormItem(name="temperature", type="float", default=0.7),
+    FormItem(name="top-k", type="integer", default=5),
+    FormItem(name="stream", type="boolean", default=True),
+    FormItem(name="mode", type="select", options=["fast", {"name": "deep"}], default="fast"),
+    FormItem(name="tags", type="multiselect", options=["a", "b"]),
+    FormItem(name="auth", type="select", options=["none", "header"], default="none"),
+    FormItem(name="header", type="string", required=True, show_if={"auth": "header"}),
+    FormItem(name="api-key", type="secret"),
+    FormItem(name="kbs", type="select-knowledge-bases"),
+    FormItem(name="tools", type="tool-multi-selector"),
+    FormItem(name="judge", type="rerank-model-selector"),
+    FormItem(name="prompt", type="prompt-editor"),
+    FormItem(name="paper", type="file"),
+    FormItem(name="papers", type="array[file]"),
+    FormItem(name="any", type="json"),
+]
+
+
+def test_defaults_then_stored_values() -> None:
+    configuration = configure(FORM, {"model": "small", "top-k": 9})
+    assert configuration.values == {
+        "model": "small",
+        "temperature": 0.7,
+        "top-k": 9,
+        "stream": True,
+        "mode": "fast",
+        "auth": "none",
+    }
+    assert configuration.selected.models == ("small",)
+
+
+def test_selectors_give_the_resources_they_name_once_and_in_order() -> None:
+    configuration = configure(
+        FORM,
+        {
+            "model": {"primary": "a", "fallbacks": ["b", "a", "__none__"]},
+            "judge": "j",
+            "kbs": ["k1", "", "k2"],
+            "tools": ["shop.*"],
+            "paper": "f1",
+            "papers": ["f2"],
+        },
+    )
+    selected = configuration.selected
+    assert selected.models == ("a", "b", "j")
+    assert selected.knowledge_bases == ("k1", "k2")
+    assert selected.tools == ("shop.*",)
+    assert selected.files == ("f1", "f2")
+
+
+@pytest.mark.parametrize("value", ["", "__none__", "__none", None, {"primary": None, "fallbacks": []}])
+def test_not_chosen_is_missing_where_a_choice_is_required(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="'model' is required: give it"):
+        configure(FORM, {"model": value})
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        ({"temprature": 1}, "unknown key 'temprature': did you mean 'temperature'"),
+        ({"model": 5}, "'model' must be .*not 5"),
+        ({"model": {"primary": "a", "others": []}}, "'model' must be"),
+        ({"model": {"primary": "a", "fallbacks": [1]}}, "'model' must be"),
+        ({"temperature": "hot"}, "'temperature' must be a number, not 'hot'"),
+        ({"temperature": True}, "'temperature' must be a number, not True"),
+        ({"top-k": 1.5}, "'top-k' must be an integer"),
+        ({"top-k": False}, "'top-k' must be an integer"),
+        ({"stream": "yes"}, "'stream' must be true or false"),
+        ({"mode": "slow"}, "'mode' is 'slow'; its options are 'fast', 'deep'"),
+        ({"tags": ["a", "c"]}, "'tags' is 'c'; its options are 'a', 'b'"),
+        ({"tags": "a"}, "'tags' must be a list"),
+        ({"auth": "header"}, "'header' is required"),
+        ({"auth": "header", "header": ""}, "'header' is required"),
+        ({"kbs": [3]}, "'kbs' must be a list of ids"),
+        ({"prompt": [{"role": "wizard", "content": "x"}]}, "'prompt' must be a list of messages"),
+        ({"papers": "one"}, "'papers' must be a list of ids of files"),
+        ({"timeout": "soon"}, "'timeout' must be a number of seconds or null"),
+        ({"any": "x" * 300_000}, "'any' has 300,002 bytes of JSON"),
+        ({"api-key": 7}, "'api-key' must be a text, or a reference"),
+    ],
+)
+def test_what_is_wrong_is_named(stored: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        configure(FORM, {"model": "m", **stored})
+
+
+def test_a_wrong_secret_is_never_repeated() -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        configure(FORM, {"model": "m", "api-key": ["hunter2"]})
+    assert "hunter2" not in caught.value.message
+
+
+def test_secret_references_are_named_and_replaced() -> None:
+    configuration = configure(FORM, {"model": "m", "api-key": "env:KEY"})
+    assert configuration.secrets == {"api-key": "env:KEY"}
+    assert configuration.with_secrets({"api-key": "s3"})["api-key"] == "s3"
+    assert configure(FORM, {"model": "m", "api-key": "plain"}).secrets == {}
+
+
+@pytest.mark.parametrize(
+    ("stored", "seconds"),
+    [
+        ({}, 300.0),
+        ({"timeout": None}, None),
+        ({"timeout": 0}, None),
+        ({"timeout": -1}, None),
+        ({"timeout": 2.5}, 2.5),
+    ],
+)
+def test_timeout(stored: dict[str, Any], seconds: float | None) -> None:
+    assert configure([], stored).timeout_seconds == seconds
+
+
+def test_the_prompt_is_that_of_the_form() -> None:
+    assert configure(FORM, {"model": "m"}).prompt == ()
+    (message,) = configure(FORM, {"model": "m", "prompt": "Be brief."}).prompt
+    assert (message.role, message.content) == ("system", "Be brief.")
+    stored = [{"role": "system", "content": "A"}, {"role": "user", "content": "B"}]
+    assert [m.role for m in configure(FORM, {"model": "m", "prompt": stored}).prompt] == ["system", "user"]
+
+
+def test_show_if_in_its_forms() -> None:
+    def needs(show_if: dict[str, Any], auth: str) -> bool:
+        form = [
+            FormItem(name="auth", type="string"),
+            FormItem(name="key", type="string", required=True, show_if=show_if),
+        ]
+        try:
+            configure(form, {"auth": auth})
+        except InvalidArgumentError:
+            return True
+        return False
+
+    table: list[tuple[dict[str, Any], str, bool]] = [
+        ({"auth": "basic"}, "basic", True),
+        ({"auth": "basic"}, "none", False),
+        ({"auth": ["basic", "jwt"]}, "jwt", True),
+        ({"field": "auth", "operator": "eq", "value": "jwt"}, "jwt", True),
+        ({"field": "auth", "operator": "neq", "value": "none"}, "none", False),
+        ({"field": "auth", "operator": "in", "value": ["jwt"]}, "basic", False),
+    ]
+    for show_if, auth, expected in table:
+        assert needs(show_if, auth) is expected, (show_if, auth)
