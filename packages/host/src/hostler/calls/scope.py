@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Effect:
     """What a call changes: carried out in the transaction that writes its journal entry.
 
-    `work` returns the reply, or, as a value, the refusal: then it wrote nothing. It may be run twice, so it has
-    no side effect outside `tx`. `then` runs after the commit and turns the reply into what is answered.
+    `work` returns the reply, or, as a value, the refusal: then it wrote nothing. It may be run twice, so it
+    has no side effect outside `tx`. `then` runs after the commit and turns the reply into what is answered.
     """
 
     work: Callable[[Tx], Any]
@@ -43,15 +43,24 @@ StreamFunction = Callable[["CallScope", Any], AsyncGenerator[Any, None]]
 """Yields chunks of `CALLS[method].chunk`, then the reply, last and once. Close it to stop."""
 
 
-class ModelService(Protocol):
-    """The models that grants name."""
+class PricedModel(Protocol):
+    """One model: who answers for it, and what its use costs."""
 
-    def provider(self, model_id: str) -> ModelProvider:
-        """Who answers for the model. NotFoundError where it is gone since the grant was built."""
+    @property
+    def provider(self) -> ModelProvider:
+        """The service behind it."""
         ...
 
-    def cost(self, model_id: str, usage: Usage) -> Decimal | None:
+    def cost(self, usage: Usage | None) -> Decimal | None:
         """What that use costs; None where no price is known."""
+        ...
+
+
+class ModelService(Protocol):
+    """The models that grants name: `models.catalog.ModelCatalog` is one."""
+
+    def get(self, model_id: str) -> PricedModel:
+        """The model. NotFoundError where it is gone since the grant was built."""
         ...
 
 

@@ -1,0 +1,123 @@
+"""`event.*` and `steering.pull`: the events of the run's conversation and thread, up to its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hostler.calls.pages import capped, fill, scan
+from hostler.calls.scope import CallScope, Effect
+from hostler.cursors import Cursors, ScopedCursors
+from hostler.domain.grants import Grant
+from hostler.ports import Tx
+from hostler.stores import events
+from hostler.stores.events import StoredEvent
+from hostler_protocol.calls import EventGetParams, EventPageParams, SteeringPullParams, SteeringPullReply
+from hostler_protocol.errors import NotFoundError
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+from hostler_protocol.runs import AgentEventRecord, Page
+
+
+async def get(scope: CallScope, params: EventGetParams) -> AgentEventRecord:
+    """`event.get`: the run's own event, or an earlier one of its conversation and thread."""
+    stored = await scope.services.db.read(lambda tx: events.find(tx, scope.workspace_id, params.event_id))
+    if stored is None or not _in_reach(scope, stored):
+        raise NotFoundError(f"event_id {params.event_id[:100]!r} is no event that this run may see")
+    return event_record(stored, event_cursors(scope.services.cursors, scope.grant))
+
+
+async def page(scope: CallScope, params: EventPageParams) -> Page[AgentEventRecord]:
+    """`event.page`: events before the run's own, newest first."""
+    grant = scope.grant
+    cursors = event_cursors(scope.services.cursors, grant)
+    before = scope.event_seq
+    if params.before_cursor is not None:
+        before = min(before, cursors.read_sequence(params.before_cursor, "before_cursor"))
+    if grant.conversation_id is None:
+        return Page(items=[])
+
+    def work(tx: Tx) -> Page[AgentEventRecord]:
+        def read(start: int, limit: int) -> list[StoredEvent]:
+            return events.page(
+                tx,
+                scope.workspace_id,
+                conversation_id=grant.conversation_id,
+                thread_id=grant.thread_id,
+                event_types=params.event_types,
+                before_seq=start,
+                limit=limit,
+            )
+
+        def record(stored: StoredEvent) -> AgentEventRecord | None:
+            return event_record(stored, cursors) if stored.bot_id == grant.bot_id else None
+
+        rows: Iterator[StoredEvent] = scan(read, before, lambda stored: stored.seq)
+        items, last, more = fill(rows, record, capped(params.limit))
+        return Page(
+            items=items,
+            next_cursor=cursors.issue(last.seq) if more and last is not None else None,
+            has_more=more,
+        )
+
+    return await scope.services.db.read(work)
+
+
+async def pull_steering(scope: CallScope, params: SteeringPullParams) -> Effect:
+    """`steering.pull`: messages that this run absorbed, in order."""
+    limit = 1 if params.mode == "one-at-a-time" else capped(params.limit or MAX_PAGE_ITEMS)
+
+    def work(tx: Tx) -> SteeringPullReply:
+        steering = scope.services.steering
+        return SteeringPullReply(items=[] if steering is None else steering.pull(tx, scope, limit))
+
+    return Effect(work)
+
+
+def event_cursors(cursors: Cursors, grant: Grant) -> ScopedCursors:
+    """The cursors of `event.page` of a run's conversation and thread."""
+    where = [grant.workspace_id, grant.bot_id, grant.conversation_id, grant.thread_id]
+    return cursors.scoped("event.page", where)
+
+
+def event_record(stored: StoredEvent, cursors: ScopedCursors) -> AgentEventRecord:
+    """An event of the log without its payload."""
+    envelope = stored.envelope
+    metadata: dict[str, Any] = {} if envelope is None else dict(envelope.metadata)
+    if stored.steering is not None:
+        metadata["steering"] = stored.steering
+    if stored.content_redacted:
+        metadata["content_redacted"] = True
+    return AgentEventRecord(
+        event_id=stored.event_id,
+        event_type=stored.event_type,
+        event_time=None if stored.event_time is None else stored.event_time / 1000,
+        source=stored.source,
+        bot_id=stored.bot_id,
+        workspace_id=stored.workspace_id,
+        conversation_id=stored.conversation_id,
+        thread_id=stored.thread_id,
+        actor_type=stored.actor_type,
+        actor_id=stored.actor_id,
+        actor_name=stored.actor_name,
+        subject_type=stored.subject_type,
+        subject_id=stored.subject_id,
+        input_summary=stored.input_summary,
+        raw_ref=None if envelope is None else envelope.raw_ref,
+        seq=stored.seq,
+        cursor=cursors.issue(stored.seq),
+        created_at=stored.created_at / 1000,
+        metadata=metadata,
+    )
+
+
+def _in_reach(scope: CallScope, stored: StoredEvent) -> bool:
+    """The run's own event, one it absorbed, or an earlier one of its conversation and thread."""
+    grant = scope.grant
+    if stored.event_id == scope.event.event_id:
+        return True
+    absorbed_by = (stored.steering or {}).get("claimed_by_run_id")
+    if absorbed_by == scope.run_id:
+        return True
+    place = (stored.bot_id, stored.conversation_id, stored.thread_id)
+    own = (grant.bot_id, grant.conversation_id, grant.thread_id)
+    return grant.conversation_id is not None and place == own and stored.seq < scope.event_seq

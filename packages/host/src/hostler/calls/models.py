@@ -1,0 +1,66 @@
+"""`model.*`: the models of the run's grant."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from hostler.calls.artifacts import attachment_reader
+from hostler.calls.scope import CallScope
+from hostler.models.port import ModelRequest, RerankRequest
+from hostler_protocol.calls import (
+    CountTokensParams,
+    CountTokensReply,
+    ModelChunk,
+    ModelParams,
+    ModelReply,
+    RerankParams,
+    RerankReply,
+)
+from hostler_protocol.errors import HostError
+
+
+async def invoke(scope: CallScope, params: ModelParams) -> ModelReply:
+    """`model.invoke`: the whole answer at once."""
+    model = scope.services.models.get(params.model_id)
+    reply = await model.provider.invoke(_request(scope, params))
+    scope.meter.add(reply.usage, model.cost(reply.usage))
+    return reply
+
+
+async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelChunk | ModelReply, None]:
+    """`model.stream`: the answer as it is written, then the whole."""
+    model = scope.services.models.get(params.model_id)
+    async with aclosing(model.provider.stream(_request(scope, params))) as pieces:
+        async for piece in pieces:
+            if isinstance(piece, ModelReply):
+                scope.meter.add(piece.usage, model.cost(piece.usage))
+                yield piece
+                return
+            yield piece
+    raise HostError(f"model {params.model_id!r} ended its stream without a reply")
+
+
+async def rerank(scope: CallScope, params: RerankParams) -> RerankReply:
+    """`model.rerank`: best first."""
+    model = scope.services.models.get(params.model_id)
+    request = RerankRequest(params.query, params.documents, params.top_k, scope.deadline_at)
+    return await model.provider.rerank(request)
+
+
+async def count_tokens(scope: CallScope, params: CountTokensParams) -> CountTokensReply:
+    """`model.count_tokens`: what messages and tools would take as input."""
+    counted = await scope.services.models.get(params.model_id).provider.count_tokens(
+        params.messages, params.tools
+    )
+    return CountTokensReply(input_tokens=counted.input_tokens)
+
+
+def _request(scope: CallScope, params: ModelParams) -> ModelRequest:
+    return ModelRequest(
+        messages=params.messages,
+        tools=params.tools,
+        extra_args=params.extra_args,
+        deadline=scope.deadline_at,
+        read_artifact=attachment_reader(scope),
+    )

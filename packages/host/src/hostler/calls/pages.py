@@ -1,0 +1,57 @@
+"""Pages of records: bounded in items and in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+
+from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
+
+MAX_SCANNED = 1_000
+"""Rows looked at for one page where not every row is within reach; the page may then be short, or empty."""
+PAGE_ROOM_BYTES = MAX_PAGE_BYTES - 64 * KIB
+"""The page's items; its cursors and names take the rest."""
+_encoder = msgspec.json.Encoder()
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+def capped(limit: int) -> int:
+    """A page's limit: more than 100 is capped, not refused."""
+    return min(limit, MAX_PAGE_ITEMS)
+
+
+def scan(read: Callable[[Any, int], list[R]], start: Any, position: Callable[[R], Any]) -> Iterator[R]:
+    """Rows from `start` on, read in batches, at most MAX_SCANNED; `position` says where a row stands."""
+    seen = 0
+    while seen < MAX_SCANNED:
+        rows = read(start, MAX_PAGE_ITEMS)
+        yield from rows
+        seen += len(rows)
+        if len(rows) < MAX_PAGE_ITEMS:
+            return
+        start = position(rows[-1])
+
+
+def fill(rows: Iterable[R], record: Callable[[R], T | None], limit: int) -> tuple[list[T], R | None, bool]:
+    """Records of the rows that give one, up to `limit` and about 4 MiB, but always one.
+
+    Returns them, the last row looked at, and whether rows were left or might be.
+    """
+    items: list[T] = []
+    last: R | None = None
+    room, seen = PAGE_ROOM_BYTES, 0
+    for row in rows:
+        seen += 1
+        one = record(row)
+        if one is not None:
+            size = len(_encoder.encode(one)) + 1
+            if items and (len(items) >= limit or size > room):
+                return items, last, True
+            room -= size
+            items.append(one)
+        last = row
+    return items, last, seen >= MAX_SCANNED

@@ -1,0 +1,84 @@
+"""`state.*`: values of the scopes that the grant opens."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from hostler.calls.pages import capped
+from hostler.calls.scope import CallScope, Effect
+from hostler.cursors import ScopedCursors
+from hostler.domain.payloads import state_scope_key
+from hostler.domain.scopes import area_of
+from hostler.ports import Tx
+from hostler.stores import states
+from hostler.stores.states import Conflict, Full
+from hostler_protocol.calls import (
+    DeletedReply,
+    KeyPage,
+    StateDeleteParams,
+    StateGetParams,
+    StateGetReply,
+    StateListParams,
+    StateSetParams,
+    StateSetReply,
+)
+from hostler_protocol.errors import ConflictError, HostlerError, PayloadTooLargeError
+from hostler_protocol.grants import StateScope
+
+
+async def get(scope: CallScope, params: StateGetParams) -> StateGetReply:
+    """`state.get`. The conversation's own id stands under `external.conversation_id` until it is set."""
+    scope_key = state_scope_key(params.scope, scope.grant)
+    key = states.canonical_key(params.key)
+    stored = await scope.services.db.read(lambda tx: states.get(tx, scope.workspace_id, scope_key, key))
+    if stored.version == 0 and params.scope == "conversation" and key == states.EXTERNAL_CONVERSATION:
+        return StateGetReply(value=scope.grant.conversation_id, version=0)
+    return StateGetReply(value=stored.value, version=stored.version)
+
+
+async def set_(scope: CallScope, params: StateSetParams) -> Effect:
+    """`state.set`, with `if_version` only from that version."""
+    scope_key = state_scope_key(params.scope, scope.grant)
+    area = area_of(cast(StateScope, params.scope), scope_key, scope.grant.agent_id, scope.event.envelope)
+    key, value = states.canonical_key(params.key), states.encode(params.value)
+
+    def work(tx: Tx) -> StateSetReply | HostlerError:
+        written = states.set(tx, scope.workspace_id, area, key, value, if_version=params.if_version)
+        match written:
+            case Conflict(version=version):
+                return ConflictError(
+                    f"{key!r} has version {version}, not {params.if_version}: read it again", version=version
+                )
+            case Full(limit=limit):
+                return PayloadTooLargeError(f"scope {params.scope!r} holds {limit:,} keys: delete some first")
+            case version:
+                return StateSetReply(version=version)
+
+    return Effect(work)
+
+
+async def delete(scope: CallScope, params: StateDeleteParams) -> Effect:
+    """`state.delete`: whether there was a value."""
+    scope_key = state_scope_key(params.scope, scope.grant)
+    key = states.canonical_key(params.key)
+    return Effect(lambda tx: DeletedReply(deleted=states.delete(tx, scope.workspace_id, scope_key, key)))
+
+
+async def list_(scope: CallScope, params: StateListParams) -> KeyPage:
+    """`state.list`: keys in order, those with a literal prefix."""
+    scope_key = state_scope_key(params.scope, scope.grant)
+    prefix = params.prefix or ""
+    cursors = scope.services.cursors.scoped("state.list", [scope_key, prefix])
+    after = "" if params.cursor is None else cursors.read_text(params.cursor)
+    keys = await scope.services.db.read(
+        lambda tx: states.list(
+            tx, scope.workspace_id, scope_key, prefix=prefix, after=after, limit=capped(params.limit)
+        )
+    )
+    return key_page(list(keys.items), keys.has_more, cursors)
+
+
+def key_page(items: list[str], has_more: bool, cursors: ScopedCursors) -> KeyPage:
+    """One page of keys; the cursor is the last one."""
+    following = cursors.issue(items[-1]) if has_more and items else None
+    return KeyPage(items=items, next_cursor=following, has_more=has_more)
