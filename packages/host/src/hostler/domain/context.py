@@ -26,7 +26,6 @@ from hostler_protocol.events import (
 from hostler_protocol.grants import Resources
 
 _SOURCES = frozenset(get_args(TriggerSource))
-EXTERNAL_CONVERSATION = "external.conversation_id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def build_context(
             inline_policy=InlinePolicy(mode="current_event", delivered_count=1),
             available_apis=apis,
         ),
-        state=_snapshot(state, envelope),
+        state=_snapshot(state),
         runtime=Runtime(
             host_version=host_version,
             trace_id=trace_id,
@@ -117,13 +116,9 @@ def build_context(
     )
 
 
-def _snapshot(state: dict[str, dict[str, Any]], envelope: EventEnvelope) -> StateSnapshot:
-    """The enabled scopes; the conversation's own id is pre-set where the runner has not set another."""
-    conversation = state.get("conversation")
-    if conversation is not None and envelope.conversation_id is not None:
-        conversation = {EXTERNAL_CONVERSATION: envelope.conversation_id, **conversation}
+def _snapshot(state: dict[str, dict[str, Any]]) -> StateSnapshot:
     return StateSnapshot(
-        conversation=conversation or {},
+        conversation=state.get("conversation", {}),
         actor=state.get("actor", {}),
         subject=state.get("subject", {}),
         runner=state.get("runner", {}),

@@ -25,7 +25,6 @@ from hostler_protocol.ids import digest, new_id
 from hostler_protocol.limits import (
     KIB,
     MAX_INLINE_BASE64_BYTES,
-    MAX_INPUT_SUMMARY_CHARS,
     MAX_INPUT_TEXT_BYTES,
 )
 
@@ -108,15 +107,6 @@ def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, 
         requester=caller.subject,
     )
     return event, inline
-
-
-def summary_of(envelope: EventEnvelope) -> str:
-    """The first characters of the input, for the event log. NUL is left out."""
-    text = (envelope.input.text or "").replace("\x00", "")
-    if not text:
-        kinds = [element.__struct_config__.tag for element in envelope.input.contents]
-        text = " ".join(f"[{kind}]" for kind in kinds)
-    return text[:MAX_INPUT_SUMMARY_CHARS]
 
 
 def _derived_id(envelope: EventEnvelope, workspace: str) -> str:

@@ -169,6 +169,11 @@ def of_type(
     return _bounded(entries(), limit, MAX_PAGE_BYTES)
 
 
+def types_of_attempt(tx: Tx, run_id: str, attempt: int) -> list[str]:
+    """Which types of calls and results an attempt made, at most 1,000."""
+    return [str(row["type"]) for row in tx.all(_q.types_of_attempt, run_id=run_id, attempt=attempt)]
+
+
 def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bool) -> Iterator[StoredEntry]:
     """What follows `after`, refusing a cursor into what was dropped."""
     key = "last_sequence" if by_sequence else "last_position"

@@ -27,3 +27,8 @@ ORDER BY last_position DESC LIMIT :limit
 SELECT last_position, count, last_sequence, attempt, kind, type, data, blob, at
 FROM journal WHERE run_id = :run_id AND last_position > :after AND kind = 'result' AND type = :type
 ORDER BY last_position LIMIT :limit
+
+-- name: types_of_attempt
+-- What kinds of calls and results an attempt has in the journal.
+SELECT DISTINCT type FROM journal WHERE run_id = :run_id AND attempt = :attempt AND kind IN ('call', 'result')
+LIMIT 1000

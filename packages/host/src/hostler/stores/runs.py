@@ -29,6 +29,8 @@ _q = load(__file__)
 _LATEST = 2**62
 _MAX_WORKSPACES = 10_000
 """Waiting workspaces looked at for one claim."""
+_MAX_SPENT_RUNS = 100_000
+"""Runs of one agent within one day that its budget is counted from after a restart."""
 _MAX_RACES = 10
 """How often a change of status is tried again when other hosts change the run meanwhile."""
 
@@ -230,6 +232,11 @@ def active_of_host(tx: Tx, host_id: str, *, after: str = "", limit: int = MAX_PA
     return [run_of(row) for row in tx.all(_q.active_of_host, host_id=host_id, after=after, limit=limit)]
 
 
+def cancelled_of_host(tx: Tx, host_id: str, limit: int = MAX_PAGE_ITEMS) -> list[Run]:
+    """Runs of a host whose end was asked for."""
+    return [run_of(row) for row in tx.all(_q.cancelled_of_host, host_id=host_id, limit=limit)]
+
+
 def active(tx: Tx, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
     """Claimed and running runs of every host, by id; `after`: the last id seen."""
     return [run_of(row) for row in tx.all(_q.active, after=after, limit=limit)]
@@ -249,6 +256,26 @@ def count_waiting(tx: Tx, lane: str, limit: int) -> int:
     """How many runs wait in a lane; counts no further than `limit`."""
     row = tx.one(_q.count_waiting, lane=lane, limit=limit)
     return 0 if row is None else int(row["waiting"])
+
+
+def active_in_lane(tx: Tx, workspace_id: str, lane: str) -> str | None:
+    """The run that holds a lane, by id."""
+    row = tx.one(_q.lane_holder, workspace_id=workspace_id, lane=lane)
+    return None if row is None else str(row["run_id"])
+
+
+def count_queued(tx: Tx, limit: int) -> int:
+    """How many runs wait in all queues; counts no further than `limit`."""
+    row = tx.one(_q.count_queued, limit=limit)
+    return 0 if row is None else int(row["waiting"])
+
+
+def spent_since(tx: Tx, workspace_id: str, agent_id: str, since: int) -> list[tuple[Usage, str | None]]:
+    """Usage and cost of an agent's runs that were opened since a time, the newest first, at most 100,000."""
+    rows = tx.all(
+        _q.spent_since, workspace_id=workspace_id, agent_id=agent_id, since=since, limit=_MAX_SPENT_RUNS
+    )
+    return [(msgspec.json.decode(row["usage"], type=Usage), row["cost"]) for row in rows]
 
 
 def next_due(tx: Tx) -> int | None:

@@ -161,3 +161,22 @@ WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
   AND (cast(:statuses AS text) IS NULL OR :statuses LIKE '%,' || status || ',%')
   AND (cast(:agent_name AS text) IS NULL OR agent_name = :agent_name)
 ORDER BY created_at DESC, run_id DESC LIMIT :limit
+
+-- name: lane_holder
+-- The run that holds a lane, if any.
+SELECT run_id FROM runs WHERE workspace_id = :workspace_id AND active_lane = :lane
+
+-- name: count_queued
+-- How many wait in all queues; counts no further than :limit.
+SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE status = 'queued' LIMIT :limit) AS some
+
+-- name: spent_since
+-- What the ended runs of an agent used since a time.
+SELECT usage, cost FROM runs
+WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND created_at >= :since AND usage IS NOT NULL
+ORDER BY created_at DESC LIMIT :limit
+
+-- name: cancelled_of_host
+-- What a host works on although its end was asked for, perhaps at another host.
+SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND cancel_reason IS NOT NULL
+LIMIT :limit

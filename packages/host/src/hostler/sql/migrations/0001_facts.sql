@@ -77,6 +77,7 @@ CREATE INDEX transcripts_by_conversation ON transcripts (workspace_id, conversat
 -- A run reads its own bot and thread: flat also where a conversation of millions has a thread of ten.
 CREATE INDEX transcripts_by_thread ON transcripts
     (workspace_id, conversation_id, COALESCE(thread_id, ''), COALESCE(bot_id, ''), seq);
+CREATE INDEX transcripts_by_event ON transcripts (workspace_id, event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX transcripts_by_run ON transcripts (workspace_id, run_id, seq);
 
 -- Blobs are stored once by content. refs counts the artifacts and journal entries that name them;
@@ -227,16 +228,15 @@ CREATE TABLE runs (
     started_at      bigint,
     finished_at     bigint,
     deadline_at     bigint,
-    PRIMARY KEY (workspace_id, run_id)
+    PRIMARY KEY (run_id)
 );
-CREATE UNIQUE INDEX runs_by_id ON runs (run_id);
 CREATE UNIQUE INDEX runs_active_lane ON runs (active_lane);
 CREATE INDEX runs_waiting ON runs (lane, created_at, run_id) WHERE status = 'queued';
 CREATE INDEX runs_queued ON runs (workspace_id, priority DESC, created_at, run_id) WHERE status = 'queued';
 CREATE INDEX runs_active ON runs (host_id, run_id) WHERE status IN ('claimed', 'running');
 CREATE INDEX runs_by_created ON runs (workspace_id, created_at, run_id);
 CREATE INDEX runs_by_conversation ON runs (workspace_id, conversation_id, created_at, run_id);
-CREATE INDEX runs_by_parent ON runs (parent_run_id);
+CREATE INDEX runs_by_parent ON runs (parent_run_id, run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_by_finished ON runs (workspace_id, finished_at, run_id) WHERE finished_at IS NOT NULL;
 
 -- The journal. One row holds one entry, or a batch of consecutive deltas: positions (last_position - count + 1 ..
@@ -256,7 +256,7 @@ CREATE TABLE journal (
     workspace_id  [key] NOT NULL,
     PRIMARY KEY (run_id, last_position)
 ) [without_rowid];
-CREATE UNIQUE INDEX journal_by_sequence ON journal (run_id, last_sequence);
+CREATE UNIQUE INDEX journal_by_sequence ON journal (run_id, last_sequence) WHERE last_sequence IS NOT NULL;
 
 -- Audit facts, in a hash chain of their own.
 CREATE TABLE audit (

@@ -1,0 +1,186 @@
+"""Applying a configuration to a running host, and reading it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.bindery import Bindery
+from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
+from hostler.domain.agents import AgentSpec
+from hostler.domain.bindings import check_scope
+from hostler.domain.changes import Change, ConfigDiff, compare
+from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
+from hostler.models.catalog import ModelCatalog, build_catalog
+from hostler.plugins.sources import Folder, identity_of
+from hostler.plugins.supervisor import Supervisor
+from hostler.ports import Database, Tx
+from hostler.stores import agents, audit, settings
+from hostler_protocol.errors import InvalidArgumentError, PluginError
+from hostler_protocol.ids import split_runner_id
+
+
+class LiveModels:
+    """The models as configured right now: runs that use them see a change at their next call."""
+
+    def __init__(self) -> None:
+        self._catalog = ModelCatalog([])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalog, name)
+
+    async def replace(self, catalog: ModelCatalog) -> None:
+        """Use another catalog; the old one's connections end when its calls do."""
+        self._catalog = catalog
+
+
+class Configurator:
+    """Plugins, models and agents of one workspace: stored, compared, put into effect."""
+
+    def __init__(
+        self, db: Database, workspace_id: str, supervisor: Supervisor, models: LiveModels, bindery: Bindery
+    ) -> None:
+        self._db = db
+        self._workspace = workspace_id
+        self._supervisor = supervisor
+        self._models = models
+        self._bindery = bindery
+
+    async def load(self) -> dict[str, str]:
+        """Put what is stored into effect, at a start. What a plugin cannot do is told by key or path."""
+        stored = await self.export()
+        await self._models.replace(build_catalog(stored.models))
+        troubles: dict[str, str] = {}
+        for entry in _plugins(stored):
+            try:
+                self._supervisor.add(_source(entry))
+            except PluginError as error:
+                troubles[entry.path] = error.message
+        return troubles
+
+    async def export(self) -> ConfigFile:
+        """What is stored, as a configuration file."""
+        return await self._db.read(self._stored)
+
+    async def apply(
+        self, config: ConfigFile, *, actor: str, dry_run: bool = False, prune: bool = False
+    ) -> ConfigDiff:
+        """Make the configuration hold. Nothing is changed where any part of it is wrong.
+
+        What the file does not name stays, unless `prune`. InvalidArgumentError says what is wrong where.
+        """
+        sources = self._check(config)
+        catalog = build_catalog(config.models)
+        before = await self.export()
+        changes = _changes(before, config, prune=prune)
+        if dry_run:
+            return ConfigDiff(changes=changes, applied=False)
+        for source in sources:
+            self._supervisor.add(source)
+        await self._db.write(lambda tx: self._write(tx, config, changes, actor))
+        after = await self.export()
+        await self._models.replace(catalog if prune else build_catalog(after.models))
+        await self._remove_plugins(changes, before)
+        self._bindery.changed(self._workspace)
+        return ConfigDiff(changes=changes, applied=True)
+
+    def _check(self, config: ConfigFile) -> list[Folder]:
+        for spec in config.agents:
+            check_agent(spec)
+        sources = [_source(entry) for entry in _plugins(config)]
+        keys: dict[str, Path] = {}
+        for source in sources:
+            try:
+                key = identity_of(source).key
+            except PluginError as error:
+                raise InvalidArgumentError(f"plugins: {error.message}") from error
+            if keys.setdefault(key, source.path) != source.path:
+                raise InvalidArgumentError(f"plugins: {keys[key]} and {source.path} both say they are {key}")
+        return sources
+
+    def _stored(self, tx: Tx) -> ConfigFile:
+        ws = self._workspace
+        plugins = [convert(s.spec, PluginEntry, s.name) for s in settings.page(tx, ws, "plugin")]
+        models = [convert(s.spec, ModelEntry, s.name) for s in settings.page(tx, ws, "model")]
+        return ConfigFile(
+            plugins=list(plugins), models=models, agents=[agent.spec for agent in agents.active(tx, ws)]
+        )
+
+    def _write(self, tx: Tx, config: ConfigFile, changes: list[Change], actor: str) -> None:
+        ws = self._workspace
+        for plugin in _plugins(config):
+            settings.put(tx, ws, "plugin", plugin.path, _plain(plugin))
+        for model in config.models:
+            settings.put(tx, ws, "model", model.id, _plain(model))
+        for spec in config.agents:
+            agents.apply(tx, ws, spec)
+        for change in changes:
+            if change.change == "removed":
+                if change.kind == "agent":
+                    agents.delete(tx, ws, change.name)
+                else:
+                    settings.delete(tx, ws, change.kind, change.name)
+            if change.change in {"added", "changed", "removed"}:
+                audit.record(
+                    tx, ws, actor=actor, action=f"{change.kind}.{change.change}", target=change.name, body={}
+                )
+
+    async def _remove_plugins(self, changes: list[Change], before: ConfigFile) -> None:
+        for change in changes:
+            if change.kind == "plugin" and change.change == "removed":
+                try:
+                    key = identity_of(Folder(Path(change.name))).key
+                except PluginError:
+                    continue  # its folder is gone: nothing of it was running
+                if key in self._supervisor:
+                    await self._supervisor.remove(key)
+
+
+def check_agent(spec: AgentSpec) -> None:
+    """Refuse what no agent may be, when it is saved. InvalidArgumentError names the place."""
+    where = f"agent {spec.name!r}"
+    if not spec.name.strip() or len(spec.name) > 255 or "\x00" in spec.name:
+        raise InvalidArgumentError(f"{where}: a name has 1 to 255 characters and no NUL")
+    try:
+        split_runner_id(spec.runner)
+    except ValueError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from None
+    check_scope(spec.scope)
+    if len(spec.filters) > MAX_FILTERS_PER_AGENT:
+        raise InvalidArgumentError(f"{where}: {len(spec.filters)} filters; at most {MAX_FILTERS_PER_AGENT}")
+    for text in spec.filters:
+        try:
+            check_filter(text)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{where}: {error.message}") from None
+    if spec.recovery.max_attempts < 1:
+        raise InvalidArgumentError(
+            f"{where}: recovery.max_attempts is {spec.recovery.max_attempts}; at least 1"
+        )
+
+
+def _plugins(config: ConfigFile) -> list[PluginEntry]:
+    return [PluginEntry(path=entry) if isinstance(entry, str) else entry for entry in config.plugins]
+
+
+def _source(entry: PluginEntry) -> Folder:
+    return Folder(Path(entry.path), level=entry.level or "trusted", network=tuple(entry.network))
+
+
+def _plain(entry: msgspec.Struct) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(entry)
+    return data
+
+
+def _changes(before: ConfigFile, after: ConfigFile, *, prune: bool) -> list[Change]:
+    def by_path(config: ConfigFile) -> Mapping[str, PluginEntry]:
+        return {entry.path: entry for entry in _plugins(config)}
+
+    return [
+        *compare("plugin", by_path(before), by_path(after), prune=prune),
+        *compare("model", {m.id: m for m in before.models}, {m.id: m for m in after.models}, prune=prune),
+        *compare("agent", {a.name: a for a in before.agents}, {a.name: a for a in after.agents}, prune=prune),
+    ]

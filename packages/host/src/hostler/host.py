@@ -1,0 +1,299 @@
+"""The host: the one place that builds everything, starts it and ends it in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from hostler.bindery import Bindery
+from hostler.calls.scope import Services
+from hostler.config import ConfigFile, Settings, load_config
+from hostler.configuring import Configurator, LiveModels
+from hostler.cursors import Cursors
+from hostler.dispatch import Dispatcher
+from hostler.domain.changes import ConfigDiff
+from hostler.domain.events import Caller
+from hostler.domain.grants import Catalog
+from hostler.execution import ActiveRun, Bench
+from hostler.feed import Feed, StoredResult
+from hostler.filtering import FilterProcesses
+from hostler.gate import Gate
+from hostler.lock import DataDirLock, Holder
+from hostler.orchestrator import Accepted, Orchestrator
+from hostler.plugins.connection import PluginConnection
+from hostler.plugins.supervisor import Supervisor
+from hostler.ports import Tx
+from hostler.preparing import Preparer
+from hostler.projecting import Projector
+from hostler.records import record
+from hostler.recovery import recover, recover_dead
+from hostler.run_control import RunController
+from hostler.sql.opening import open_database
+from hostler.stores import hosts, installation, journal, runs
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.run_rows import Run
+from hostler.version import NAME, VERSION
+from hostler_protocol.calls import HostInfo
+from hostler_protocol.errors import NotFoundError, StorageError
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.ids import new_id, split_runner_id
+from hostler_protocol.limits import PROTOCOL_VERSION, Limits
+from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
+
+log = logging.getLogger(__name__)
+
+HostState = Literal["starting", "ready", "draining", "stopped"]
+WAIT_POLL_SECONDS = 1.0
+"""How often a wait for another host's run looks at it."""
+
+
+class Host:
+    """One host process over one data directory. Use `open`."""
+
+    def __init__(self, settings: Settings, lock: DataDirLock) -> None:
+        self.settings = settings
+        self.state: HostState = "starting"
+        self.troubles: dict[str, str] = {}
+        """What does not work although the host does: plugins that do not start, by key or path."""
+        self.started_at = time.time()
+        self._lock = lock
+        self.host_id = _host_id(settings.data_dir)
+        self.db = open_database(settings.database_url)
+        self.blobs = BlobFolder(settings.data_dir / "blobs")
+        self.gate = Gate()
+        self.models = LiveModels()
+        self.supervisor = Supervisor(settings.data_dir)
+        self.filters = FilterProcesses()
+        self.feed = Feed(self._read_results, self._is_over)
+        self.bindery = Bindery(self.db, self.filters)
+        self.configurator = Configurator(
+            self.db, settings.workspace, self.supervisor, self.models, self.bindery
+        )
+        self.run_control = RunController(self.db)
+        self.dispatcher = Dispatcher(
+            self.db,
+            self.host_id,
+            self._execution,
+            max_active=settings.max_active_runs,
+            max_queued=settings.max_queued_runs,
+        )
+        self.orchestrator = Orchestrator(self.db, self.blobs, self.bindery, self.dispatcher)
+        self.run_control.attach(self.orchestrator, self.wait)
+        self.cursors: Cursors
+        self._bench: Bench
+        self._heart: asyncio.Task[None] | None = None
+
+    # -- start and end ----------------------------------------------------------------------------
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, settings: Settings) -> AsyncIterator[Host]:
+        """A started host, ended in order when the block is left.
+
+        ConflictError where another host has the data directory; StorageError; InvalidArgumentError for a
+        wrong configuration.
+        """
+        with DataDirLock(settings.data_dir) as lock:
+            lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), version=VERSION))
+            host = cls(settings, lock)
+            try:
+                await host.start()
+                yield host
+            finally:
+                await host.stop()
+
+    async def start(self) -> None:
+        """Bring everything up, settle what an earlier host left, then take events."""
+        key = await self.db.write(lambda tx: installation.key(tx, "cursors"))
+        self.cursors = Cursors(key)
+        self._build_bench()
+        self.supervisor.sweep_orphans()
+        self.troubles |= await self.configurator.load()
+        if self.settings.config is not None:
+            config = await asyncio.to_thread(load_config, self.settings.config)
+            await self.configurator.apply(config, actor="config file")
+        await self._join()
+        for plugin_key, error in (await self.supervisor.start_all()).items():
+            if error is not None:
+                self.troubles[plugin_key] = error.message
+                log.error("plugin %s does not start: %s", plugin_key, error.message)
+        # the lock on the data directory proves that whoever had this host id before is gone
+        await recover(self.db, self.host_id, self._is_resumable)
+        await recover_dead(self.db, self._is_resumable)
+        await self.dispatcher.begin()
+        self.orchestrator.accepting = True
+        self.state = "ready"
+
+    def announce(self, url: str) -> None:
+        """Write down where this host serves HTTP, for commands that look for it."""
+        holder = Holder(pid=os.getpid(), started_at=self.started_at, url=url, version=VERSION)
+        self._lock.note(holder)
+
+    async def stop(self) -> None:
+        """Take no new events, let runs finish for a while, hand over the rest, end all processes."""
+        self.state = "draining"
+        self.orchestrator.accepting = False
+        await self.dispatcher.stop(self.settings.shutdown_grace_seconds)
+        if self._heart is not None:
+            self._heart.cancel()
+            await asyncio.gather(self._heart, return_exceptions=True)
+        await self.supervisor.close(0)
+        await self.filters.close()
+        await self.models.close()
+        if self.db.dialect == "postgres":
+            try:
+                await self.db.write(lambda tx: hosts.leave(tx, self.host_id))
+            except StorageError as error:
+                log.warning("the host could not sign off: %s; its lease ends by itself", error)
+        await self.db.close()
+        self.state = "stopped"
+
+    def _build_bench(self) -> None:
+        services = Services(
+            db=self.db,
+            blobs=self.blobs,
+            cursors=self.cursors,
+            models=self.models,
+            runs=self.run_control,
+            info=HostInfo(name=NAME, version=VERSION, protocol=PROTOCOL_VERSION, limits=Limits()),
+            clock=time.time,
+        )
+        self._bench = Bench(
+            db=self.db,
+            feed=self.feed,
+            gate=self.gate,
+            connect=self._connect,
+            prepare=Preparer(services, self.blobs, self._catalog, VERSION).prepare,
+            projector=Projector(self.blobs),
+            blobs=self.blobs,
+            host_id=self.host_id,
+            cancel_grace_seconds=self.settings.cancel_grace_seconds,
+        )
+
+    # -- other hosts on the same database ---------------------------------------------------------
+
+    async def _join(self) -> None:
+        if self.db.dialect != "postgres":
+            return
+        await self.db.write(self._take_lease)
+        self._heart = asyncio.create_task(self._beat(), name="lease")
+
+    def _take_lease(self, tx: Tx) -> None:
+        """Renew the lease, or take a new one: its runs may be another's then, as their fencing tokens say."""
+        lease_ms = int(self.settings.lease_seconds * 1000)
+        if hosts.renew(tx, self.host_id, lease_ms) is None:
+            hosts.join(tx, self.host_id, f"{socket.gethostname()}:{self.settings.port}", lease_ms)
+
+    async def _beat(self) -> None:
+        """Renew the lease, end what was cancelled elsewhere, take over from hosts that died."""
+        while True:
+            await asyncio.sleep(self.settings.lease_seconds / 5)
+            try:
+                await self.db.write(self._take_lease)
+                for run in await self.db.read(lambda tx: runs.cancelled_of_host(tx, self.host_id)):
+                    self.dispatcher.cancel(run.run_id, run.cancel_reason or "cancelled")
+                await recover_dead(self.db, self._is_resumable)
+            except StorageError as error:
+                log.warning("the lease could not be renewed: %s", error)
+
+    # -- what the core asks -----------------------------------------------------------------------
+
+    def _execution(self, run: Run) -> ActiveRun:
+        return ActiveRun(self._bench, run)
+
+    async def _connect(self, runner_id: str) -> PluginConnection:
+        plugin_key, _ = split_runner_id(runner_id)
+        return await self.supervisor.connection(plugin_key)
+
+    def _catalog(self) -> Catalog:
+        return Catalog(models={model.model_id: model.resource() for model in self.models.list()})
+
+    def _is_resumable(self, runner_id: str) -> bool:
+        manifest = self.supervisor.catalog.find(runner_id)
+        return manifest is not None and manifest.capabilities.resumable
+
+    async def _read_results(self, run_id: str, after: int, at_most: int) -> list[StoredResult]:
+        page = await self.db.read(lambda tx: journal.results(tx, run_id, after, max_items=at_most))
+        return [_stored_result(run_id, entry) for entry in page.items]
+
+    async def _is_over(self, run_id: str) -> bool:
+        run = await self.db.read(lambda tx: runs.by_id(tx, run_id))
+        return run is None or run.status in TERMINAL_STATUSES
+
+    # -- the face of the host ---------------------------------------------------------------------
+
+    async def accept(self, envelope: EventEnvelope, caller: Caller) -> Accepted:
+        """Store an event and open its run. See `Orchestrator.accept`."""
+        return await self.orchestrator.accept(envelope, caller)
+
+    async def cancel(self, workspace_id: str, run_id: str, *, reason: str, actor: str) -> RunRecord:
+        """Ask for the end of a run. NotFoundError."""
+        await self.orchestrator.cancel(workspace_id, run_id, reason=reason, actor=actor)
+        return await self.run_record(workspace_id, run_id)
+
+    async def run_record(self, workspace_id: str, run_id: str) -> RunRecord:
+        """A run with its output. NotFoundError."""
+        return await self.db.read(lambda tx: record(tx, workspace_id, run_id))
+
+    async def wait(self, workspace_id: str, run_id: str, seconds: float) -> RunRecord:
+        """The run once it is terminal or paused, or as it stands when the time is over. NotFoundError."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                async for batch in self.watch(workspace_id, run_id, 0):
+                    if batch[-1].type == "run.paused":
+                        break
+        except TimeoutError:
+            pass
+        return await self.run_record(workspace_id, run_id)
+
+    async def watch(
+        self, workspace_id: str, run_id: str, after: int = 0
+    ) -> AsyncIterator[list[StoredResult]]:
+        """The run's results after a sequence, each once, until the terminal one. NotFoundError."""
+        run = await self.db.read(lambda tx: runs.find(tx, workspace_id, run_id))
+        if run is None:
+            raise NotFoundError(f"there is no run {run_id!r}")
+        async for batch in self.feed.watch(run_id, after):
+            yield batch
+
+    async def apply(
+        self, config: ConfigFile, *, actor: str, dry_run: bool = False, prune: bool = False
+    ) -> ConfigDiff:
+        """Make a configuration hold; its plugins are started. See `Configurator.apply`."""
+        diff = await self.configurator.apply(config, actor=actor, dry_run=dry_run, prune=prune)
+        if diff.applied:
+            for plugin_key, error in (await self.supervisor.start_all()).items():
+                self.troubles.pop(plugin_key, None)
+                if error is not None:
+                    self.troubles[plugin_key] = error.message
+        return diff
+
+    async def export(self) -> ConfigFile:
+        """The configuration as it stands."""
+        return await self.configurator.export()
+
+
+def _stored_result(run_id: str, entry: journal.StoredEntry) -> StoredResult:
+    """Join what the journal holds of a result to the whole."""
+    head = msgspec.json.encode({"run_id": run_id, "type": entry.type, "sequence": entry.sequence})
+    return StoredResult(entry.sequence or 0, entry.type, head[:-1] + b"," + entry.data.encode()[1:])
+
+
+def _host_id(data_dir: Path) -> str:
+    """This host's id: made once per data directory, whose lock makes sure that only one process has it."""
+    path = data_dir / "host_id"
+    try:
+        return path.read_text("ascii").strip()
+    except FileNotFoundError:
+        made = new_id()
+        path.write_text(made, "ascii")
+        return made

@@ -1,0 +1,387 @@
+"""Accept events, cancel runs: what changes the facts from outside a run.
+
+`accept` stores an event, its transcript item and its run in one transaction, once per event. What the run
+then does is execution.py; which runs go on when is dispatch.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.bindery import Bindery
+from hostler.dispatch import Dispatcher
+from hostler.domain.agents import Agent
+from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolution, UnknownAgent, Unrouted
+from hostler.domain.events import Caller, Event
+from hostler.domain.ingest import InlineContent, artifact_refs_of, event_of
+from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit, lane_of
+from hostler.ports import Database, Tx
+from hostler.stores import artifacts, events, runs, transcripts
+from hostler.stores.artifacts import NewArtifact
+from hostler.stores.blobs import Blob, BlobFolder
+from hostler.stores.run_rows import NewRun, Run
+from hostler_protocol._base import Strict
+from hostler_protocol.content import Message, text_of
+from hostler_protocol.errors import (
+    ConflictError,
+    HostlerError,
+    RateLimitedError,
+    UnavailableError,
+)
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.ids import new_id
+from hostler_protocol.runs import RunStatus
+
+QUEUE_FULL_RETRY_SECONDS = 5.0
+
+
+class RunBrief(Strict):
+    """Which run, and how it stands."""
+
+    run_id: str
+    status: RunStatus
+
+
+class Accepted(Strict):
+    """What became of an event. `duplicate`: it was known; the rest is what the first delivery got."""
+
+    event_id: str
+    duplicate: bool
+    outcome: str
+    run: RunBrief | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """What one transaction is to store."""
+
+    event: Event
+    resolution: Resolution
+    run: NewRun | None
+    agent: Agent | None
+    inline: list[tuple[InlineContent, Blob]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What it stored, or found."""
+
+    outcome: str
+    run: Run | None = None
+    duplicate: events.StoredEvent | None = None
+    same_body: bool = True
+    interrupted: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An event on its way into the facts."""
+
+    work: Callable[[Tx], Any]
+    """For one transaction; may be run again if that is rolled back."""
+    finish: Callable[[Any], Awaitable[Accepted]]
+    """After the commit, with what `work` returned: starts the run and says what became of the event."""
+    give_up: Callable[[], None]
+    """Instead of `finish`: the transaction failed."""
+
+
+class Orchestrator:
+    """The door for events."""
+
+    def __init__(self, db: Database, blobs: BlobFolder, bindery: Bindery, dispatcher: Dispatcher) -> None:
+        self._db = db
+        self._blobs = blobs
+        self._bindery = bindery
+        self._dispatcher = dispatcher
+        self.accepting = False
+
+    # -- accept -----------------------------------------------------------------------------------
+
+    async def accept(self, envelope: EventEnvelope, caller: Caller) -> Accepted:
+        """Store an event and open its run; the same event again answers what the first one got.
+
+        CallerError says what is wrong with it; ConflictError: another body came under this id, or two
+        agents match equally; UnavailableError while the host stops.
+        """
+        pending = await self.prepare(envelope, caller)
+        try:
+            opened = await self._db.write(pending.work)
+        except BaseException:
+            pending.give_up()
+            raise
+        return await pending.finish(opened)
+
+    async def prepare(
+        self,
+        envelope: EventEnvelope,
+        caller: Caller,
+        *,
+        parent_run_id: str | None = None,
+        deadline_at: int | None = None,
+    ) -> Pending:
+        """Everything up to the transaction: `work` is to be run in one, then `finish`, or `give_up`."""
+        if not self.accepting:
+            raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
+        event, inline = event_of(envelope, caller, int(time.time() * 1000))
+        resolution = await self._bindery.resolve(event)
+        if isinstance(resolution, UnknownAgent | DisabledAgent):
+            return await self._refused(event, resolution.error())
+        run, agent = None, None
+        if isinstance(resolution, Binding):
+            agent = resolution.agent
+            run = _new_run(event, resolution, parent_run_id, deadline_at)
+            if self._dispatcher.is_full:
+                raise RateLimitedError(
+                    "too many runs wait on this host; try again later", QUEUE_FULL_RETRY_SECONDS
+                )
+        stored = [(content, await self._blobs.put(content.data)) for content in inline]
+        opening = _Opening(event, resolution, run, agent, stored)
+        claim = self._dispatcher.reserve(agent) if agent is not None else None
+        reserved = agent if claim is not None else None
+
+        async def finish(opened: _Opened) -> Accepted:
+            self._dispatch(opened, reserved)
+            return await self._answer(event, opening, opened)
+
+        def give_up() -> None:
+            if reserved is not None:
+                self._dispatcher.release(reserved)
+
+        return Pending(lambda tx: _open(tx, opening, claim), finish, give_up)
+
+    def _dispatch(self, opened: _Opened, reserved: Agent | None) -> None:
+        run = opened.run
+        if run is not None and run.status == "claimed":
+            self._dispatcher.start_reserved(run)
+            return
+        if reserved is not None:
+            self._dispatcher.release(reserved)
+        if run is not None:
+            self._dispatcher.queued()
+        if opened.interrupted is not None:
+            self._dispatcher.cancel(opened.interrupted, "interrupted by a newer message")
+
+    async def _answer(self, event: Event, opening: _Opening, opened: _Opened) -> Accepted:
+        if opened.duplicate is not None:
+            return await self._answer_duplicate(opened.duplicate, opened.same_body)
+        if isinstance(opening.resolution, Ambiguous):
+            raise opening.resolution.error()
+        run = opened.run
+        return Accepted(
+            event_id=event.event_id,
+            duplicate=False,
+            outcome=opened.outcome,
+            run=None if run is None else RunBrief(run_id=run.run_id, status=run.status),
+        )
+
+    async def _answer_duplicate(self, record: events.StoredEvent, same_body: bool) -> Accepted:
+        if not same_body:
+            raise ConflictError(
+                f"event {record.event_id!r} is known with another body; a new event needs a new event_id",
+                event_id=record.event_id,
+            )
+        if record.outcome == "conflict":
+            raise Ambiguous(tuple(record.routing.get("candidates", ()))).error()
+        run = None
+        if record.run_id is not None:
+            run_id = record.run_id
+            run = await self._db.read(lambda tx: runs.find(tx, record.workspace_id, run_id))
+        return Accepted(
+            event_id=record.event_id,
+            duplicate=True,
+            outcome=record.outcome,
+            run=None if run is None else RunBrief(run_id=run.run_id, status=run.status),
+        )
+
+    async def _refused(self, event: Event, error: HostlerError) -> Pending:
+        """An agent that is gone or switched off takes nothing new; what it took before is still answered."""
+        known = await self._db.read(lambda tx: events.find(tx, event.workspace_id, event.event_id))
+        if known is None:
+            raise error
+        same = known.request_digest == event.request_digest
+
+        async def finish(opened: _Opened) -> Accepted:
+            return await self._answer_duplicate(known, same)
+
+        return Pending(lambda _: _Opened(known.outcome), finish, lambda: None)
+
+    # -- cancel -----------------------------------------------------------------------------------
+
+    async def cancel(self, workspace_id: str, run_id: str, *, reason: str, actor: str) -> None:
+        """Ask for the end of a run and its children. NotFoundError; an ended run stays as it is."""
+
+        def ask(tx: Tx) -> bool:
+            runs.get(tx, workspace_id, run_id)
+            return request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
+
+        await self._db.write(ask)
+        await self.cancelled(workspace_id, run_id, reason)
+
+    async def cancelled(self, workspace_id: str, run_id: str, reason: str) -> None:
+        """The wish to end a run is durable: act on it, here and in its children."""
+        self._dispatcher.cancel(run_id, reason)
+        children = await self._db.read(lambda tx: runs.children(tx, workspace_id, run_id))
+        for child in children:
+            await self.cancel(
+                workspace_id, child.run_id, reason=f"its parent run was cancelled: {reason}", actor="host"
+            )
+
+
+def request_cancel(tx: Tx, workspace_id: str, run_id: str, *, reason: str, actor: str) -> bool:
+    """Note the wish; a run that waits ends at once. True where the run was not over."""
+    run = runs.request_cancel(tx, workspace_id, run_id, reason)
+    if run is None:
+        return False
+    if run.status in {"queued", "paused"}:
+        end_waiting(tx, run, "cancelled", "cancelled", reason, actor=actor)
+    return True
+
+
+def end_waiting(
+    tx: Tx, run: Run, status: RunStatus, code: str, error: str, *, actor: str, crashed: bool = False
+) -> None:
+    """End a run that nobody is working on, with its terminal result."""
+    body = msgspec.json.encode({"data": {"code": code, "error": error, "retryable": False}})
+    runs.transition(
+        tx,
+        run.run_id,
+        run.attempt,
+        status,
+        cause=error,
+        actor=actor,
+        status_code=code,
+        entries=[runs.Entry("result", "run.failed", body)],
+        crashed=crashed,
+    )
+
+
+def _new_run(event: Event, binding: Binding, parent_run_id: str | None, deadline_at: int | None) -> NewRun:
+    envelope, agent = event.envelope, binding.agent
+    return NewRun(
+        workspace_id=event.workspace_id,
+        run_id=new_id(),
+        agent_id=agent.agent_id,
+        agent_name=agent.name,
+        agent_version=agent.version,
+        runner_id=agent.spec.runner,
+        event_id=event.event_id,
+        parent_run_id=parent_run_id,
+        bot_id=envelope.bot_id,
+        conversation_id=envelope.conversation_id,
+        thread_id=envelope.thread_id,
+        requester=event.requester,
+        lane=lane_of(
+            event.workspace_id,
+            envelope.bot_id,
+            agent.agent_id,
+            envelope.conversation_id,
+            envelope.thread_id,
+            event.event_id,
+        ),
+        parallel=agent.spec.concurrency.on_busy == "parallel",
+        priority=agent.spec.priority,
+        deadline_at=deadline_at,
+        binding=binding.record(),
+    )
+
+
+# -- the transaction ------------------------------------------------------------------------------
+
+
+def _open(tx: Tx, opening: _Opening, claim: str | None) -> _Opened:
+    event, resolution = opening.event, opening.resolution
+    run = opening.run
+    first: events.Outcome = "started"
+    if isinstance(resolution, Unrouted):
+        first = "unrouted"
+    elif isinstance(resolution, Ambiguous):
+        first = "conflict"
+    routing: dict[str, Any] = (
+        resolution.record() if isinstance(resolution, Binding | Unrouted | Ambiguous) else {}
+    )
+    inserted = events.insert(tx, event, first, None if run is None else run.run_id, routing)
+    if isinstance(inserted, events.Duplicate):
+        return _Opened(inserted.record.outcome, duplicate=inserted.record, same_body=inserted.same_body)
+    _store_inline(tx, event, opening.inline)
+    if run is None or opening.agent is None:
+        return _Opened(first)
+    admission = _admission(tx, run, opening.agent)
+    if not admission.open:
+        events.set_outcome(
+            tx, event.workspace_id, event.event_id, "rejected", None, {**routing, "reason": admission.reason}
+        )
+        return _Opened("rejected")
+    _store_message(tx, event)
+    runs.open(tx, run, claim)
+    outcome: events.Outcome = "queued" if admission.answer == "queued" else "started"
+    if outcome != first:
+        events.set_outcome(tx, event.workspace_id, event.event_id, outcome, run.run_id, routing)
+    if admission.cancel_run_id is not None:
+        request_cancel(
+            tx,
+            event.workspace_id,
+            admission.cancel_run_id,
+            reason="interrupted by a newer message",
+            actor="host",
+        )
+    return _Opened(
+        outcome,
+        run=runs.get(tx, event.workspace_id, run.run_id),
+        interrupted=admission.cancel_run_id,
+    )
+
+
+def _admission(tx: Tx, run: NewRun, agent: Agent) -> Admission:
+    if run.parallel:
+        return admit(LaneState(), "parallel")
+    active = runs.active_in_lane(tx, run.workspace_id, run.lane)
+    waiting = runs.count_waiting(tx, run.lane, MAX_QUEUED_PER_LANE)
+    return admit(LaneState(active, waiting), agent.spec.concurrency.on_busy)
+
+
+def _store_inline(tx: Tx, event: Event, inline: list[tuple[InlineContent, Blob]]) -> None:
+    for content, blob in inline:
+        artifacts.create(
+            tx,
+            event.workspace_id,
+            NewArtifact(
+                artifact_id=content.artifact_id,
+                artifact_type="image" if content.kind == "image_base64" else "file",
+                blob=blob,
+                source="event",
+                mime_type=content.mime_type,
+                name=content.name,
+                bot_id=event.envelope.bot_id,
+                conversation_id=event.envelope.conversation_id,
+                thread_id=event.envelope.thread_id,
+                metadata={"element": content.kind, "event_id": event.event_id},
+            ),
+        )
+
+
+def _store_message(tx: Tx, event: Event) -> None:
+    """A message of a person becomes part of the transcript; other events never pose as one."""
+    envelope = event.envelope
+    if envelope.event_type != "message.received":
+        return
+    given = envelope.input
+    content = given.contents if _is_rich(envelope) else given.text or text_of(given.contents)
+    message = Message(role="user", content=content, artifact_refs=artifact_refs_of(envelope))
+    item = transcripts.item_of(
+        message,
+        workspace_id=event.workspace_id,
+        event_id=event.event_id,
+        bot_id=envelope.bot_id,
+        conversation_id=envelope.conversation_id,
+        thread_id=envelope.thread_id,
+    )
+    transcripts.append(tx, event.workspace_id, item)
+
+
+def _is_rich(envelope: EventEnvelope) -> bool:
+    return any(element.__struct_config__.tag != "text" for element in envelope.input.contents)

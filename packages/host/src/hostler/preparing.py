@@ -1,0 +1,330 @@
+"""What an attempt starts with: its grant, its configuration, its context, its place in the logs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from hostler.calls.history import history_cursors
+from hostler.calls.scope import CallScope, Meter, Services
+from hostler.config import resolve_secret
+from hostler.cursors import Cursors
+from hostler.domain.agents import Agent, Recovery
+from hostler.domain.config_form import Configuration, configure
+from hostler.domain.context import Position, build_context
+from hostler.domain.events import Event
+from hostler.domain.grants import Catalog, Grant, apis_of, decode_grant, grant_for, resources_of
+from hostler.domain.outcomes import Uploaded
+from hostler.domain.scopes import scopes_for
+from hostler.domain.sequence import StreamState
+from hostler.gate import Spending
+from hostler.plugins.connection import PluginConnection
+from hostler.ports import Tx
+from hostler.stores import agents, artifacts, events, runs, states, transcripts
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.events import StoredEvent
+from hostler.stores.journal import Entry
+from hostler.stores.run_rows import Run
+from hostler_protocol.content import (
+    ArtifactElement,
+    ContentElement,
+    FileBase64Element,
+    ImageBase64Element,
+    ModelMessage,
+)
+from hostler_protocol.errors import HostError, NotFoundError
+from hostler_protocol.events import AgentRunContext, Input
+from hostler_protocol.ids import split_runner_id
+from hostler_protocol.limits import INLINE_BASE64_TO_ARTIFACT_BYTES
+from hostler_protocol.manifest import AgentRunnerManifest
+
+log = logging.getLogger(__name__)
+_SECONDS_PER_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One attempt, ready to be started."""
+
+    manifest: AgentRunnerManifest
+    grant: Grant
+    context: AgentRunContext
+    context_entry: Entry
+    event: Event
+    services: Services
+    history_before: int
+    event_seq: int
+    stream_state: StreamState
+    deadline_at: float | None
+    daily: Spending | None
+    prompt: tuple[ModelMessage, ...]
+    notes: tuple[str, ...]
+    cause: str
+    recovery: Recovery
+
+    def scope(self, meter: Meter, uploads: dict[str, Uploaded]) -> CallScope:
+        """What the attempt's calls work with."""
+        return CallScope(
+            run_id=self.context.run_id,
+            attempt=self.context.attempt,
+            grant=self.grant,
+            event=self.event,
+            services=self.services,
+            meter=meter,
+            history_before=self.history_before,
+            event_seq=self.event_seq,
+            deadline_at=self.deadline_at,
+            prompt=self.prompt,
+            uploads=uploads,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Event and agent of a run, and where its own message stands."""
+
+    event: StoredEvent
+    agent: Agent
+    own_seq: int | None
+    """The transcript sequence of the event's own item."""
+    complete_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the context says of history and state."""
+
+    history_before: int
+    latest: int
+    state: states.Snapshot
+
+
+@dataclass(slots=True)
+class Preparer:
+    """Prepares attempts. `catalog()` is what the workspace has right now."""
+
+    services: Services
+    blobs: BlobFolder
+    catalog: Callable[[], Catalog]
+    host_version: str
+    _daily: dict[tuple[str, str], Spending] = field(default_factory=dict)
+
+    async def prepare(self, run: Run, connection: PluginConnection) -> Prepared:
+        """Build grant and context.
+
+        CallerError where configuration or runner are wrong; HostError where the run's own facts are gone.
+        """
+        db = self.services.db
+        manifest = _manifest(run, connection)
+        origin = await db.read(lambda tx: _origin(tx, run))
+        event = _event_of(origin.event)
+        configuration = configure(manifest.config_schema, origin.agent.spec.config)
+        grant = self._grant(run, manifest, origin.agent, event, configuration)
+        place = await db.read(lambda tx: _place(tx, run, grant, origin))
+        config = await asyncio.to_thread(_with_secrets, configuration)
+        deadline_at = _deadline(run, grant)
+        policy = origin.agent.spec.delivery_policy
+        context = build_context(
+            run_id=run.run_id,
+            attempt=run.attempt,
+            envelope=event.envelope,
+            given=await self._given(run.workspace_id, event.envelope.input),
+            resources=resources_of(grant),
+            apis=apis_of(grant),
+            position=_position(origin.event.seq, place, grant, self.services.cursors),
+            state=place.state.values,
+            config=config,
+            host_version=self.host_version,
+            trace_id=trace_id_of(run.run_id),
+            deadline_at=deadline_at,
+            streaming=policy.enable_streaming,
+            max_message_size=policy.max_message_size,
+        )
+        return Prepared(
+            manifest=manifest,
+            grant=grant,
+            context=context,
+            context_entry=_context_entry(context, configuration),
+            event=event,
+            services=self.services,
+            history_before=place.history_before,
+            event_seq=origin.event.seq,
+            stream_state=StreamState(
+                sequence=run.sequence,
+                kept_sequence=run.kept_sequence,
+                produced=run.kept_sequence > 0,
+                complete_ids=set(origin.complete_ids),
+            ),
+            deadline_at=deadline_at,
+            daily=await self._spending(run, grant),
+            prompt=configuration.prompt,
+            notes=tuple(grant.notes) + _omitted(place.state),
+            cause="the attempt before was lost",
+            recovery=origin.agent.spec.recovery,
+        )
+
+    def _grant(
+        self,
+        run: Run,
+        manifest: AgentRunnerManifest,
+        agent: Agent,
+        event: Event,
+        configuration: Configuration,
+    ) -> Grant:
+        """The frozen grant of the run, or the one to be frozen."""
+        if run.grant_json is not None:
+            return decode_grant(run.grant_json)
+        scopes = scopes_for(
+            workspace_id=run.workspace_id,
+            runner_id=run.runner_id,
+            agent_id=run.agent_id,
+            envelope=event.envelope,
+        )
+        return grant_for(
+            manifest=manifest,
+            agent=agent,
+            event=event,
+            configuration=configuration,
+            catalog=self.catalog(),
+            state_keys=scopes.keys,
+            state_closed=scopes.missing,
+        )
+
+    async def _given(self, workspace_id: str, given: Input) -> Input:
+        """The event's input with small files inline again, as they came."""
+        contents = [await self._inline(workspace_id, element) for element in given.contents]
+        return Input(text=given.text, contents=contents, attachments=given.attachments)
+
+    async def _inline(self, workspace_id: str, element: ContentElement) -> ContentElement:
+        if not isinstance(element, ArtifactElement):
+            return element
+        found = await self.services.db.read(lambda tx: artifacts.find(tx, workspace_id, element.artifact_id))
+        kind = None if found is None else found.metadata.get("element")
+        encoded_bytes = 0 if found is None else found.size_bytes * 4 // 3
+        if found is None or kind is None or encoded_bytes > INLINE_BASE64_TO_ARTIFACT_BYTES:
+            return element
+        data = await self.blobs.read(found.sha256, 0, found.size_bytes)
+        text = base64.b64encode(data).decode()
+        if kind == "image_base64":
+            return ImageBase64Element(image_base64=text, mime_type=element.mime_type)
+        return FileBase64Element(file_base64=text, file_name=element.file_name, mime_type=element.mime_type)
+
+    async def _spending(self, run: Run, grant: Grant) -> Spending | None:
+        """What the agent has spent today, shared by its runs; only where its budget counts days."""
+        budget = grant.budget
+        if budget.max_tokens_per_day is None and budget.max_cost_per_day is None:
+            return None
+        key = (run.workspace_id, run.agent_id)
+        spending = self._daily.get(key)
+        if spending is None:
+            today = int(time.time() // _SECONDS_PER_DAY)
+            since = today * _SECONDS_PER_DAY * 1000
+            used = await self.services.db.read(
+                lambda tx: runs.spent_since(tx, run.workspace_id, run.agent_id, since)
+            )
+            spending = self._daily.setdefault(key, Spending(day=today))
+            for usage, cost in used:
+                spending.add(usage, None if cost is None else Decimal(cost))
+        return spending
+
+
+def trace_id_of(run_id: str) -> str:
+    """The W3C trace id of a run: its UUID as 32 hexadecimal digits, the same for every attempt."""
+    return uuid.UUID(run_id).hex
+
+
+def _manifest(run: Run, connection: PluginConnection) -> AgentRunnerManifest:
+    _, name = split_runner_id(run.runner_id)
+    manifest = connection.runners.get(name)
+    if manifest is None:
+        offered = ", ".join(sorted(connection.runners)) or "none"
+        raise NotFoundError(f"the plugin has no runner {name!r}; its runners are: {offered}")
+    return manifest
+
+
+def _origin(tx: Tx, run: Run) -> _Origin:
+    event = None if run.event_id is None else events.find(tx, run.workspace_id, run.event_id)
+    agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
+    if event is None or event.envelope is None:
+        raise HostError("the event of this run was deleted")
+    if agent is None:
+        raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
+    own = transcripts.of_event(tx, run.workspace_id, event.event_id)
+    said = transcripts.of_run(tx, run.workspace_id, run.run_id) if run.attempt > 1 else []
+    ids = frozenset(message.message_id for message in said if message.message_id is not None)
+    return _Origin(event, agent, own, ids)
+
+
+def _place(tx: Tx, run: Run, grant: Grant, origin: _Origin) -> _Place:
+    newest = transcripts.latest_seq(tx, run.workspace_id)
+    before = origin.own_seq if origin.own_seq is not None else newest + 1
+    latest = transcripts.latest_seq(
+        tx,
+        run.workspace_id,
+        conversation_id=grant.conversation_id,
+        thread_id=grant.thread_id,
+        bot_id=grant.bot_id,
+        before_seq=before,
+    )
+    snapshot = states.snapshot(tx, run.workspace_id, grant.state_keys, conversation_id=grant.conversation_id)
+    return _Place(before, latest, snapshot)
+
+
+def _position(event_seq: int, place: _Place, grant: Grant, cursors: Cursors) -> Position:
+    latest = place.latest or None
+    return Position(
+        event_seq=event_seq,
+        transcript_seq=latest,
+        latest_cursor=None if latest is None else history_cursors(cursors, grant).issue(latest),
+        has_history_before=latest is not None,
+    )
+
+
+def _event_of(stored: StoredEvent) -> Event:
+    if stored.envelope is None:
+        raise HostError("the event of this run was deleted")
+    return Event(
+        workspace_id=stored.workspace_id,
+        event_id=stored.event_id,
+        envelope=stored.envelope,
+        request_digest=stored.request_digest,
+        content_redacted=stored.content_redacted,
+        created_at=stored.created_at,
+        requester=stored.requester,
+    )
+
+
+def _deadline(run: Run, grant: Grant) -> float | None:
+    """From now, within what was set when the run was opened (a child ends with its parent)."""
+    own = None if grant.timeout_seconds is None else time.time() + grant.timeout_seconds
+    outer = None if run.deadline_at is None or run.attempt > 1 else run.deadline_at / 1000
+    known = [deadline for deadline in (own, outer) if deadline is not None]
+    return min(known) if known else None
+
+
+def _with_secrets(configuration: Configuration) -> dict[str, Any]:
+    """The configuration for the runner. InvalidArgumentError names a reference that leads nowhere."""
+    resolved = {name: resolve_secret(ref) or "" for name, ref in configuration.secrets.items()}
+    return configuration.with_secrets(resolved)
+
+
+def _context_entry(context: AgentRunContext, configuration: Configuration) -> Entry:
+    """The context for the journal: secrets stand there as the references they came from."""
+    shown = msgspec.structs.replace(context, config=configuration.values)
+    return Entry("context", "attempt", msgspec.json.encode(shown))
+
+
+def _omitted(snapshot: states.Snapshot) -> tuple[str, ...]:
+    return tuple(
+        f"state scope {scope!r} is too large for the context: read its keys by state.get"
+        for scope in sorted(snapshot.omitted)
+    )

@@ -1,0 +1,111 @@
+"""What follows from a result beside its journal entry: transcript, state, artifacts, actions.
+
+Written in the transaction that writes the entry, so that neither exists without the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from hostler.calls.scope import CallScope
+from hostler.domain.outcomes import (
+    ActionRequest,
+    ArtifactWrite,
+    StateWrite,
+    Stored,
+    TranscriptWrite,
+)
+from hostler.domain.scopes import area_of
+from hostler.ports import Tx
+from hostler.stores import artifacts, audit, states, transcripts
+from hostler.stores.artifacts import NewArtifact
+from hostler.stores.blobs import Blob, BlobFolder
+from hostler_protocol.errors import HostError
+
+Before = Callable[[], Awaitable[None]] | None
+After = Callable[[Tx], None] | None
+
+
+class Projector:
+    """Turns projections into work for the run's log."""
+
+    def __init__(self, blobs: BlobFolder) -> None:
+        self._blobs = blobs
+
+    def project(self, scope: CallScope, stored: Stored) -> tuple[Before, After]:
+        """What to await before the transaction, and what to write in it."""
+        match stored.projection:
+            case TranscriptWrite(message=message):
+                grant = scope.grant
+                item = transcripts.item_of(
+                    message,
+                    workspace_id=scope.workspace_id,
+                    run_id=scope.run_id,
+                    bot_id=grant.bot_id,
+                    conversation_id=grant.conversation_id,
+                    thread_id=grant.thread_id,
+                )
+                return None, lambda tx: transcripts.append(tx, scope.workspace_id, item)
+            case StateWrite() as write:
+                return None, lambda tx: _write_state(tx, scope, write)
+            case ArtifactWrite() as write:
+                return self._artifact(scope, write)
+            case ActionRequest() as request:
+                return None, lambda tx: _record_action(tx, scope, request)
+            case None:
+                return None, None
+
+    def _artifact(self, scope: CallScope, write: ArtifactWrite) -> tuple[Before, After]:
+        async def put() -> None:
+            await self._blobs.put(write.content)
+
+        def create(tx: Tx) -> None:
+            grant = scope.grant
+            artifacts.create(
+                tx,
+                scope.workspace_id,
+                NewArtifact(
+                    artifact_id=write.artifact_id,
+                    artifact_type=write.artifact_type,
+                    blob=Blob(write.sha256, write.size_bytes),
+                    source="run",
+                    mime_type=write.mime_type,
+                    name=write.name,
+                    bot_id=grant.bot_id,
+                    conversation_id=grant.conversation_id,
+                    thread_id=grant.thread_id,
+                    run_id=scope.run_id,
+                    runner_id=grant.runner_id,
+                    metadata=write.metadata,
+                ),
+            )
+
+        return put, create
+
+
+def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
+    area = area_of(write.scope, write.scope_key, scope.grant.agent_id, scope.event.envelope)
+    outcome = states.set(tx, scope.workspace_id, area, write.key, write.value.decode())
+    if isinstance(outcome, states.Full):
+        audit.record(
+            tx,
+            scope.workspace_id,
+            actor=scope.grant.runner_id,
+            action="state.refused",
+            target=scope.run_id,
+            body={"key": write.key, "scope": write.scope, "limit": outcome.limit},
+        )
+    elif isinstance(outcome, states.Conflict):
+        raise HostError("a state value without a version condition was refused")
+
+
+def _record_action(tx: Tx, scope: CallScope, request: ActionRequest) -> None:
+    """No platform here carries actions out: it is recorded either way, and answered as unsupported."""
+    audit.record(
+        tx,
+        scope.workspace_id,
+        actor=scope.grant.runner_id,
+        action="action.unsupported" if request.granted else "action.refused",
+        target=scope.run_id,
+        body={"action": request.action, "target": request.target, "payload": request.payload},
+    )

@@ -1,0 +1,86 @@
+"""What was under way on a host that is gone: each run is settled by its agent's policy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from hostler.domain.agents import Recovery
+from hostler.domain.recovery import STATUS_CODES, settle
+from hostler.orchestrator import end_waiting
+from hostler.ports import Database, Tx
+from hostler.stores import agents, hosts, journal, runs
+from hostler.stores.run_rows import Run
+from hostler_protocol.calls import CALLS
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+log = logging.getLogger(__name__)
+
+EFFECT_RESULTS = frozenset(
+    {"message.completed", "state.updated", "artifact.created", "action.requested", "run.completed"}
+)
+"""Results that would stand twice if the run began again."""
+
+IsResumable = Callable[[str], bool]
+
+
+async def recover(db: Database, host_id: str, is_resumable: IsResumable) -> int:
+    """Settle every run that a dead host was working on; how many. Goes on where it was interrupted."""
+    settled = 0
+    while True:
+        left = await db.read(lambda tx: runs.active_of_host(tx, host_id, limit=MAX_PAGE_ITEMS))
+        if not left:
+            break
+        for run in left:
+            await db.write(lambda tx, run=run: _settle(tx, run, is_resumable(run.runner_id)))  # type: ignore[misc]
+            settled += 1
+    if settled:
+        log.warning("%d runs of host %s were under way when it ended; they are settled", settled, host_id)
+    return settled
+
+
+async def recover_dead(db: Database, is_resumable: IsResumable) -> int:
+    """Settle the runs of all hosts whose lease is over, and of those that nobody finished settling."""
+    settled = 0
+    for lease in await db.read(hosts.dead):
+        if await db.write(lambda tx, gone=lease.host_id: hosts.take_over(tx, gone)):  # type: ignore[misc]
+            settled += await recover(db, lease.host_id, is_resumable)
+    for host_id in await db.read(hosts.lost):
+        settled += await recover(db, host_id, is_resumable)
+    return settled
+
+
+def policy_of(tx: Tx, run: Run) -> Recovery:
+    """The recovery policy of the agent version that a run has."""
+    agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
+    return Recovery() if agent is None else agent.spec.recovery
+
+
+def _settle(tx: Tx, run: Run, resumable: bool) -> None:
+    current = runs.by_id(tx, run.run_id)
+    if current is None or current.attempt != run.attempt or current.status not in {"claimed", "running"}:
+        return  # settled by another host in the meantime
+    settlement = settle(
+        policy_of(tx, run),
+        cause="host",
+        resumable=resumable,
+        crashes=current.crashes,
+        had_effects=current.kept_sequence > 0 or _had_effects(tx, current),
+        cancelled=current.cancel_reason is not None,
+    )
+    if settlement.restart:
+        runs.transition(
+            tx, run.run_id, run.attempt, "queued", cause=settlement.why, actor="recovery", crashed=True
+        )
+    elif settlement.status_code == "cancelled":
+        reason = current.cancel_reason or settlement.why
+        end_waiting(tx, current, "cancelled", "cancelled", reason, actor="recovery")
+    else:
+        end_waiting(
+            tx, current, "failed", STATUS_CODES["host"], settlement.why, actor="recovery", crashed=True
+        )
+
+
+def _had_effects(tx: Tx, run: Run) -> bool:
+    types = journal.types_of_attempt(tx, run.run_id, run.attempt)
+    return any(name in EFFECT_RESULTS or (name in CALLS and CALLS[name].effect) for name in types)

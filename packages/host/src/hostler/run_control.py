@@ -1,0 +1,112 @@
+"""What runners may do to runs: read them, end them, open children."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hostler.calls.scope import CallScope, Effect
+from hostler.domain.events import Caller
+from hostler.orchestrator import Orchestrator, request_cancel
+from hostler.ports import Database, Tx
+from hostler.records import record, record_of
+from hostler.stores import runs
+from hostler_protocol.calls import RunCreateParams
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, RateLimitedError
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.runs import RunRecord
+
+MAX_DEPTH = 8
+"""Generations of child runs: an agent that calls itself ends here."""
+MAX_CHILDREN = 64
+"""Unfinished children of one run."""
+CHILD_RETRY_SECONDS = 1.0
+
+Wait = Callable[[str, str, float], Awaitable[RunRecord]]
+
+
+class RunController:
+    """`calls.scope.RunControl` over the orchestrator. `wait` gives a run once it is over, or as it stands."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._orchestrator: Orchestrator | None = None
+        self._wait: Wait | None = None
+
+    def attach(self, orchestrator: Orchestrator, wait: Wait) -> None:
+        """Complete the circle: executions use calls, calls use the orchestrator, which starts executions."""
+        self._orchestrator, self._wait = orchestrator, wait
+
+    async def record(self, workspace_id: str, run_id: str) -> RunRecord:
+        """The run as clients see it."""
+        return await self._db.read(lambda tx: record(tx, workspace_id, run_id))
+
+    def cancel(self, workspace_id: str, run_id: str, reason: str, actor: str) -> Effect:
+        """Ask for the run's end; the reply is its RunRecord."""
+
+        def work(tx: Tx) -> RunRecord:
+            request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
+            return record_of(runs.get(tx, workspace_id, run_id))
+
+        async def then(asked: RunRecord) -> RunRecord:
+            await self._core.cancelled(workspace_id, run_id, reason)
+            return asked
+
+        return Effect(work, then)
+
+    async def create(self, parent: CallScope, params: RunCreateParams) -> Effect | HostlerError:
+        """A child run; the reply is its RunRecord."""
+        refused = await self._db.read(lambda tx: _refusal(tx, parent))
+        if refused is not None:
+            return refused
+        inherited = parent.event.envelope
+        envelope = EventEnvelope(
+            event_type="api.invoked",
+            input=params.input,
+            agent=params.agent,
+            source="system",
+            bot_id=inherited.bot_id,
+            conversation_id=params.conversation_id,
+            thread_id=inherited.thread_id if params.conversation_id is not None else None,
+            actor=params.actor or inherited.actor,
+            data=params.data,
+            metadata={"parent_run_id": parent.run_id},
+        )
+        caller = Caller(parent.workspace_id, parent.event.requester or "", f"run:{parent.run_id}")
+        deadline = None if parent.deadline_at is None else int(parent.deadline_at * 1000)
+        pending = await self._core.prepare(
+            envelope, caller, parent_run_id=parent.run_id, deadline_at=deadline
+        )
+
+        def work(tx: Tx) -> Any:
+            return pending.work(tx)
+
+        async def then(opened: Any) -> RunRecord:
+            accepted = await pending.finish(opened)
+            if accepted.run is None:
+                raise InvalidArgumentError(f"agent {params.agent!r} took no run: {accepted.outcome}")
+            if params.wait is not None and self._wait is not None:
+                return await self._wait(parent.workspace_id, accepted.run.run_id, params.wait)
+            return await self.record(parent.workspace_id, accepted.run.run_id)
+
+        return Effect(work, then)
+
+    @property
+    def _core(self) -> Orchestrator:
+        if self._orchestrator is None:
+            raise RuntimeError("no orchestrator is attached")
+        return self._orchestrator
+
+
+def _refusal(tx: Tx, parent: CallScope) -> HostlerError | None:
+    depth = 0
+    run_id: str | None = parent.run_id
+    while run_id is not None:
+        run = runs.find(tx, parent.workspace_id, run_id)
+        depth += 1
+        if depth > MAX_DEPTH:
+            return InvalidArgumentError(f"child runs may be {MAX_DEPTH} deep, no more")
+        run_id = None if run is None else run.parent_run_id
+    if len(runs.children(tx, parent.workspace_id, parent.run_id, limit=MAX_CHILDREN)) >= MAX_CHILDREN:
+        return RateLimitedError(f"{MAX_CHILDREN} children of this run are not over yet", CHILD_RETRY_SECONDS)
+    return None
