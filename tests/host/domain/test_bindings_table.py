@@ -137,7 +137,7 @@ def test_lanes_tell_every_part_apart() -> None:
         }
         return lane_of(**(parts | changes))
 
-    changed = [
+    changed: list[dict[str, Any]] = [
         {},
         {"workspace_id": "x"},
         {"bot_id": ""},

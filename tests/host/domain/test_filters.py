@@ -1,0 +1,145 @@
+"""Filters: what may be saved, what they say, and that none can hold the host up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hostler.domain.bindings import Binding, FilterOutcome, Unrouted
+from hostler.domain.filters import MAX_FILTER_BYTES, Evaluator, check_filter
+from hostler.filtering import FilterProcesses
+from hostler_protocol.errors import InvalidArgumentError
+from support.databases import run
+from support.grants import agent_of, event_of
+
+GOOD = [
+    "event.event_type == 'message.received'",
+    "event.data.items.exists(i, i.price > 10)",
+    "event.data.a.filter(x, x > 1).map(y, y * 2).size() > 0",
+    "event.data.a.exists(x, x == 1) || event.data.b.exists(x, x == 2)",
+    "has(event.data.x) && type(event.data.x) == string && event.data.x.matches('^a+$')",
+    "'event.x.all(y, z.all(q, q))' == event.input.text",
+    'event.input.text == "a\'b.all(x, y.all(z, z))" // other, names.all(here, x)',
+    "event.input.text == r'\\' || event.input.text == '''it's'''",
+    "{'a': event.bot_id}.a == null && [1, 2].size() == 2 && 1.5e+3 > 0x10",
+    "timestamp('2026-01-01T00:00:00Z').getFullYear() == 2026 && 'x' in event.data",
+    "event.data.all.exists == 1",
+]
+BAD = [
+    ("now > 1", "the name 'now'"),
+    ("x == event.bot_id", "the name 'x'"),
+    ("event.data.a.exists(x, x > 1) && x == 2", "the name 'x'"),
+    ("event.data.a.exists(x, y > 1)", "the name 'y'"),
+    ("r'\\' == event.bot_id && z", "the name 'z'"),
+    ("'''it's''' == event.bot_id && z", "the name 'z'"),
+    ("event.data.a.all(x, event.data.b.all(y, y > x))", "nests macros"),
+    (" event . data . all ( x , x . exists ( y , y ) )", "nests macros"),
+    ("event.data.a.map(x, [x].filter(y, true)).size() > 0", "nests macros"),
+    ("shout(event.bot_id)", r"uses shout\(\)"),
+    ("event.input.text.lowerAscii() == 'a'", r"uses lowerAscii\(\)"),
+    ("event.data[", "is not CEL"),
+    ("", "is not CEL"),
+    ("event.a = 1", "is not CEL"),
+    ("true || " * 600 + "true", "4,804 bytes"),
+    ("é" * (MAX_FILTER_BYTES // 2 + 1), "4,098 bytes"),
+]
+
+
+@pytest.mark.parametrize("text", GOOD)
+def test_what_may_be_saved(text: str) -> None:
+    check_filter(text)
+
+
+@pytest.mark.parametrize(("text", "reason"), BAD)
+def test_what_may_not_and_why(text: str, reason: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=reason):
+        check_filter(text)
+
+
+def view(**fields: Any) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.to_builtins(event_of(**fields).envelope)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("text", "matched", "error"),
+    [
+        ("event.event_type == 'message.received'", True, None),
+        ("event.actor.actor_id == 'ada'", True, None),
+        ("event.bot_id == null && event.subject == null", True, None),
+        ("event.data.n > 2", True, None),
+        ("event.data.words.exists(w, w.startsWith('b'))", True, None),
+        ("event.conversation_id == 'c2'", False, None),
+        ("event.nothing == 1", False, "no such field: nothing"),
+        ("event.data.n + 2.5 > 1.0", False, "No such overload"),
+        ("event.data.n", False, "gave int"),
+        ("event.input.text.matches('(')", False, "not a valid regex"),
+        ("event.data.huge > 1.0e20", True, None),
+        ("1 / 0 == 1", False, ""),
+        ("int(event.input.text) == 1", False, ""),
+    ],
+)
+def test_what_a_filter_says(text: str, matched: bool, error: str | None) -> None:
+    event = view(data={"n": 3, "words": ["a", "b"], "huge": 2**90})
+    outcome = Evaluator().evaluate(text, event)
+    assert outcome.matched is matched
+    if error is None:
+        assert outcome.error is None
+    else:
+        assert outcome.error is not None
+        assert error in outcome.error
+        assert len(outcome.error) <= 300
+
+
+HEAVY = "event.data.n.exists(x, event.data.n.exists(y, y + x == -1))"
+HUNGRY = "event.data.w.map(x, event.input.text + x + x).size() == 1"
+
+
+def test_a_filter_that_takes_too_long_hurts_nobody_else() -> None:
+    """The engine holds the interpreter's lock, so only the end of a process stops it."""
+
+    async def ask() -> dict[str, FilterOutcome]:
+        processes = FilterProcesses(1)
+        try:
+            event = event_of(data={"n": list(range(20_000)), "w": ["x" * 100] * 50_000})
+            await processes.evaluate(event_of(), ["true"])
+            return await processes.evaluate(event, ["true", HEAVY, "event.bot_id == null", HUNGRY, "false"])
+        finally:
+            await processes.close()
+
+    outcomes = run(ask())
+    assert outcomes["true"] == FilterOutcome(True)
+    assert outcomes["event.bot_id == null"] == FilterOutcome(True)
+    assert outcomes["false"] == FilterOutcome(False)
+    heavy = outcomes[HEAVY]
+    assert not heavy.matched
+    assert heavy.error == "the filter takes more than 0.5 s of processor time for this event"
+    assert not outcomes[HUNGRY].matched
+
+
+def test_an_event_is_resolved_by_its_filters() -> None:
+    agents = [
+        agent_of("billing", filters=["event.input.text.contains('invoice')"], priority=1),
+        agent_of("broken", filters=["event.nothing"], priority=2),
+        agent_of("greeter", filters=["event.input.text == 'hello'"]),
+    ]
+
+    async def ask() -> tuple[object, object]:
+        processes = FilterProcesses()
+        try:
+            found = await processes.resolve(event_of(), agents)
+            named = await processes.resolve(event_of(agent="billing"), agents)
+            none = await processes.resolve(event_of(event_type="other.type"), agents)
+            assert isinstance(none, Unrouted)
+            return found, named
+        finally:
+            await processes.close()
+
+    found, named = run(ask())
+    assert isinstance(found, Binding)
+    assert found.agent.name == "greeter"
+    assert [error.agent for error in found.filter_errors] == ["broken"]
+    assert isinstance(named, Binding)
+    assert named.agent.name == "billing"

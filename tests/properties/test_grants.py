@@ -1,0 +1,167 @@
+"""A grant never holds more than manifest, policy, configuration and catalog together allow."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostler.domain.grants import REMOTE_WORKER_CALLS, apis_of, decode_grant, resources_of
+from hostler.domain.patterns import best_match, matches
+from hostler_protocol.calls import CALLS
+from hostler_protocol.grants import STATE_SCOPES
+from hostler_protocol.manifest import Capabilities, Permissions
+from support.grants import ResourcePolicy, StatePolicy, agent_of, catalog_of, event_of, grant_of, manifest_of
+
+NAMES = ["gpt", "claude", "shop.cart", "shop.pay", "search"]
+names = st.lists(st.sampled_from(NAMES), unique=True)
+maybe_names = st.none() | names
+patterns = st.lists(st.sampled_from([*NAMES, "shop.*", "*", "s*h", "*.pay", "shop.?", "[a-z]*"]), unique=True)
+
+
+def some(*values: str) -> st.SearchStrategy[Any]:
+    return st.lists(st.sampled_from(values), unique=True)
+
+
+permissions = st.builds(
+    Permissions,
+    models=some("invoke", "stream", "rerank", "count_tokens"),
+    tools=some("detail", "call"),
+    knowledge_bases=some("list", "retrieve"),
+    history=some("page", "search"),
+    events=some("get", "page"),
+    artifacts=some("metadata", "read"),
+    storage=some("plugin", "workspace"),
+    files=some("config", "knowledge"),
+    runs=some("get", "list", "events", "cancel", "create", "append", "finalize"),
+    actions=some("group.mute", "friend.add"),
+)
+policies = st.builds(
+    ResourcePolicy,
+    allowed_model_ids=maybe_names,
+    allowed_tool_names=st.none() | patterns,
+    allowed_kb_ids=maybe_names,
+    allow_plugin_storage=st.booleans(),
+    allow_workspace_storage=st.booleans(),
+    allow_cross_conversation_history=st.booleans(),
+    tool_approval=st.dictionaries(
+        st.sampled_from(["shop.*", "shop.pay", "*"]), st.sampled_from(["never", "required"])
+    ),
+)
+state_policies = st.builds(
+    StatePolicy, enable_state=st.booleans(), state_scopes=st.lists(st.sampled_from(STATE_SCOPES), unique=True)
+)
+
+
+@given(permissions, policies, state_policies, names, patterns, names, names, st.booleans(), st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_a_grant_is_the_intersection(
+    held: Permissions,
+    policy: ResourcePolicy,
+    states: StatePolicy,
+    models: list[str],
+    tools: list[str],
+    known: list[str],
+    bases: list[str],
+    steering: bool,
+    actor: bool,
+) -> None:
+    manifest = manifest_of(held, Capabilities(steering=steering))
+    event = event_of(actor_id="ada" if actor else None)
+    config = {
+        "model": {"primary": models[0] if models else None, "fallbacks": models[1:]},
+        "tools": tools,
+        "knowledge": bases,
+    }
+    grant = grant_of(
+        manifest=manifest,
+        agent=agent_of(resource_policy=policy, state_policy=states),
+        event=event,
+        config=config,
+        catalog=catalog_of(known, known, known),
+    )
+    assert decode_grant(grant.encoded) == grant
+
+    for name, model in grant.models.items():
+        assert name in (policy.allowed_model_ids if policy.allowed_model_ids is not None else models)
+        assert name in known
+        assert set(model.operations) <= set(held.models)
+        assert model.operations
+    for name, tool in grant.tools.items():
+        allowed = policy.allowed_tool_names if policy.allowed_tool_names is not None else tools
+        assert any(matches(pattern, name) for pattern in allowed)
+        assert name in known
+        assert set(tool.operations) <= set(held.tools)
+        rule = best_match(policy.tool_approval, name)
+        assert tool.approval == ("never" if rule is None else policy.tool_approval[rule])
+        assert (name in grant.tool_approvals) is (tool.approval == "required")
+    for name in grant.knowledge_bases:
+        assert name in (policy.allowed_kb_ids if policy.allowed_kb_ids is not None else bases)
+
+    assert not grant.calls & (REMOTE_WORKER_CALLS | {"interaction.request"})
+    for method in grant.calls:
+        if (permission := CALLS[method].permission) is not None:
+            assert permission[1] in getattr(held, permission[0])
+    assert ("steering.pull" in grant.calls) is steering
+    assert grant.storage_areas <= set(held.storage)
+    assert ("workspace" in grant.storage_areas) <= policy.allow_workspace_storage
+    assert ("plugin" in grant.storage_areas) <= policy.allow_plugin_storage
+    assert ("storage.get" in grant.calls) is bool(grant.storage_areas)
+    assert grant.actions == frozenset()
+
+    opened, closed = set(grant.state_keys), set(grant.state_closed)
+    assert opened | closed == set(STATE_SCOPES)
+    assert not opened & closed
+    assert opened <= (set(states.state_scopes) if states.enable_state else set())
+    assert ("actor" in opened) <= actor
+    assert "subject" in closed
+
+    resources, apis = resources_of(grant), apis_of(grant)
+    assert {model.model_id for model in resources.models} == set(grant.models)
+    assert {tool.tool_name for tool in resources.tools} == set(grant.tools)
+    assert apis.state == bool(grant.state_keys)
+    assert apis.history_page is ("page" in held.history)
+    assert apis.run_events_page is ("events" in held.runs)
+
+
+@given(st.text("ab.?[*", max_size=8), st.text("ab.?[*", max_size=8))
+@settings(max_examples=1000, deadline=None)
+def test_only_the_star_is_a_wildcard(pattern: str, name: str) -> None:
+    escaped = "".join(part if part == "*" else f"[{part}]" if part in "?[" else part for part in pattern)
+    assert matches(pattern, name) is fnmatch.fnmatchcase(name, escaped)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "*"]), max_size=200).map("".join))
+@settings(max_examples=50, deadline=None)
+def test_a_pattern_of_many_stars_is_matched_at_once(pattern: str) -> None:
+    name = "ab" * 2000 + "c"
+    if not pattern.endswith("*"):
+        assert not matches(pattern, name)
+
+
+def test_the_pattern_that_says_most_decides() -> None:
+    rules = ["*", "shop.*", "shop.pay", "s*"]
+    assert best_match(rules, "shop.pay") == "shop.pay"
+    assert best_match(rules, "shop.cart") == "shop.*"
+    assert best_match(rules, "search") == "s*"
+    assert best_match(rules, "other") == "*"
+    assert best_match(rules[1:], "other") is None
+    assert not matches("shop.*", "shopXpay"), "a dot is a dot"
+
+
+def test_what_was_asked_for_and_not_granted_is_noted() -> None:
+    policy = ResourcePolicy(allowed_model_ids=["gpt", "gone"], allowed_tool_names=["shop.*"])
+    grant = grant_of(
+        agent=agent_of(resource_policy=policy),
+        config={"model": "claude", "tools": ["search"]},
+        catalog=catalog_of(["gpt", "claude"], ["search"]),
+    )
+    assert list(grant.models) == ["gpt"]
+    assert grant.notes == [
+        "model 'claude' is selected by the configuration, but the policy does not allow it",
+        "model 'gone' is not known to this host",
+        "tool 'search' is selected by the configuration, but the policy does not allow it",
+        "tool 'shop.*' is not known to this host",
+    ]
