@@ -12,7 +12,7 @@ CREATE TABLE heads (
     seq          bigint NOT NULL,
     digest       text NOT NULL,
     PRIMARY KEY (workspace_id, chain)
-);
+) [without_rowid];
 
 -- The event log. body is the envelope as stored (JSON; inline base64 replaced by artifact references);
 -- NULL once deleted, while body_digest and digest stay. request_digest tells a second delivery from a conflicting one.
@@ -233,7 +233,7 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_active_lane ON runs (active_lane);
 CREATE INDEX runs_waiting ON runs (lane, created_at, run_id) WHERE status = 'queued';
 CREATE INDEX runs_queued ON runs (workspace_id, priority DESC, created_at, run_id) WHERE status = 'queued';
-CREATE INDEX runs_active ON runs (host_id, run_id) WHERE status IN ('claimed', 'running');
+CREATE INDEX runs_active ON runs (run_id) WHERE status IN ('claimed', 'running');
 CREATE INDEX runs_by_created ON runs (workspace_id, created_at, run_id);
 CREATE INDEX runs_by_conversation ON runs (workspace_id, conversation_id, created_at, run_id);
 CREATE INDEX runs_by_parent ON runs (parent_run_id, run_id) WHERE parent_run_id IS NOT NULL;
