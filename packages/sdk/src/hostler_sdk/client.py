@@ -77,6 +77,7 @@ class PluginConnection:
         self._runs: dict[str, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._shutdown_id: MessageId | None = None
+        self._gone = False
         self._out: list[bytes] = []
         self._out_bytes = 0
 
@@ -92,6 +93,7 @@ class PluginConnection:
 
     def lost(self, reason: str) -> None:
         """The transport is gone: every run of it is over."""
+        self._gone = True
         self._take(self._link.close(reason))
 
     def write(self, data: bytes) -> None:
@@ -153,6 +155,8 @@ class PluginConnection:
                 case Warned(reason=reason):
                     logger.warning("%s", reason)
                 case Broken(reason=reason):
+                    if not self._gone:
+                        logger.error("the connection to the host is broken: %s", reason)
                     self._end(reason)
                 case _:  # results and run ends never come from a host: the link refuses them
                     logger.warning("ignored: %s", type(event).__name__)

@@ -169,6 +169,10 @@ class PluginProcess:
         if self._stdin is not None:
             self._stdin.close()
 
+    def signal(self, number: int) -> None:
+        """Send a signal to the process alone."""
+        self._process.send_signal(number)
+
     async def exit_status(self) -> int:
         """Wait until the process has exited; negative for a signal."""
         return await self.awaited("the end of the process", self._process.wait())

@@ -1,0 +1,74 @@
+"""The protocol's types that runners read and build: messages, model answers, transcripts, resources."""
+
+from __future__ import annotations
+
+from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RerankReply, RetrieveReply, ToolDetail
+from hostler_protocol.content import (
+    ArtifactElement,
+    ArtifactRef,
+    Content,
+    ContentElement,
+    FileBase64Element,
+    FileUrlElement,
+    FunctionCall,
+    FunctionSpec,
+    ImageBase64Element,
+    ImageUrl,
+    ImageUrlElement,
+    Message,
+    ModelMessage,
+    Role,
+    TextElement,
+    ToolCall,
+    Usage,
+    text_of,
+)
+from hostler_protocol.errors import ErrorCode
+from hostler_protocol.events import Actor, Conversation, EventRef, Input
+from hostler_protocol.grants import ModelResource, Resources, ToolResource
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+from hostler_protocol.manifest import NOT_CHOSEN
+from hostler_protocol.pausing import Decision
+from hostler_protocol.runs import Page, RunRecord, SteeringInputItem, TranscriptItem
+
+__all__ = [
+    "MAX_PAGE_ITEMS",
+    "NOT_CHOSEN",
+    "Actor",
+    "ArtifactElement",
+    "ArtifactRef",
+    "Content",
+    "ContentElement",
+    "Conversation",
+    "Decision",
+    "ErrorCode",
+    "EventRef",
+    "FileBase64Element",
+    "FileUrlElement",
+    "FunctionCall",
+    "FunctionSpec",
+    "ImageBase64Element",
+    "ImageUrl",
+    "ImageUrlElement",
+    "Input",
+    "Message",
+    "ModelChunk",
+    "ModelDelta",
+    "ModelMessage",
+    "ModelReply",
+    "ModelResource",
+    "Page",
+    "RerankReply",
+    "Resources",
+    "RetrieveReply",
+    "Role",
+    "RunRecord",
+    "SteeringInputItem",
+    "TextElement",
+    "ToolCall",
+    "ToolDetail",
+    "ToolResource",
+    "TranscriptItem",
+    "Usage",
+    "text_of",
+]

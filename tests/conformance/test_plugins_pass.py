@@ -1,0 +1,33 @@
+"""The conformance suite passes for plugins that keep the rules, with and without the SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from hostler_sdk.conformance import CHECKS, check_plugin
+from support.child_plugins import EXAMPLES, SERVE, environment
+
+
+@pytest.mark.parametrize(
+    ("example", "command"),
+    [("echo", SERVE), ("guide", SERVE), ("wire", [sys.executable, "wire.py"])],
+)
+def test_the_examples_conform(example: str, command: list[str]) -> None:
+    results = asyncio.run(check_plugin(command, EXAMPLES / example, environment()))
+    assert [result for result in results if not result.ok] == []
+    assert [result.name for result in results] == list(CHECKS)
+
+
+def test_a_plugin_that_cannot_start_is_told_by_its_own_words(tmp_path: object) -> None:
+    results = asyncio.run(check_plugin([*SERVE, "--runner", "gone.py:Told"], EXAMPLES, environment()))
+    assert [result.name for result in results if not result.ok] == ["initialize"]
+    assert "hostler-plugin-error: there is no file gone.py" in results[-1].detail
+
+
+def test_a_command_that_is_not_there_is_named() -> None:
+    results = asyncio.run(check_plugin(["/no/such/command"], EXAMPLES, environment()))
+    assert not results[-1].ok
+    assert "the command '/no/such/command' cannot be started" in results[-1].detail

@@ -1,0 +1,469 @@
+"""Plugins served over standard input and output, as real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hostler_protocol.methods import RunParkNote
+from hostler_protocol.results import decode_data
+from hostler_sdk.conformance.process import PluginProcess, ViolationError, start_params
+from hostler_sdk.scripted import ObservedRun
+from support.child_plugins import EXAMPLES, SERVE, environment, folder_plugin, runner_file, within
+
+SECONDS = 60.0
+
+
+def texts(run: ObservedRun) -> list[str]:
+    """The completed messages of a run."""
+    found: list[Any] = [decode_data(r.type, r.data) for r in run.results if r.type == "message.completed"]
+    return [data.message.content for data in found]
+
+
+async def one_run(plugin: PluginProcess, **context: Any) -> ObservedRun:
+    run = await plugin.start_run((await plugin.runners())[0], **context)
+    await plugin.ended(run)
+    return run
+
+
+def test_prints_of_the_plugin_and_its_children_stay_off_the_wire(tmp_path: Path) -> None:
+    candidate = runner_file(
+        tmp_path,
+        """
+        import os, subprocess, sys
+        print("printed at import")
+        from hostler_sdk import Runner, message
+
+        class Told(Runner):
+            async def run(self, ctx):
+                print("printed in a run")
+                os.write(1, b"written to descriptor 1\\n")
+                subprocess.run([sys.executable, "-c", "print('printed by a child'); input()"],
+                               stderr=subprocess.DEVNULL)
+                sys.__stdout__.write("through the back door\\n")
+                sys.__stdout__.flush()
+                yield message(repr(sys.stdin.read()))
+        """,
+    )
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            run = await one_run(plugin)
+            assert plugin.junk is None
+            assert texts(run) == ["''"]  # the plugin's own standard input is empty, not the wire
+
+    within(SECONDS, body)
+
+
+def test_many_runs_share_the_process_and_keep_apart(tmp_path: Path) -> None:
+    candidate = runner_file(
+        tmp_path,
+        """
+        import asyncio
+        from hostler_sdk import Runner, delta, message
+
+        waiting = []
+
+        class Told(Runner):
+            async def run(self, ctx):
+                gate = asyncio.Event()
+                waiting.append(gate)
+                if len(waiting) == 50:
+                    for other in waiting:
+                        other.set()
+                await gate.wait()   # no run goes on before all fifty have begun
+                for number in range(20):
+                    yield delta(f"{ctx.run_id} {number}")
+                yield message(ctx.run_id)
+        """,
+    )
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            (manifest,) = await plugin.runners()
+            runs = [await plugin.start_run(manifest) for _ in range(50)]
+            for run in runs:
+                await plugin.ended(run)
+                assert [result.sequence for result in run.results] == list(range(1, 22))
+                assert texts(run) == [run.context.run_id]
+                assert run.warnings == []
+
+    within(SECONDS, body)
+
+
+def test_a_parked_run_falls_silent_and_its_next_attempt_speaks(tmp_path: Path) -> None:
+    candidate = runner_file(
+        tmp_path,
+        """
+        import asyncio
+        from hostler_sdk import Cancelled, Runner, message, log
+
+        seen = []
+
+        class Told(Runner):
+            async def run(self, ctx):
+                if ctx.attempt > 1:
+                    yield message("; ".join(seen))
+                    return
+                try:
+                    yield log("begun")
+                    await asyncio.Event().wait()
+                finally:
+                    for attempt in (ctx.emit(message("from beyond")), ctx.states.get("actor", "k")):
+                        try:
+                            await attempt
+                        except Cancelled:
+                            seen.append("refused")
+        """,
+    )
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            session = plugin.session
+            (manifest,) = await plugin.runners()
+            run = await plugin.start_run(manifest)
+            await plugin.awaited("log", session.until(lambda: bool(run.results)))
+            before = len(plugin.frames)
+            plugin.write(session.link.notify("run/park", RunParkNote(run_id=run.context.run_id)))
+            await plugin.ping()
+            await plugin.ping()
+            assert all("method" not in frame for frame in plugin.frames[before:])  # two pongs, nothing else
+            params = start_params(manifest, 64, attempt=2)
+            again = await session.start(_same_run(params, run.context.run_id))
+            await plugin.ended(again)
+            assert texts(again) == ["refused; refused"]
+            assert session.link.foreign_messages == 0
+
+    within(SECONDS, body)
+
+
+def _same_run(params: Any, run_id: str) -> Any:
+    context = msgspec.structs.replace(params.context, run_id=run_id)
+    return msgspec.structs.replace(params, context=context)
+
+
+def test_a_run_that_swallows_its_cancellation_is_fenced_and_harms_nobody(tmp_path: Path) -> None:
+    candidate = runner_file(
+        tmp_path,
+        """
+        import asyncio
+        from hostler_sdk import Runner, log, message
+
+        class Told(Runner):
+            async def run(self, ctx):
+                if ctx.metadata.get("stubborn"):
+                    await ctx.emit(log("begun"))
+                    while True:
+                        try:
+                            await asyncio.Event().wait()
+                        except asyncio.CancelledError:
+                            ctx.log("no")
+                return "polite"
+        """,
+    )
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            (manifest,) = await plugin.runners()
+            stubborn = await plugin.start_run(manifest, metadata={"stubborn": True})
+            await plugin.awaited("log", plugin.session.until(lambda: bool(stubborn.results)))
+            plugin.session.cancel(stubborn.context.run_id)
+            assert texts(await one_run(plugin)) == ["polite"]
+            # the code of the stubborn run never ends; the process does, at the end of its input
+            plugin.close_input()
+            assert await plugin.exit_status() == 0
+
+    within(SECONDS, body)
+
+
+def test_a_busy_generator_leaves_room_for_ping_and_cancel(tmp_path: Path) -> None:
+    candidate = runner_file(
+        tmp_path,
+        """
+        from hostler_sdk import Runner, delta
+
+        class Told(Runner):
+            async def run(self, ctx):
+                while True:       # never waits for anything but its credit
+                    yield delta("x")
+        """,
+    )
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            run = await plugin.start_run((await plugin.runners())[0], credit=10_000_000)
+            await plugin.awaited("results", plugin.session.until(lambda: len(run.results) > 1000))
+            await plugin.ping()
+            assert not run.over
+            plugin.session.cancel(run.context.run_id)
+            await plugin.ended(run)
+
+    within(SECONDS, body)
+
+
+def test_a_result_of_any_size_is_sent_and_the_host_decides(tmp_path: Path) -> None:
+    candidate = runner_file(
+        tmp_path,
+        """
+        from hostler_sdk import Runner, message
+
+        class Told(Runner):
+            async def run(self, ctx):
+                yield message("x" * ctx.metadata["size"])
+        """,
+    )
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            (manifest,) = await plugin.runners()
+            for size in (2_000_000, 20_000_000):  # over the limit of a result; over that of a message
+                run = await plugin.start_run(manifest, metadata={"size": size})
+                with pytest.raises(ViolationError, match="payload_too_large"):
+                    await plugin.ended(run)
+            assert len(texts(await one_run(plugin, metadata={"size": 10}))) == 1  # the connection lives on
+
+    within(SECONDS, body)
+
+
+def test_ctrl_c_in_the_terminal_is_left_to_the_host(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with folder_plugin(EXAMPLES / "echo").started() as plugin:
+            run = await plugin.start_run((await plugin.runners())[0], credit=0)
+            plugin.signal(signal.SIGINT)
+            await plugin.ping()
+            assert not run.over
+            plugin.session.credit(run.context.run_id, 100)
+            await plugin.ended(run)
+
+    within(SECONDS, body)
+
+
+def test_a_thread_left_running_does_not_keep_the_process(tmp_path: Path) -> None:
+    candidate = runner_file(
+        tmp_path,
+        """
+        import threading
+        from hostler_sdk import Runner
+
+        class Told(Runner):
+            async def run(self, ctx):
+                threading.Thread(target=threading.Event().wait).start()
+                return "started"
+        """,
+    )
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            await one_run(plugin)
+            plugin.close_input()
+            assert await plugin.exit_status() == 0
+
+    within(SECONDS, body)
+
+
+def test_a_folder_gets_its_manifest_from_the_host_and_its_own_modules(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "__init__.py").write_text("")
+    (tmp_path / "inner" / "told.py").write_text(
+        "from hostler_sdk import Runner, tool\nfrom words import WORD\n\n"
+        "class Told(Runner):\n    async def run(self, ctx):\n        return WORD\n\n"
+        "@tool\nasync def look(place: str) -> str:\n    '''Looks.'''\n"
+    )
+    (tmp_path / "words.py").write_text("WORD = 'found'\n")
+    manifest = {
+        "plugin": {"author": "acme", "name": "inner", "version": "2.0"},
+        "runners": [{"name": "first", "entry": "inner.told:Told", "label": "First"}],
+        "tools": ["inner.told:look"],
+    }
+    candidate = folder_plugin(tmp_path, HOSTLER_PLUGIN_MANIFEST=json.dumps(manifest))
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            (listed,) = await plugin.runners()
+            assert (listed.id, listed.label) == ("plugin:acme/inner/first", {"en": "First"})
+            assert texts(await one_run(plugin)) == ["found"]
+
+    within(SECONDS, body)
+
+
+def test_a_single_file_has_the_identity_that_the_host_gives(tmp_path: Path) -> None:
+    code = """
+    from hostler_sdk import Runner
+
+    class Told(Runner):
+        async def run(self, ctx):
+            return "x"
+    """
+    named = {"HOSTLER_PLUGIN_AUTHOR": "acme", "HOSTLER_PLUGIN_NAME": "told", "HOSTLER_PLUGIN_VERSION": "3"}
+
+    async def body() -> None:
+        async with runner_file(tmp_path, code, **named).started() as plugin:
+            assert (await plugin.runners())[0].id == "plugin:acme/told/Told"
+        async with runner_file(tmp_path, code).started() as plugin:
+            (own,) = await plugin.runners()
+            assert own.id.startswith("plugin:local/told-")
+            assert own.id.endswith("/Told")
+
+    within(SECONDS, body)
+
+
+BROKEN_FILES = {
+    "syntax.py": "def broken(:\n",
+    "raises.py": "1 / 0\n",
+    "exits.py": "import sys\nsys.exit(7)\n",
+    "needs.py": "import a_package_nobody_has\n",
+    "empty.py": "class Other:\n    pass\n",
+    "picky.py": (
+        "from hostler_sdk import Runner\n"
+        "class Picky(Runner):\n    def __init__(self, key):\n        pass\n"
+        "class Odd(Runner):\n    capabilities = {'flying'}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--runner", "gone.py:Told"], "there is no file gone.py"),
+        (["--runner", "empty.py"], "'empty.py' is not a runner: write it as file.py:Class"),
+        (["--runner", "empty.py:Told"], "empty.py has no such class; it defines no class derived from"),
+        (["--runner", "empty.py:Other"], "Other is not a class derived from hostler_sdk.Runner"),
+        (["--runner", "picky.py:Told"], "its runners are Odd, Picky"),
+        (["--runner", "picky.py:Picky"], "Picky() fails: TypeError"),
+        (["--runner", "picky.py:Odd"], "Odd: unknown capability 'flying'"),
+        (["--runner", "syntax.py:Told"], "line 1: SyntaxError: invalid syntax"),
+        (["--runner", "raises.py:Told"], "fails while it is imported: ZeroDivisionError: division by zero"),
+        (["--runner", "exits.py:Told"], "fails while it is imported: SystemExit: 7"),
+        (["--runner", "needs.py:Told"], "imports 'a_package_nobody_has', which is not installed"),
+        (["--folder", "nowhere"], "there is no plugin folder"),
+        ([], "there is no hostler.yaml in"),
+        (["--distribution", "no-such-package"], "no package 'no-such-package' is installed"),
+        (["--distribution", "msgspec"], "has no entry points in the group hostler.runners"),
+        (["--connect", "ws://127.0.0.1:1/"], "needs the plugin's token in the variable HOSTLER_PLUGIN_TOKEN"),
+    ],
+)
+def test_what_cannot_be_served_says_so_in_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
+    for name, code in BROKEN_FILES.items():
+        (tmp_path / name).write_text(code)
+    _assert_refused(tmp_path, arguments, says)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "says"),
+    [
+        ("plugin: [", "hostler.yaml is not YAML"),
+        ("just text", "hostler.yaml must be a mapping"),
+        ("plugin: {author: acme}", "missing required field `name` - at `$.plugin`"),
+        ("plugin: {author: acme, name: x}", "hostler.yaml offers nothing: add runners"),
+        ("plugin: {author: acme, name: x}\nrunners: [{name: a}]", "runner 'a' needs an entry"),
+        ("plugin: {author: acme, name: x}\nrunners: [{entry: told}]", "is not of the form module:Class"),
+        ("plugin: {author: acme, name: x}\nrunners: [{entry: 'gone:X'}]", "there is no module 'gone'"),
+        (
+            "plugin: {author: acme, name: x}\nrunners: [{entry: 'empty:Other'}]",
+            "Other is not a class derived",
+        ),
+        ("plugin: {author: acme, name: x}\ntools: ['empty:Other']", "is not a function decorated with @tool"),
+    ],
+)
+def test_a_bad_folder_says_so_in_one_line(tmp_path: Path, yaml: str, says: str) -> None:
+    (tmp_path / "hostler.yaml").write_text(yaml)
+    (tmp_path / "empty.py").write_text(BROKEN_FILES["empty.py"])
+    _assert_refused(tmp_path, [], says)
+
+
+def _assert_refused(folder: Path, arguments: list[str], says: str) -> None:
+    done = subprocess.run(
+        [*SERVE, *arguments],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hostler-plugin-error: ")
+    assert says in line
+
+
+def test_a_file_instead_of_a_pipe_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run(
+            SERVE,
+            cwd=EXAMPLES / "echo",
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert "standard output must be a pipe" in done.stderr
+
+
+def test_without_pyyaml_the_error_says_what_to_do(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['yaml'] = None; from hostler_sdk.serve import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=EXAMPLES / "echo",
+        env=environment(),
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "needs PyYAML, which is not installed here" in done.stderr
+
+
+def test_the_loss_of_the_host_stops_the_runs(tmp_path: Path) -> None:
+    marker = tmp_path / "cleaned"
+    candidate = runner_file(
+        tmp_path,
+        """
+        import asyncio, os
+        from hostler_sdk import Runner, log
+
+        class Told(Runner):
+            async def run(self, ctx):
+                try:
+                    yield log("begun")
+                    await asyncio.Event().wait()
+                finally:
+                    open(os.environ["MARKER"], "w").close()
+        """,
+        MARKER=str(marker),
+    )
+
+    async def body() -> None:
+        async with candidate.started() as plugin:
+            run = await plugin.start_run((await plugin.runners())[0])
+            await plugin.awaited("log", plugin.session.until(lambda: bool(run.results)))
+            plugin.close_input()
+            assert await plugin.exit_status() == 0
+            assert marker.exists()
+
+    within(SECONDS, body)
+
+
+def test_noise_on_the_wire_ends_the_process() -> None:
+    async def body() -> None:
+        async with folder_plugin(EXAMPLES / "echo").started() as plugin:
+            plugin.write(b"\x00\xff this is no message\n")
+            assert await asyncio.wait_for(plugin.exit_status(), SECONDS) == 0
+
+    within(SECONDS, body)

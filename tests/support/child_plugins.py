@@ -1,0 +1,43 @@
+"""Plugins as real child processes, spoken to by a scripted host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from hostler_sdk.conformance.process import Candidate
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SERVE = [sys.executable, "-m", "hostler_sdk.serve"]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """The environment of this process, without what would give a plugin its manifest or identity."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOSTLER_")}
+    return kept | extra
+
+
+def folder_plugin(folder: Path, **extra: str) -> Candidate:
+    """A plugin folder served by the SDK."""
+    return Candidate(SERVE, folder, environment(**extra))
+
+
+def runner_file(folder: Path, code: str, **extra: str) -> Candidate:
+    """A single file with a class `Told`, served by the SDK; `code` may be indented."""
+    (folder / "told.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    return Candidate([*SERVE, "--runner", "told.py:Told"], folder, environment(**extra))
+
+
+def within(seconds: float, body: Callable[[], Awaitable[Any]]) -> Any:
+    """Run an async test, within a bound."""
+
+    async def bounded() -> Any:
+        async with asyncio.timeout(seconds):
+            return await body()
+
+    return asyncio.run(bounded())
