@@ -1,0 +1,168 @@
+"""Full-text search over the transcript, newest first, at a cost that does not grow with the conversation.
+
+The index is asked for items of the scope that hold all tokens of the query, and proposes candidates newest
+first; those that fit the filters and hold every term literally are hits. How many candidates are looked at is
+bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hostler.ports import Row, Tx
+from hostler.sql.statements import Query, load
+from hostler.stores import transcripts
+from hostler.stores.keyspace import page_limit
+from hostler.stores.tokens import parse_query, thread_token, wanted_tokens
+from hostler.stores.transcripts import NEWEST, StoredItem
+from hostler.stores.unfiltered import ANY, AnyOr
+
+_q = load(__file__)
+
+MAX_CANDIDATES = 2_000
+"""Proposed items a search looks at; reached where the tokens are common and the literal text is not."""
+MAX_COUNTED = 100
+"""Hits that are counted; a total beyond a page helps nobody at the price of reading them."""
+_BATCH = 50
+_BATCHES_OF_ANY_THREAD = 6
+"""Candidates of other threads are passed over one by one at first: nearly always there are none, and
+combining the thread's list with the words' costs more."""
+_WINDOW = 2_000
+"""PostgreSQL: the newest items that are tried before the index is asked for all."""
+_CLOCK_SLACK_MS = 300_000
+"""How far times of neighbouring sequences may be out of order (clocks of several hosts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What was found, newest first. `total_count` counts hits, up to 100; `complete`: there are no more."""
+
+    items: list[StoredItem]
+    total_count: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    conversation_id: AnyOr
+    thread_id: AnyOr
+    bot_id: AnyOr
+    role: str | None
+    after: int | None
+    before: int | None
+
+    def passes(self, row: Row) -> bool:
+        return (
+            (self.conversation_id is ANY or row["conversation_id"] == self.conversation_id)
+            and (self.thread_id is ANY or row["thread_id"] == self.thread_id)
+            and (self.bot_id is ANY or row["bot_id"] == self.bot_id)
+            and (self.role is None or row["role"] == self.role)
+            and (self.after is None or row["created_at"] > self.after)
+            and (self.before is None or row["created_at"] < self.before)
+        )
+
+
+def search(
+    tx: Tx,
+    ws: str,
+    query: str,
+    *,
+    conversation_id: AnyOr = ANY,
+    thread_id: AnyOr = ANY,
+    bot_id: AnyOr = ANY,
+    role: str | None = None,
+    after: int | None = None,
+    before: int | None = None,
+    before_seq: int | None = None,
+    limit: int = 10,
+) -> Hits:
+    """Items that hold every term of `query` (`tokens.parse_query`), at most 100.
+
+    `after`, `before`: UTC epoch milliseconds, exclusive. InvalidArgumentError for a query that names nothing.
+    """
+    limit = page_limit(limit)
+    asked = parse_query(query)
+    if conversation_id is None:  # items of no conversation belong to nobody
+        return Hits([], 0, True)
+    fits = _Filter(conversation_id, thread_id, bot_id, role, after, before)
+    low, high = 0, NEWEST if before_seq is None else before_seq
+    if after is not None:
+        low = _first_seq_at(tx, ws, after - _CLOCK_SLACK_MS) - 1
+    if before is not None:
+        high = min(high, _first_seq_at(tx, ws, before + _CLOCK_SLACK_MS))
+    propose = _proposals_sqlite if tx.dialect == "sqlite" else _proposals_postgres
+    found: list[int] = []
+    complete = True
+    for looked_at, row in enumerate(propose(tx, ws, fits, asked.tokens, (low, high)), start=1):
+        if fits.passes(row) and asked.matches(row["search_text"]):
+            found.append(row["seq"])
+        if len(found) >= MAX_COUNTED or looked_at >= MAX_CANDIDATES:
+            complete = False
+            break
+    return Hits(transcripts.items(tx, ws, found[:limit]), len(found), complete)
+
+
+def _proposals_sqlite(
+    tx: Tx, ws: str, fits: _Filter, words: tuple[str, ...], between: tuple[int, int]
+) -> Iterator[Row]:
+    """What the index proposes between two sequences (exclusive), newest first."""
+    tokens = wanted_tokens("sqlite", ws, fits.conversation_id, fits.bot_id, words)
+    match = " ".join(f'"{token}"' for token in tokens)
+    low, high = between
+    if isinstance(fits.conversation_id, str) and fits.thread_id is not ANY:
+        for _ in range(_BATCHES_OF_ANY_THREAD):
+            rows = tx.all(_q.proposed, after_seq=low, before_seq=high, limit=_BATCH, ws=ws, match=match)
+            yield from rows
+            if len(rows) < _BATCH:
+                return
+            high = rows[-1]["seq"]
+        match += f' "{thread_token(ws, fits.conversation_id, fits.thread_id)}"'
+    yield from _batches(tx, _q.proposed, (low, high), ws=ws, match=match)
+
+
+def _proposals_postgres(
+    tx: Tx, ws: str, fits: _Filter, words: tuple[str, ...], between: tuple[int, int]
+) -> Iterator[Row]:
+    """The same: first from the newest items, then, where that was not enough, from all others."""
+    tokens = wanted_tokens("postgres", ws, fits.conversation_id, fits.bot_id, words)
+    if isinstance(fits.conversation_id, str) and fits.thread_id is not ANY:
+        tokens.append(thread_token(ws, fits.conversation_id, fits.thread_id))
+    match = " & ".join(f"'{token}'" for token in tokens)
+    scope = {
+        "any_conversation": int(fits.conversation_id is ANY),
+        "conversation_id": None if fits.conversation_id is ANY else fits.conversation_id,
+    }
+    low, high = between
+    row = tx.one(_q.floor, ws=ws, after_seq=low, before_seq=high, window=_WINDOW, **scope)
+    floor = low if row is None else int(row["seq"])
+    yield from _batches(tx, _q.proposed_recent, (floor, high), ws=ws, match=match, **scope)
+    if floor > low:
+        yield from _batches(tx, _q.proposed, (low, floor + 1), ws=ws, match=match)
+
+
+def _batches(tx: Tx, query: Query, between: tuple[int, int], **params: Any) -> Iterator[Row]:
+    low, high = between
+    while True:
+        rows = tx.all(query, after_seq=low, before_seq=high, limit=_BATCH, **params)
+        yield from rows
+        if len(rows) < _BATCH:
+            return
+        high = rows[-1]["seq"]
+
+
+def _first_seq_at(tx: Tx, ws: str, when: int) -> int:
+    """The first sequence whose item is not older than `when`, by bisection; NEWEST where there is none.
+
+    Times rise with sequences but for clock skew, which callers allow for.
+    """
+    low, high = 1, transcripts.latest_seq(tx, ws) + 1
+    while low < high:
+        middle = (low + high) // 2
+        row = tx.one(_q.time_from, ws=ws, seq=middle)
+        if row is not None and row["created_at"] < when:
+            low = int(row["seq"]) + 1
+        else:
+            high = middle
+    return low if tx.one(_q.time_from, ws=ws, seq=low) is not None else NEWEST

@@ -1,0 +1,374 @@
+"""The transcript: every completed message, in pages by sequence.
+
+A message gets its sequence when its transaction ends; from the commit on it is in pages and can be found
+(`stores.search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.cursors import ScopedCursors
+from hostler.ports import Row, Tx
+from hostler.sql.statements import load
+from hostler.stores.keyspace import page_limit
+from hostler.stores.tokens import Place, fold, indexed_tokens, tokens_of
+from hostler.stores.unfiltered import ANY, AnyOr
+from hostler_protocol.content import ArtifactRef, Message, text_of
+from hostler_protocol.ids import new_id
+from hostler_protocol.limits import (
+    DEFAULT_PAGE_ITEMS,
+    MAX_PAGE_BYTES,
+    MAX_PAGE_ITEMS,
+    MAX_TRANSCRIPT_CONTENT_CHARS,
+)
+from hostler_protocol.runs import Page, TranscriptItem
+
+_q = load(__file__)
+
+NEWEST = 2**62
+"""Above every sequence."""
+ITEM_OVERHEAD_BYTES = 1024
+"""What an item takes of a page beside its content: ids, cursor, names of fields. A message has room for
+twice a page, so that ids of the greatest length do no harm."""
+MAX_ROWS_BYTES = MAX_PAGE_BYTES - 64 * 1024
+
+_refs = msgspec.json.Decoder(list[ArtifactRef])
+_objects = msgspec.json.Decoder(dict[str, Any])
+_messages = msgspec.json.Decoder(Message)
+Direction = Literal["backward", "forward"]
+
+
+@dataclass(frozen=True, slots=True)
+class NewTranscriptItem:
+    """A message on its way into the transcript; made by `item_of`."""
+
+    transcript_id: str
+    role: str
+    content: str
+    content_json: str
+    search_text: str
+    artifact_refs: str
+    metadata: str
+    words: tuple[str, ...]
+    event_id: str | None
+    run_id: str | None
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    message_id: str | None
+    created_at: int | None
+
+    @property
+    def size_bytes(self) -> int:
+        """What the item takes of a page; characters beyond ASCII counted as they are written."""
+        texts = (self.content, self.content_json, self.artifact_refs, self.metadata)
+        return ITEM_OVERHEAD_BYTES + sum(len(text.encode()) for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """A transcript item. `created_at` in UTC epoch milliseconds."""
+
+    seq: int
+    transcript_id: str
+    event_id: str | None
+    run_id: str | None
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    role: str
+    item_type: str
+    message_id: str | None
+    content: str
+    content_json: dict[str, Any]
+    artifact_refs: list[ArtifactRef]
+    metadata: dict[str, Any]
+    created_at: int
+
+    def record(self, cursors: ScopedCursors, *, artifacts: bool = True) -> TranscriptItem:
+        """The item as runners and clients read it; its cursor is one of `history.page`."""
+        return TranscriptItem(
+            transcript_id=self.transcript_id,
+            event_id=self.event_id,
+            conversation_id=self.conversation_id,
+            thread_id=self.thread_id,
+            role=self.role,
+            item_type=self.item_type,
+            content=self.content,
+            content_json=self.content_json,
+            artifact_refs=self.artifact_refs if artifacts else [],
+            seq=self.seq,
+            cursor=cursors.issue(self.seq),
+            created_at=self.created_at / 1000,
+            metadata=self.metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptPage:
+    """Items in the page's direction; `has_more`: there are further ones in that direction."""
+
+    items: list[StoredItem]
+    has_more: bool
+
+    def record(self, cursors: ScopedCursors, *, artifacts: bool = True) -> Page[TranscriptItem]:
+        """The page as runners and clients read it.
+
+        `next_cursor` goes on in the page's direction, `prev_cursor` turns round: it is for the opposite
+        direction's parameter (a backward page's is an `after_cursor`).
+        """
+        items = [item.record(cursors, artifacts=artifacts) for item in self.items]
+        return Page(
+            items=items,
+            next_cursor=items[-1].cursor if self.has_more else None,
+            prev_cursor=items[0].cursor if items else None,
+            has_more=self.has_more,
+        )
+
+
+def item_of(
+    message: Message,
+    *,
+    event_id: str | None = None,
+    run_id: str | None = None,
+    bot_id: str | None = None,
+    conversation_id: str | None = None,
+    thread_id: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    transcript_id: str | None = None,
+    created_at: int | None = None,
+) -> NewTranscriptItem:
+    """Prepare a message: its text, what it is found by, its JSON. Pure; done before the transaction.
+
+    NUL characters are left out of everything. `created_at` None: the transaction's time.
+    """
+    encoded = msgspec.json.encode(message).decode()
+    if "\\u0000" in encoded:
+        message = msgspec.convert(_without_nul(msgspec.to_builtins(message)), Message)
+        encoded = msgspec.json.encode(message).decode()
+    text = text_of(message.content)
+    folded = fold(text)
+    return NewTranscriptItem(
+        transcript_id=transcript_id or new_id(),
+        role=message.role,
+        content=text[:MAX_TRANSCRIPT_CONTENT_CHARS],
+        content_json=encoded,
+        search_text=folded,
+        artifact_refs=msgspec.json.encode(message.artifact_refs).decode(),
+        metadata=msgspec.json.encode(_without_nul(metadata or {})).decode(),
+        words=tuple(tokens_of(folded)),
+        event_id=event_id,
+        run_id=run_id,
+        bot_id=bot_id,
+        conversation_id=conversation_id,
+        thread_id=thread_id,
+        message_id=message.message_id,
+        created_at=created_at,
+    )
+
+
+def append(tx: Tx, ws: str, item: NewTranscriptItem, then: Callable[[int], None] | None = None) -> None:
+    """Add a message; `then(seq)` is called with its sequence when the transaction ends."""
+
+    def take(tx: Tx) -> None:
+        head = tx.one(_q.next_seq, ws=ws)
+        if head is None:
+            raise RuntimeError("an upsert with RETURNING gave no row")
+        seq = int(head["seq"])
+        tx.run(
+            _q.insert,
+            ws=ws,
+            seq=seq,
+            transcript_id=item.transcript_id,
+            event_id=item.event_id,
+            run_id=item.run_id,
+            bot_id=item.bot_id,
+            conversation_id=item.conversation_id,
+            thread_id=item.thread_id,
+            role=item.role,
+            item_type="message",
+            message_id=item.message_id,
+            content=item.content,
+            content_json=item.content_json,
+            search_text=item.search_text,
+            artifact_refs=item.artifact_refs,
+            metadata=item.metadata,
+            size_bytes=item.size_bytes,
+            created_at=tx.now if item.created_at is None else item.created_at,
+        )
+        place = Place(ws, item.bot_id, item.conversation_id, item.thread_id)
+        tokens = " ".join(indexed_tokens(tx.dialect, place, item.words))
+        if tx.dialect == "sqlite":
+            tx.run(_q.insert_doc, ws=ws, seq=seq)
+            tx.run(_q.index, tokens=tokens)
+        else:
+            tx.run(_q.index, ws=ws, seq=seq, conversation_id=item.conversation_id, tokens=tokens)
+        if then is not None:
+            then(seq)
+
+    tx.at_end(("heads", ws, "transcript"), take)
+
+
+def page(
+    tx: Tx,
+    ws: str,
+    *,
+    conversation_id: AnyOr,
+    thread_id: AnyOr = ANY,
+    bot_id: AnyOr = ANY,
+    before_seq: int | None = None,
+    after_seq: int | None = None,
+    limit: int = DEFAULT_PAGE_ITEMS,
+    direction: Direction = "backward",
+) -> TranscriptPage:
+    """Items strictly between `after_seq` and `before_seq`: backward newest first, forward oldest first.
+
+    At most 100 items and 4 MiB, but always one if there is one. A `conversation_id` of None has no history:
+    items of no conversation belong to nobody.
+    """
+    limit = page_limit(limit)
+    if conversation_id is None:
+        return TranscriptPage([], False)
+    rows = _keys(
+        tx,
+        ws,
+        conversation_id=conversation_id,
+        thread_id=thread_id,
+        bot_id=bot_id,
+        before_seq=NEWEST if before_seq is None else before_seq,
+        after_seq=0 if after_seq is None else after_seq,
+        limit=limit + 1,
+        direction=direction,
+    )
+    taken, room = 0, MAX_ROWS_BYTES
+    for row in rows[:limit]:
+        room -= row["size_bytes"]
+        if room < 0 and taken:
+            break
+        taken += 1
+    return TranscriptPage(items(tx, ws, [row["seq"] for row in rows[:taken]]), len(rows) > taken)
+
+
+def items(tx: Tx, ws: str, seqs: Sequence[int]) -> list[StoredItem]:
+    """The items with these sequences, in the given order; those that are gone are left out."""
+    if not seqs:
+        return []
+    found = {
+        row["seq"]: _stored(row) for row in tx.all(_q.items, ws=ws, seqs=msgspec.json.encode(seqs).decode())
+    }
+    return [found[seq] for seq in seqs if seq in found]
+
+
+def latest_seq(
+    tx: Tx,
+    ws: str,
+    *,
+    conversation_id: AnyOr = ANY,
+    thread_id: AnyOr = ANY,
+    bot_id: AnyOr = ANY,
+    before_seq: int | None = None,
+) -> int:
+    """The sequence of the newest item in a scope (before `before_seq`); 0 where there is none."""
+    if conversation_id is ANY and thread_id is ANY and bot_id is ANY and before_seq is None:
+        head = tx.one(_q.last_seq, ws=ws)
+        return 0 if head is None else int(head["seq"])
+    if conversation_id is None:
+        return 0
+    rows = _keys(
+        tx,
+        ws,
+        conversation_id=conversation_id,
+        thread_id=thread_id,
+        bot_id=bot_id,
+        before_seq=NEWEST if before_seq is None else before_seq,
+        after_seq=0,
+        limit=1,
+        direction="backward",
+    )
+    return int(rows[0]["seq"]) if rows else 0
+
+
+def of_event(tx: Tx, ws: str, event_id: str) -> int | None:
+    """The sequence of the item that an event made."""
+    row = tx.one(_q.of_event, ws=ws, event_id=event_id)
+    return None if row is None else int(row["seq"])
+
+
+def of_run(tx: Tx, ws: str, run_id: str, limit: int = MAX_PAGE_ITEMS) -> list[Message]:
+    """What a run said, in order: its first messages, up to `limit`."""
+    rows = tx.all(_q.of_run, ws=ws, run_id=run_id, limit=limit)
+    return [_messages.decode(row["content_json"]) for row in rows]
+
+
+def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
+    """Delete items and what finds them; how many there were. For retention."""
+    removed = 0
+    for seq in seqs:
+        row = tx.one(_q.doomed, ws=ws, seq=seq)
+        if row is None:
+            continue
+        if tx.dialect == "sqlite":  # an index without content forgets a text only when told it again
+            place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
+            tokens = indexed_tokens(tx.dialect, place, tokens_of(row["search_text"]))
+            tx.run(_q.unindex, ws=ws, seq=seq, tokens=" ".join(tokens))
+            tx.run(_q.delete_doc, ws=ws, seq=seq)
+        else:
+            tx.run(_q.unindex, ws=ws, seq=seq)
+        removed += tx.run(_q.delete, ws=ws, seq=seq)
+    return removed
+
+
+def _keys(tx: Tx, ws: str, *, direction: Direction, **scope: Any) -> list[Row]:
+    """Sequences and sizes of a scope, by the index that fits it."""
+    backward = direction == "backward"
+    thread_id, bot_id = scope.pop("thread_id"), scope.pop("bot_id")
+    filters = {
+        "thread_id": None if thread_id is ANY else thread_id,
+        "bot_id": None if bot_id is ANY else bot_id,
+    }
+    if scope["conversation_id"] is not ANY and thread_id is not ANY and bot_id is not ANY:
+        query = _q.keys_thread_backward if backward else _q.keys_thread_forward
+        return tx.all(query, ws=ws, **scope, **filters)
+    filters |= {"any_thread": int(thread_id is ANY), "any_bot": int(bot_id is ANY)}
+    if scope["conversation_id"] is not ANY:
+        query = _q.keys_conversation_backward if backward else _q.keys_conversation_forward
+        return tx.all(query, ws=ws, **scope, **filters)
+    del scope["conversation_id"]
+    query = _q.keys_workspace_backward if backward else _q.keys_workspace_forward
+    return tx.all(query, ws=ws, **scope, **filters)
+
+
+def _stored(row: Row) -> StoredItem:
+    return StoredItem(
+        seq=row["seq"],
+        transcript_id=row["transcript_id"],
+        event_id=row["event_id"],
+        run_id=row["run_id"],
+        bot_id=row["bot_id"],
+        conversation_id=row["conversation_id"],
+        thread_id=row["thread_id"],
+        role=row["role"],
+        item_type=row["item_type"],
+        message_id=row["message_id"],
+        content=row["content"],
+        content_json=_objects.decode(row["content_json"]),
+        artifact_refs=_refs.decode(row["artifact_refs"]),
+        metadata=_objects.decode(row["metadata"]),
+        created_at=row["created_at"],
+    )
+
+
+def _without_nul(value: Any) -> Any:
+    """`value` (plain JSON) without NUL characters, which PostgreSQL cannot store."""
+    if isinstance(value, str):
+        return value.replace("\x00", "")
+    if isinstance(value, list):
+        return [_without_nul(one) for one in value]
+    if isinstance(value, dict):
+        return {_without_nul(key): _without_nul(one) for key, one in value.items()}
+    return value

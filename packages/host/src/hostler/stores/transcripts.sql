@@ -1,0 +1,119 @@
+-- The transcript and its text index.
+
+-- name: next_seq
+-- Taken at the end of a transaction: locks the head row.
+INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:ws, 'transcript', 1, '')
+ON CONFLICT (workspace_id, chain) DO UPDATE SET seq = heads.seq + 1
+RETURNING seq
+
+-- name: last_seq
+SELECT seq FROM heads WHERE workspace_id = :ws AND chain = 'transcript'
+
+-- name: insert
+INSERT INTO transcripts (workspace_id, seq, transcript_id, event_id, run_id, bot_id, conversation_id, thread_id, role,
+                         item_type, message_id, content, content_json, search_text, artifact_refs, metadata,
+                         size_bytes, created_at)
+VALUES (:ws, :seq, :transcript_id, :event_id, :run_id, :bot_id, :conversation_id, :thread_id, :role,
+        :item_type, :message_id, :content, :content_json, :search_text, :artifact_refs, :metadata,
+        :size_bytes, :created_at)
+
+-- name: insert_doc (sqlite)
+INSERT INTO transcript_docs (workspace_id, seq) VALUES (:ws, :seq)
+
+-- name: index (sqlite)
+-- Right after insert_doc.
+INSERT INTO transcript_search (rowid, tokens) VALUES (last_insert_rowid(), :tokens)
+
+-- name: index (postgres)
+INSERT INTO transcript_search (workspace_id, seq, conversation_id, tokens)
+VALUES (:ws, :seq, :conversation_id, array_to_tsvector(string_to_array(CAST(:tokens AS text), ' ')))
+
+-- name: keys_thread_backward
+-- Of one bot and thread: what a run reads. Sequences and sizes first, so that a page can be cut before it is read.
+SELECT seq, size_bytes FROM transcripts
+WHERE workspace_id = :ws AND conversation_id = :conversation_id
+  AND COALESCE(thread_id, '') = COALESCE(CAST(:thread_id AS text), '')
+  AND COALESCE(bot_id, '') = COALESCE(CAST(:bot_id AS text), '')
+  AND seq > :after_seq AND seq < :before_seq
+  AND (thread_id IS NULL) = (CAST(:thread_id AS text) IS NULL) AND (bot_id IS NULL) = (CAST(:bot_id AS text) IS NULL)
+ORDER BY seq DESC LIMIT :limit
+
+-- name: keys_thread_forward
+SELECT seq, size_bytes FROM transcripts
+WHERE workspace_id = :ws AND conversation_id = :conversation_id
+  AND COALESCE(thread_id, '') = COALESCE(CAST(:thread_id AS text), '')
+  AND COALESCE(bot_id, '') = COALESCE(CAST(:bot_id AS text), '')
+  AND seq > :after_seq AND seq < :before_seq
+  AND (thread_id IS NULL) = (CAST(:thread_id AS text) IS NULL) AND (bot_id IS NULL) = (CAST(:bot_id AS text) IS NULL)
+ORDER BY seq LIMIT :limit
+
+-- name: keys_conversation_backward
+SELECT seq, size_bytes FROM transcripts
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after_seq AND seq < :before_seq
+  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
+  AND (:any_bot = 1 OR bot_id = :bot_id OR (bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+ORDER BY seq DESC LIMIT :limit
+
+-- name: keys_conversation_forward
+SELECT seq, size_bytes FROM transcripts
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after_seq AND seq < :before_seq
+  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
+  AND (:any_bot = 1 OR bot_id = :bot_id OR (bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+ORDER BY seq LIMIT :limit
+
+-- name: keys_workspace_backward
+SELECT seq, size_bytes FROM transcripts
+WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq
+  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
+  AND (:any_bot = 1 OR bot_id = :bot_id OR (bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+ORDER BY seq DESC LIMIT :limit
+
+-- name: keys_workspace_forward
+SELECT seq, size_bytes FROM transcripts
+WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq
+  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
+  AND (:any_bot = 1 OR bot_id = :bot_id OR (bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+ORDER BY seq LIMIT :limit
+
+-- name: items (sqlite)
+SELECT seq, transcript_id, event_id, run_id, bot_id, conversation_id, thread_id, role, item_type, message_id, content,
+       content_json, artifact_refs, metadata, created_at
+FROM transcripts
+WHERE workspace_id = :ws AND seq IN (SELECT value FROM json_each(:seqs))
+
+-- name: items (postgres)
+SELECT seq, transcript_id, event_id, run_id, bot_id, conversation_id, thread_id, role, item_type, message_id, content,
+       content_json, artifact_refs, metadata, created_at
+FROM transcripts
+WHERE workspace_id = :ws AND seq IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:seqs AS json)) AS value)
+
+-- name: doomed
+-- What leaving the index takes of some items.
+SELECT seq, bot_id, conversation_id, thread_id, search_text FROM transcripts
+WHERE workspace_id = :ws AND seq = :seq
+
+-- name: unindex (sqlite)
+INSERT INTO transcript_search (transcript_search, rowid, tokens)
+SELECT 'delete', doc, :tokens FROM transcript_docs WHERE workspace_id = :ws AND seq = :seq
+
+-- name: unindex (postgres)
+DELETE FROM transcript_search WHERE workspace_id = :ws AND seq = :seq
+
+-- name: delete_doc (sqlite)
+DELETE FROM transcript_docs WHERE workspace_id = :ws AND seq = :seq
+
+-- name: delete
+DELETE FROM transcripts WHERE workspace_id = :ws AND seq = :seq
+
+-- name: merge_index (sqlite)
+-- One bounded step of rewriting the index, which is when what was deleted really leaves it.
+INSERT INTO transcript_search (transcript_search, rank) VALUES ('merge', :pages)
+
+-- name: of_event
+-- The item that an event made.
+SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY seq LIMIT 1
+
+-- name: of_run
+-- What a run said, in order.
+SELECT message_id, content_json FROM transcripts WHERE workspace_id = :ws AND run_id = :run_id
+ORDER BY seq LIMIT :limit

@@ -1,0 +1,397 @@
+"""Transcripts on every database: pages, what they hold, and what search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hostler.cursors import Cursors
+from hostler.ports import Tx
+from hostler.sql.database import SqlDatabase
+from hostler.stores import search, transcripts
+from hostler.stores.transcripts import StoredItem, TranscriptPage, item_of
+from hostler.stores.unfiltered import ANY
+from hostler_protocol.content import ArtifactRef, Content, ImageUrl, ImageUrlElement, Message, TextElement
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import MAX_PAGE_BYTES
+from support.databases import read, write
+
+CURSORS = Cursors(bytes(32)).scoped("history.page", "c")
+
+
+def add(tx: Tx, content: Content, *, ws: str = "w", role: Any = "user", **place: Any) -> None:
+    place.setdefault("conversation_id", "c")
+    refs = place.pop("artifact_refs", [])
+    transcripts.append(tx, ws, item_of(Message(role=role, content=content, artifact_refs=refs), **place))
+
+
+def fill(database: SqlDatabase, bodies: Iterable[str], **place: Any) -> None:
+    def work(tx: Tx) -> None:
+        for body in bodies:
+            add(tx, body, **place)
+
+    write(database, work)
+
+
+def texts(found: list[StoredItem]) -> list[str]:
+    return [item.content for item in found]
+
+
+def find(database: SqlDatabase, query: str, **scope: Any) -> list[str]:
+    scope.setdefault("conversation_id", "c")
+    return texts(read(database, lambda tx: search.search(tx, "w", query, **scope)).items)
+
+
+# -- items and pages --------------------------------------------------------------------------------------
+
+
+def test_an_item_keeps_the_whole_message_and_shows_its_text(database: SqlDatabase) -> None:
+    message = Message(
+        role="assistant",
+        content=[
+            TextElement(text="a" * 3_999),
+            ImageUrlElement(image_url=ImageUrl(url="https://example.org/x.png")),
+            TextElement(text="tail"),
+        ],
+        artifact_refs=[ArtifactRef(artifact_id="art", name="n")],
+        message_id="m1",
+    )
+    given = item_of(
+        message,
+        event_id="e",
+        run_id="r",
+        bot_id="b",
+        conversation_id="c",
+        thread_id="t",
+        metadata={"k": [1]},
+        created_at=1_700_000_000_123,
+    )
+    seqs: list[int] = []
+    write(database, lambda tx: transcripts.append(tx, "w", given, seqs.append))
+    stored = read(database, lambda tx: transcripts.items(tx, "w", [1]))[0]
+    record = stored.record(CURSORS)
+    assert seqs == [1]
+    assert record.content == "a" * 3_999 + "\n"
+    assert msgspec.convert(record.content_json, Message) == message
+    assert (record.seq, record.created_at, record.thread_id, record.role) == (
+        1,
+        1_700_000_000.123,
+        "t",
+        "assistant",
+    )
+    assert record.artifact_refs == message.artifact_refs
+    assert record.metadata == {"k": [1]}
+    assert stored.record(CURSORS, artifacts=False).artifact_refs == []
+    assert CURSORS.read_sequence(record.cursor) == 1
+
+
+def test_nul_characters_are_left_out_and_backslashes_are_not(database: SqlDatabase) -> None:
+    write(database, lambda tx: add(tx, "one\x00two \\u0000 three", metadata={"k\x00": "v\x00"}))
+    item = read(database, lambda tx: transcripts.items(tx, "w", [1]))[0]
+    assert item.content == item.content_json["content"] == "onetwo \\u0000 three"
+    assert item.metadata == {"k": "v"}
+    assert find(database, "onetwo") == [item.content]
+
+
+PLACES = [
+    ("c", None, "b"),
+    ("c", "t", "b"),
+    ("c", "", "b"),
+    ("c", None, None),
+    ("c", None, "b2"),
+    ("d", "t", "b"),
+]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(PLACES), min_size=1, max_size=40),
+    st.sampled_from(["c", "d", ANY]),
+    st.sampled_from([ANY, None, "t", ""]),
+    st.sampled_from([ANY, None, "b"]),
+    st.sampled_from(["backward", "forward"]),
+    st.integers(1, 7),
+)
+def test_pages_walk_a_scope_whole_once_and_in_order_and_back_again(
+    database: SqlDatabase, places: Any, conversation: Any, thread: Any, bot: Any, direction: Any, limit: int
+) -> None:
+    ws = f"w{read(database, lambda tx: tx.now)}-{id(places)}"
+
+    def build(tx: Tx) -> None:
+        for n, (conversation_id, thread_id, bot_id) in enumerate(places, start=1):
+            add(tx, str(n), ws=ws, conversation_id=conversation_id, thread_id=thread_id, bot_id=bot_id)
+
+    write(database, build)
+    scope: dict[str, Any] = {"conversation_id": conversation, "thread_id": thread, "bot_id": bot}
+    wanted = [
+        n
+        for n, (c, t, b) in enumerate(places, start=1)
+        if (conversation is ANY or c == conversation)
+        and (thread is ANY or t == thread)
+        and (bot is ANY or b == bot)
+    ]
+    forward = direction == "forward"
+
+    def walk(tx: Tx) -> None:
+        seen: list[int] = []
+        page = TranscriptPage([], True)
+        pages = []
+        while page.has_more:
+            edge = {("after_seq" if forward else "before_seq"): seen[-1]} if seen else {}
+            page = transcripts.page(tx, ws, limit=limit, direction=direction, **scope, **edge)
+            assert len(page.items) <= limit
+            pages.append(page)
+            seen += [item.seq for item in page.items]
+        assert seen == (wanted if forward else wanted[::-1])
+        if len(pages) > 1:  # turning round at a page's start gives what was before it
+            start = pages[-1].items[0].seq
+            edge = {("before_seq" if forward else "after_seq"): start}
+            other: Any = "backward" if forward else "forward"
+            back = transcripts.page(tx, ws, limit=100, direction=other, **scope, **edge)
+            assert [item.seq for item in back.items] == seen[: -len(pages[-1].items)][::-1]
+        assert transcripts.latest_seq(tx, ws, **scope) == (wanted[-1] if wanted else 0)
+
+    read(database, walk)
+
+
+def test_a_page_of_a_run_ends_before_its_own_event(database: SqlDatabase) -> None:
+    fill(database, map(str, range(1, 6)))
+
+    def look(tx: Tx) -> None:
+        page = transcripts.page(tx, "w", conversation_id="c", before_seq=4, after_seq=1, direction="forward")
+        assert texts(page.items) == ["2", "3"]
+        assert transcripts.latest_seq(tx, "w", conversation_id="c", before_seq=4) == 3
+
+    read(database, look)
+
+
+def test_cursors_of_a_page_go_on_and_turn_round(database: SqlDatabase) -> None:
+    fill(database, map(str, range(1, 6)))
+    page = read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c", limit=2))
+    record = page.record(CURSORS)
+    assert record.next_cursor is not None
+    assert record.prev_cursor is not None
+    assert [CURSORS.read(record.next_cursor), CURSORS.read(record.prev_cursor)] == [4, 5]
+    last = read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c", limit=2, before_seq=2))
+    assert last.record(CURSORS).next_cursor is None
+    assert TranscriptPage([], False).record(CURSORS).prev_cursor is None
+
+
+def test_a_page_stops_at_its_bound_in_bytes_but_never_without_an_item(database: SqlDatabase) -> None:
+    fill(database, [f"{n}" + "x" * 700_000 for n in range(9)])
+    page, pages = TranscriptPage([], True), list[TranscriptPage]()
+    while page.has_more:
+        before = pages[-1].items[-1].seq if pages else None
+        page = read(database, partial(transcripts.page, ws="w", conversation_id="c", before_seq=before))
+        pages.append(page)
+        assert len(msgspec.json.encode(page.record(CURSORS))) <= MAX_PAGE_BYTES
+    assert [len(page.items) for page in pages] == [5, 4]
+    write(database, lambda tx: add(tx, "\x01" * 1_000_000))  # six bytes each as JSON: more than a page
+    page = read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c"))
+    assert (len(page.items), page.has_more) == (1, True)
+
+
+def test_limits_are_capped_and_refused(database: SqlDatabase) -> None:
+    fill(database, ["x"] * 130)
+    page = read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c", limit=5000))
+    assert (len(page.items), page.has_more) == (100, True)
+    with pytest.raises(InvalidArgumentError, match="limit is 0"):
+        read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c", limit=0))
+
+
+def test_what_belongs_to_no_conversation_is_no_conversation(database: SqlDatabase) -> None:
+    write(database, lambda tx: add(tx, "hello", conversation_id=None))
+    assert not read(database, lambda tx: transcripts.page(tx, "w", conversation_id=None)).items
+    assert find(database, "hello", conversation_id=None) == []
+    assert find(database, "hello", conversation_id=ANY) == ["hello"]
+
+
+# -- search -----------------------------------------------------------------------------------------------
+
+TEXTS = [
+    "The quick brown Fox jumps over the lazy dog.",
+    "100% sure: snake_case and kebab-case (a*b) OR NEAR nothing",
+    "Die Straße nach Málaga",
+    "我喜欢在北京吃饭",
+    "東京タワーとカフェ",
+    "오늘 학교에서 공부했다",
+    "วันนี้อากาศดีมาก",
+    "हिन्दी में खोज",
+    "мир и Дружба",
+    "שלום עולם",
+    "emoji 😀 done",
+    'he said "no way" twice',
+    "line one\nline two",
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("fox", [0]),
+        ("FOX quick", [0]),
+        ("fox cat", []),
+        ("qui", []),
+        ('"quick brown"', [0]),
+        ('"brown quick"', []),
+        ("dog.", [0]),
+        ("%", [1]),
+        ("100%", [1]),
+        ("_", [1]),
+        ("snake_case", [1]),
+        ("snake", [1]),
+        ("snake%case", []),
+        ("sn*", []),
+        ("a*b", [1]),
+        ("fox OR snake", []),
+        ("OR NEAR", [1]),
+        ("NEAR(fox", []),
+        ("strasse", [2]),
+        ("STRAẞE", [2]),
+        ("málaga", [2]),
+        ("ma\u0301laga", [2]),
+        ("malaga", []),
+        ("北京", [3]),
+        ("喜欢", [3]),
+        ("京", [3, 4]),
+        ("京北", []),
+        ("在北京吃", [3]),
+        ("东京", []),
+        ("タワー", [4]),
+        ("ﾀﾜｰ", [4]),
+        ("東京 カフェ", [4]),
+        ("학교", [5]),
+        ("อากาศ", [6]),
+        ("खोज", [7]),
+        ("МИР", [8]),
+        ("дружба", [8]),
+        ("עולם", [9]),
+        ("😀", [10]),
+        ('"no way"', [11]),
+        ('"', [11]),
+        ('said "no', [11]),
+        ('"one line two"', [12]),
+        ("nowhere", []),
+    ],
+)
+def test_search_finds_words_of_any_script_literally(
+    database: SqlDatabase, query: str, expected: list[int]
+) -> None:
+    fill(database, TEXTS)
+    assert find(database, query, limit=100) == [TEXTS[n] for n in reversed(expected)]
+
+
+@pytest.mark.parametrize("query", ["", "  \n ", "\x00", "x" * 1_001])
+def test_a_query_that_names_nothing_is_refused(database: SqlDatabase, query: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="query"):
+        find(database, query)
+
+
+def test_search_keeps_to_its_scope(database: SqlDatabase) -> None:
+    def build(tx: Tx) -> None:
+        for conversation_id, thread_id, bot_id in PLACES:
+            for role in ("user", "assistant"):
+                add(
+                    tx,
+                    f"word {conversation_id} {thread_id!r} {bot_id}",
+                    role=role,
+                    conversation_id=conversation_id,
+                    thread_id=thread_id,
+                    bot_id=bot_id,
+                )
+        add(tx, "word of another workspace", ws="w2")
+
+    write(database, build)
+    for conversation in ("c", "d", ANY):
+        for thread in (ANY, None, "t", ""):
+            for bot in (ANY, None, "b", "b2"):
+                wanted = [
+                    f"word {c} {t!r} {b}"
+                    for c, t, b in PLACES
+                    if conversation in (ANY, c) and thread in (ANY, t) and bot in (ANY, b)
+                ]
+                scope = {"conversation_id": conversation, "thread_id": thread, "bot_id": bot}
+                assert find(database, "word", role="user", limit=100, **scope) == wanted[::-1]
+                assert len(find(database, "word", limit=100, **scope)) == 2 * len(wanted)
+
+
+def test_search_between_times_and_before_a_sequence(database: SqlDatabase) -> None:
+    hour = 3_600_000
+    for n in range(1, 50):
+        fill(database, [f"word {n}"], created_at=n * hour)
+    assert find(database, "word", after=45 * hour, before=48 * hour) == ["word 47", "word 46"]
+    assert find(database, "word", after=49 * hour) == []
+    assert find(database, "word", before=1 * hour) == []
+    assert find(database, "word", before=2 * hour) == ["word 1"]
+    assert find(database, "word", before_seq=3) == ["word 2", "word 1"]
+    assert find(database, "word", after=-5, before=2**62, limit=1) == ["word 49"]
+
+
+def test_hits_are_counted_up_to_a_bound_and_newest_first(database: SqlDatabase) -> None:
+    fill(database, [f"word {n}" for n in range(250)])
+
+    def look(tx: Tx) -> None:
+        hits = search.search(tx, "w", "word", conversation_id="c", limit=3)
+        assert (texts(hits.items), hits.total_count, hits.complete) == (
+            ["word 249", "word 248", "word 247"],
+            100,
+            False,
+        )
+        few = search.search(tx, "w", "word 7", conversation_id="c")
+        assert (texts(few.items), few.total_count, few.complete) == (["word 7"], 1, True)
+
+    read(database, look)
+
+
+def test_a_small_thread_is_found_behind_many_others(database: SqlDatabase) -> None:
+    """More candidates of other threads than are passed over one by one."""
+
+    def build(tx: Tx) -> None:
+        add(tx, "the word", thread_id="mine")
+        for n in range(2_500):
+            add(tx, f"word {n}", thread_id="other")
+
+    write(database, build)
+    assert find(database, "word", thread_id="mine") == ["the word"]
+
+
+def test_an_item_is_found_from_its_commit_on_and_never_after_its_removal(database: SqlDatabase) -> None:
+    for n in range(3):
+        fill(database, [f"secret 北京 {n}"])
+        assert len(find(database, "secret")) == n + 1
+    assert write(database, lambda tx: transcripts.remove(tx, "w", [1, 3, 99])) == 2
+    assert find(database, "secret") == find(database, "北京") == ["secret 北京 1"]
+    page = read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c"))
+    assert [item.seq for item in page.items] == [2]
+    write(database, lambda tx: add(tx, "after"))
+    assert read(database, lambda tx: transcripts.latest_seq(tx, "w")) == 4, (
+        "sequences are not given out again"
+    )
+    assert find(database, "secret") == ["secret 北京 1"]
+    assert find(database, "after") == ["after"]
+
+
+ALPHABET = st.sampled_from([*"aAbB北京東ー한글%_*\"' .-😀", "\u0301", "ß", "ﬁ"])
+words = st.lists(ALPHABET, min_size=1, max_size=12).map("".join)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(words, min_size=1, max_size=8), st.data())
+def test_any_piece_of_cjk_and_any_whole_word_of_a_text_finds_it(
+    database: SqlDatabase, bodies: list[str], data: st.DataObject
+) -> None:
+    ws = f"w{data.draw(st.integers(0, 2**60))}"
+    fill(database, bodies, ws=ws)
+    chosen = data.draw(st.sampled_from(bodies))
+    pieces = chosen.split()
+    if pieces:
+        piece = data.draw(st.sampled_from(pieces))
+        if '"' not in piece:
+            hits = read(database, lambda tx: search.search(tx, ws, piece, conversation_id="c", limit=100))
+            assert chosen.replace("\x00", "") in texts(hits.items)
