@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,20 @@ from typing import Any
 import msgspec
 
 from hostler.plugins.connection import PluginConnection
+from hostler.plugins.limits import (
+    DEFAULT_CONNECTION_LIMITS,
+    DEFAULT_PROCESS_LIMITS,
+    ConnectionLimits,
+    ProcessLimits,
+)
+from hostler.plugins.logs import PluginLog
+from hostler.plugins.process import Command, PluginProcess, start_process
+from hostler.plugins.stdio import StdioTransport
 from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import new_id
+from hostler_protocol.limits import Limits
 from hostler_protocol.methods import RunStartParams
 from hostler_protocol.results import AgentRunResult
 
@@ -39,6 +51,13 @@ def start_params(
         context=msgspec.convert(context, AgentRunContext),
         credit=credit,
     )
+
+
+def answer_to(method: str, params: Any) -> dict[str, Any]:
+    """A plausible answer."""
+    if method == "state.get":
+        return {"value": params.key, "version": 1}
+    return {"items": [], "next_cursor": None, "prev_cursor": None, "has_more": False}
 
 
 @dataclass
@@ -77,7 +96,7 @@ class Recorder:
         self.calls.append((call_id, method, params))
         self.something.set()
         if self.answers:
-            self.connection.reply(call_id, {"value": params.key, "version": 1})
+            self.connection.reply(call_id, answer_to(method, params))
 
     def on_call_cancelled(self, call_id: MessageId) -> None:
         self.cancelled_calls.append(call_id)
@@ -98,6 +117,52 @@ class Recorder:
             for r in self.results
             if r.type.endswith("completed")
         ]
+
+
+@dataclass
+class Wire:
+    """A wire plugin in a real process, connected."""
+
+    process: PluginProcess
+    connection: PluginConnection
+    transport: StdioTransport
+    log: PluginLog
+    marker: str
+
+
+def wire_command(start: str = "", containment: str = "auto") -> Command:
+    """What executes the wire plugin."""
+    environment = {"PATH": os.environ["PATH"], "HOSTLER_PLUGIN_TEST": start}
+    return Command([sys.executable, str(WIRE_PLUGIN)], WIRE_PLUGIN.parent, environment, containment)
+
+
+@contextlib.asynccontextmanager
+async def wire(
+    folder: Path,
+    start: str = "",
+    *,
+    containment: str = "auto",
+    limits: ConnectionLimits = DEFAULT_CONNECTION_LIMITS,
+    process_limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
+    wire_limits: Limits | None = None,
+    seconds: float = 60,
+) -> AsyncIterator[Wire]:
+    """A wire plugin that behaves at its start as `start` says; nothing of it is left after the block."""
+    marker = secrets.token_hex(16)
+    log = PluginLog(folder / "wire.log", process_limits)
+    async with asyncio.timeout(seconds):
+        command = wire_command(start, containment)
+        process = await start_process(command, log, marker=marker, limits=process_limits)
+        connection = PluginConnection("test/wire", limits=limits, wire_limits=wire_limits)
+        transport = await StdioTransport.open(process, connection)
+        try:
+            await connection.open(transport)
+            yield Wire(process, connection, transport, log, marker)
+        finally:
+            connection.abort("the test is over")
+            await process.wait_gone()
+            log.close()
+            await until_none_living(marker)
 
 
 async def begin(connection: PluginConnection, text: str, **options: Any) -> Recorder:
@@ -142,8 +207,3 @@ async def until_none_living(needle: str, seconds: float = 10.0) -> None:
                 await asyncio.sleep(0.01)
     except TimeoutError:
         raise TimeoutError(f"still living: {living(needle)}") from None
-
-
-def python() -> str:
-    """The interpreter that runs the tests."""
-    return sys.executable

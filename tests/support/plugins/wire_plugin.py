@@ -56,13 +56,17 @@ def call(run_id, method, params, then):
 
 
 def spawn_daemon():
-    """A grandchild that leaves the session, the group and its parent behind."""
-    code = f"import os\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\n{SLEEPER}"
-    subprocess.run([sys.executable, "-c", code], check=True, stdin=subprocess.DEVNULL)
+    """A grandchild that leaves the session, the group and its parent behind; returns once it has."""
+    code = (
+        "import os\nif os.fork(): os._exit(0)\nos.setsid()\nif os.fork(): os._exit(0)\n"
+        f"print('ready', flush=True)\n{SLEEPER}"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    child.stdout.readline()
+    child.wait()
 
 
 def run_start(run_id, text):
-    granted[run_id] = 64
     word, _, rest = text.partition(" ")
     if word == "echo":
         say(run_id, rest)
@@ -190,6 +194,7 @@ def answer_request(message):
         if text == "silent":
             return
         send({"id": id_, "result": {}})
+        granted[context["run_id"]] = params["credit"]
         run_start(context["run_id"], text)
     elif method == "ping":
         if START != "noping":

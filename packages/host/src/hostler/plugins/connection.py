@@ -67,8 +67,15 @@ class _Run:
     live: bool = True
     """The plugin may still say something of it."""
     starting: bool = True
+    """`run/start` is not answered yet: `start_run` tells what happens, not the handler."""
     held_bytes: int = 0
     warnings: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    answer: asyncio.Future[Any]
+    run: _Run | None = None
 
 
 class PluginConnection:
@@ -90,7 +97,7 @@ class PluginConnection:
         self.link = Link(Side.HOST, wire_limits)
         self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
         self._transport: Transport | None = None
-        self._pending: dict[MessageId, asyncio.Future[Any]] = {}
+        self._pending: dict[MessageId, _Pending] = {}
         self._runs: dict[str, _Run] = {}
         self._calls = OpenCalls(limits.heavy_calls)
         self._out = Outflow(limits)
@@ -176,7 +183,7 @@ class PluginConnection:
         run = self._runs[run_id] = _Run(handler)
         try:
             async with asyncio.timeout(self.limits.answer_seconds):
-                await self._request("run/start", params)
+                await self._request("run/start", params, run)
         except TimeoutError:
             self._abandon_start(run_id)
             seconds = self.limits.answer_seconds
@@ -191,7 +198,6 @@ class PluginConnection:
             if run.live and error.code == "payload_too_large" and not error.details:
                 raise
             raise PluginProtocolError(f"run/start was refused: {error.message}") from error
-        run.starting = False
 
     def _abandon_start(self, run_id: str) -> None:
         self.cancel_run(run_id, "its start was given up")
@@ -397,12 +403,12 @@ class PluginConnection:
 
     # -- sending and the end ----------------------------------------------------------------------
 
-    async def _request(self, method: str, params: Any) -> Any:
+    async def _request(self, method: str, params: Any, run: _Run | None = None) -> Any:
         if self.closed.done():
             raise self.closed.result()
         id_, data = self.link.request(method, params)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending[id_] = future
+        self._pending[id_] = _Pending(future, run)
         self._send(data)
         try:
             return await future
@@ -411,14 +417,16 @@ class PluginConnection:
                 self.link.abandon(id_)
 
     def _resolve(self, id_: MessageId, result: Any) -> None:
-        future = self._pending.pop(id_, None)
-        if future is not None and not future.done():
-            future.set_result(result)
+        pending = self._pending.pop(id_, None)
+        if pending is not None and not pending.answer.done():
+            pending.answer.set_result(result)
+            if pending.run is not None:
+                pending.run.starting = False
 
     def _reject(self, id_: MessageId, error: HostlerError) -> None:
-        future = self._pending.pop(id_, None)
-        if future is not None and not future.done():
-            future.set_exception(error)
+        pending = self._pending.pop(id_, None)
+        if pending is not None and not pending.answer.done():
+            pending.answer.set_exception(error)
 
     def _notify(self, method: str, params: Any) -> None:
         if self.link.state in (State.READY, State.DRAINING):
@@ -460,7 +468,7 @@ class PluginConnection:
         id_, data = self.link.request("ping", NoParams())
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         future.add_done_callback(self._ponged)
-        self._pending[id_] = future
+        self._pending[id_] = _Pending(future)
         self._liveness.pinged()
         self._send(data)
 
@@ -500,9 +508,9 @@ class PluginConnection:
         if self._watcher is not None and self._watcher is not asyncio.current_task():
             self._watcher.cancel()
         pending, self._pending = self._pending, {}
-        for future in pending.values():
-            if not future.done():
-                future.set_exception(error)
+        for waiting in pending.values():
+            if not waiting.answer.done():
+                waiting.answer.set_exception(error)
         runs, self._runs = self._runs, {}
         for run_id, run in runs.items():
             if run.live and not run.starting:

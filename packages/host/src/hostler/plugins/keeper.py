@@ -195,9 +195,9 @@ class Keeper:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
-        if self.mode != "group":
+        if sys.platform == "linux":
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if self.mode == "subreaper" and os.getppid() != keeper:
+            if self.mode != "namespace" and os.getppid() != keeper:
                 os._exit(127)
         os.chdir(order["cwd"])
         # everything else is close-on-exec: Python opens it so
@@ -308,5 +308,12 @@ def _write(path: str, text: str) -> None:
         file.write(text)
 
 
+def main() -> int:
+    """Take the control socket from the host; the plugin must not inherit it."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    return Keeper(control).run()
+
+
 if __name__ == "__main__":
-    sys.exit(Keeper(socket.socket(fileno=int(sys.argv[1]))).run())
+    sys.exit(main())
