@@ -108,7 +108,15 @@ def test_secret_references_are_named_and_replaced() -> None:
     configuration = configure(FORM, {"model": "m", "api-key": "env:KEY"})
     assert configuration.secrets == {"api-key": "env:KEY"}
     assert configuration.with_secrets({"api-key": "s3"})["api-key"] == "s3"
-    assert configure(FORM, {"model": "m", "api-key": "plain"}).secrets == {}
+    assert configuration.shown["api-key"] == "env:KEY"
+
+
+def test_a_secret_that_is_written_out_is_given_to_the_runner_and_shown_to_nobody() -> None:
+    configuration = configure(FORM, {"model": "m", "api-key": "hunter2"})
+    assert configuration.secrets == {}
+    assert configuration.with_secrets({})["api-key"] == "hunter2"
+    assert "hunter2" not in str(configuration.shown)
+    assert configuration.shown == configuration.values | {"api-key": "***"}
 
 
 @pytest.mark.parametrize(

@@ -319,7 +319,7 @@ def _with_secrets(configuration: Configuration) -> dict[str, Any]:
 
 def _context_entry(context: AgentRunContext, configuration: Configuration) -> Entry:
     """The context for the journal: secrets stand there as the references they came from."""
-    shown = msgspec.structs.replace(context, config=configuration.values)
+    shown = msgspec.structs.replace(context, config=configuration.shown)
     return Entry("context", "attempt", msgspec.json.encode(shown))
 
 

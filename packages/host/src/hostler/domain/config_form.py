@@ -23,6 +23,9 @@ MAX_SELECTED = 1_000
 SECRET_REFERENCES = ("env:", "file:", "secret://")
 """How a secret's value names where it lies; anything else is the secret itself."""
 
+HIDDEN = "***"
+"""Stands where a secret was written out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -39,10 +42,12 @@ class Configuration:
     """A checked configuration.
 
     `values` are what the runner is given, once `with_secrets` has put the resolved secrets in;
-    `secrets` maps the names of items to the references they hold.
+    `secrets` maps the names of items to the references they hold. `shown` is what may be stored and displayed:
+    references stand in it, secrets that were written out do not.
     """
 
     values: dict[str, Any]
+    shown: dict[str, Any]
     selected: Selection = Selection()
     secrets: dict[str, str] = field(default_factory=dict)
     prompt: tuple[ModelMessage, ...] = ()
@@ -70,10 +75,13 @@ def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configur
                 raise InvalidArgumentError(f"config: {name!r} is required: give it {_WANTED[item.kind]}")
         else:
             _check(item, value)
+    secrets = _secret_references(form, values)
+    hidden = {name for name, item in form.items() if item.kind == "secret"} - set(secrets)
     return Configuration(
         values=values,
+        shown={name: HIDDEN if name in hidden and value else value for name, value in values.items()},
         selected=_selection(form, values),
-        secrets=_secret_references(form, values),
+        secrets=secrets,
         prompt=_prompt(form, values),
         timeout_seconds=_timeout(values),
     )
