@@ -24,6 +24,7 @@ TEST_FOLDERS = {
     "journeys",
     "properties",
     "protocol",
+    "runners",
     "sdk",
     "support",
 }

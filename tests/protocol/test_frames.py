@@ -208,6 +208,13 @@ def test_a_cut_may_fall_anywhere() -> None:
         assert cut(text, [1] * at, limit=5).run_id == 'r"1'
 
 
+def test_a_cut_may_fall_anywhere_in_a_string_too_long_to_matter() -> None:
+    text = b'{"x":"' + b"y" * 2_000 + rb'\\\",\"id\":5,\\","id":6,"method":"m"}'
+    for at in range(1_900, len(text)):
+        assert cut(text, [at], limit=1_100).id == 6
+        assert cut(text, [at, *[1] * (len(text) - at)], limit=1_100).id == 6
+
+
 def test_scanning_ends_with_its_budget() -> None:
     noise = b'{"a":[' + b"1," * (MAX_OVERSIZED_TOKENS + 1)
     assert describe_oversized(noise + b'1],"id":5,"method":"m"}').id is None

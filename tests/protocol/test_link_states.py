@@ -136,8 +136,13 @@ def test_the_plugin_takes_over_the_limits_of_the_host() -> None:
     pair = Pair()
     pair.host_asks("initialize", initialize(limits))
     assert pair.plugin.limits == limits
-    (event,) = pair.to_plugin(b"x" * 5_001 + b"\n")
-    assert isinstance(event, Broken)
+    pair.to_host(pair.plugin.reply(1, INITIALIZED))
+    assert isinstance(
+        pair.to_plugin(line({"id": 2, "method": "ping", "params": {"x": "y" * 4_900}}))[0], Called
+    )
+    (event,) = pair.to_plugin(line({"id": 3, "method": "ping", "params": {"x": "y" * 5_000}}))
+    assert isinstance(event, Warned)
+    assert lines(pair.plugin.data_to_send())[0]["error"]["data"]["code"] == "payload_too_large"
 
 
 def test_a_plugin_refuses_versions_it_does_not_speak_and_may_be_asked_again() -> None:
@@ -208,6 +213,8 @@ def test_draining_lets_runs_finish_but_starts_none() -> None:
 def test_a_closed_link_says_and_hears_nothing() -> None:
     pair = pair_in(State.READY)
     waiting = pair.plugin_asks("host/host.info", {"run_id": "r1"})
+    pair.to_host(b"x" * 1_000)
+    assert pair.host.buffered_bytes == 1_000
     assert list(pair.host.close("plugin died")) == [Broken("plugin died")]
     assert list(pair.host.close("again")) == []
     assert pair.to_host(line({"method": "run/end", "params": {"run_id": "r1"}})) == []
@@ -216,6 +223,7 @@ def test_a_closed_link_says_and_hears_nothing() -> None:
     assert pair.host.refuse(waiting, InvalidArgumentError("no")) == b""
     assert pair.host.stream(waiting, {}) == b""
     assert pair.host.data_to_send() == b""
+    assert pair.host.buffered_bytes == 0
 
 
 def test_nothing_comes_out_after_the_line_that_broke_the_connection() -> None:

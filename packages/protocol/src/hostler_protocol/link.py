@@ -177,7 +177,7 @@ class Link(Sending):
             yield from self._answer(request.id, JSONRPC_FAULT, refused)
             yield Warned(refused.message)
             return
-        open_ = Open(request.method, len(bytes(request.params)))
+        open_ = Open(request.method, memoryview(request.params).nbytes)
         if isinstance(params, CallParams):
             open_.run_id = params.run_id
         elif isinstance(params, RunStartParams):
@@ -194,7 +194,7 @@ class Link(Sending):
         if request.method not in MAY_SEND[self.side.peer, self.state]:
             text = f"{request.method} is not allowed while {self.state.value}"
             return JSONRPC_INVALID_REQUEST, InvalidArgumentError(text)
-        size = len(bytes(request.params))
+        size = memoryview(request.params).nbytes
         full = self._open and self._open_bytes + size > MAX_OPEN_REQUEST_BYTES
         if full or len(self._open) >= MAX_OPEN_REQUESTS:
             text = (
@@ -248,7 +248,7 @@ class Link(Sending):
                 yield from self._foreign(note.method, run_id)
             return
         if isinstance(params, AgentRunResult):
-            yield from self._take_result(params, len(bytes(note.params)))
+            yield from self._take_result(params, memoryview(note.params).nbytes)
         else:
             yield from self._take_note(note.method, params)
 
@@ -347,7 +347,6 @@ class Link(Sending):
     def _started(self, sent: Sent) -> None:
         if sent.start is not None and self._runs.get(sent.start.run_id) is sent.start:
             sent.start.live = True
-            self._ended.pop(sent.start.run_id, None)
 
     def _take_error(self, response: ErrorResponse) -> Iterator[Incoming]:
         sent = None if response.id is None else self._sent.pop(response.id, None)
@@ -380,8 +379,7 @@ class Link(Sending):
     def _refuse_oversized(self, id_: MessageId, frame: Oversized, reason: str) -> Iterator[Incoming]:
         limit = self.limits.max_message_bytes
         yield from self._answer(id_, JSONRPC_FAULT, PayloadTooLargeError(reason, limit_bytes=limit))
-        own = frame.run_id if frame.run_id is not None and self._owns(frame.run_id) else None
-        yield Warned(_brief(f"{frame.method} refused: {reason}"), own)
+        yield Warned(_brief(f"{frame.method} refused: {reason}"))
 
     # -- the rest ---------------------------------------------------------------------------------
 
