@@ -266,8 +266,8 @@ class ModelServer:
                 self.requests.append(request)
                 self._bell.ring()
                 early = await self._reply(request, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # cancelled only when the server closes
         finally:
             self._tasks.discard(task)
             writer.close()

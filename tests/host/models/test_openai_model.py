@@ -377,7 +377,7 @@ def test_an_endpoint_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("where", ["before the answer", "within the answer"])
-@pytest.mark.parametrize("what", ["silence", "deadline", "cancelled"])
+@pytest.mark.parametrize("what", ["silence", "deadline", "cancelled", "cancelled twice"])
 def test_a_call_that_ends_early_closes_its_connection(what: str, where: str) -> None:
     async def test(server: ModelServer) -> None:
         gate = Gate()
@@ -390,8 +390,11 @@ def test_a_call_that_ends_early_closes_its_connection(what: str, where: str) -> 
         async with model_at(server.base_url, silence_seconds=silence) as model:
             call = asyncio.create_task(read(model, ask(deadline=deadline)))
             await gate.reached()
-            if what == "cancelled":
+            if what.startswith("cancelled"):
                 call.cancel()
+                if what == "cancelled twice":  # while the first one is closing the connection
+                    await asyncio.sleep(0)
+                    call.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await call
             else:

@@ -173,9 +173,13 @@ class OpenAIModel:
         url = self._base_url.copy_with(path=f"{self._base_url.path.rstrip('/')}/{path}")
         content = msgspec.json.encode(body)
         outcome = await with_retries(lambda: self._try(url, content, clock), self._retries, clock)
+        whole = False
         try:
             yield outcome
+            whole = True
         finally:
+            if not whole:
+                _hang_up(outcome)
             await outcome.aclose()
 
     async def _try(self, url: httpx.URL, content: bytes, clock: CallClock) -> httpx.Response | NotNow:
@@ -246,6 +250,15 @@ class OpenAIModel:
 
 def _pieces(response: httpx.Response) -> AsyncGenerator[bytes]:
     return cast("AsyncGenerator[bytes]", response.aiter_bytes())  # declared as an iterator, is a generator
+
+
+def _hang_up(response: httpx.Response) -> None:
+    """End the connection at once: closing it awaits, and a second cancellation would leave it open."""
+    stream = response.extensions.get("network_stream")
+    wire = None if stream is None else stream.get_extra_info("socket")
+    if wire is not None:
+        with contextlib.suppress(OSError):  # the other side may have been first
+            wire.shutdown(socket.SHUT_RDWR)
 
 
 @functools.cache

@@ -1,0 +1,1 @@
+"""A complete agent built on nothing but the Host API."""

@@ -1,0 +1,88 @@
+"""From the run's prompt, history and input to the messages a model is given. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from hostler_sdk.types import (
+    ArtifactElement,
+    ArtifactRef,
+    Content,
+    ContentElement,
+    Input,
+    ModelMessage,
+    Role,
+    TextElement,
+    TranscriptItem,
+    text_of,
+)
+
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+
+
+def conversation(
+    prompt: Sequence[ModelMessage], history: Iterable[TranscriptItem], given: Input
+) -> list[ModelMessage]:
+    """Prompt, then the history oldest first, then what came in now."""
+    past = (message for item in history if (message := message_of(item)) is not None)
+    current = ModelMessage(role="user", content=content_of(given))
+    return [*prompt, *past, current]
+
+
+def message_of(item: TranscriptItem) -> ModelMessage | None:
+    """A message of the history; None for other roles and for what says nothing.
+
+    Pictures and files stay references: the host gives the model their bytes.
+    """
+    role = _ROLES.get(item.role)
+    if role is None:
+        return None
+    content = _joined(_stored_content(item.content_json) or item.content, item.artifact_refs)
+    return None if not content else ModelMessage(role=role, content=content)
+
+
+def content_of(given: Input) -> Content:
+    """What came in: its text, or its elements where there is more than text. Empty where there is nothing."""
+    if any(not isinstance(element, TextElement) for element in given.contents):
+        content: Content = list(given.contents)
+        if given.text and not text_of(content):
+            content = [TextElement(text=given.text), *given.contents]
+    else:
+        content = given.text or text_of(given.contents)
+    return _joined(content, given.attachments)
+
+
+def _stored_content(content_json: dict[str, Any]) -> Content | None:
+    """The whole content that a transcript keeps: of a message, or of an input."""
+    for key in ("content", "contents"):
+        if value := content_json.get(key):
+            try:
+                content: Content = msgspec.convert(value, Content)
+            except msgspec.ValidationError:
+                return None  # a form of a newer host: the plain text of the item stands in
+            return content
+    return None
+
+
+def _joined(content: Content, refs: Sequence[ArtifactRef]) -> Content:
+    """The content with those references added that it does not hold yet."""
+    elements: list[ContentElement] = [] if isinstance(content, str) else content
+    held = {element.artifact_id for element in elements if isinstance(element, ArtifactElement)}
+    added: list[ContentElement] = [
+        ArtifactElement(
+            artifact_id=ref.artifact_id,
+            mime_type=ref.mime_type,
+            file_name=ref.name,
+            size_bytes=ref.size_bytes,
+        )
+        for ref in refs
+        if ref.artifact_id not in held
+    ]
+    if not added:
+        return content
+    if isinstance(content, str):
+        elements = [TextElement(text=content)] if content else []
+    return [*elements, *added]
