@@ -3,8 +3,8 @@
     python bench/facts.py [--seconds 2] [--postgres URL]
 
 A run is 26 facts: an event, the user's message, the run and its changes of status, 20 results, one state
-value, the assistant's message. Hostler commits it at two points (accept, end). Raw is one connection that inserts
-the very rows that such a run leaves behind, in one transaction a run, with prepared statements.
+value, the assistant's message. Hostler commits it at two points (accept, end). Raw is one connection that
+inserts the very rows that such a run leaves behind, in one transaction a run, with prepared statements.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.domain.events import Event
+from hostler.domain.scopes import StateArea
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
@@ -74,7 +75,7 @@ def finish(tx: Tx, run_id: str, conversation: str) -> None:
     """The second durable point: results, state, assistant's message, end."""
     runs.transition(tx, run_id, 1, "running", cause="started", actor="h1")
     runs.append(tx, run_id, 1, RESULTS)
-    area = states.StateArea(
+    area = StateArea(
         scope="conversation", scope_key=digest([conversation]), agent_id="a1", conversation_id=conversation
     )
     states.set(tx, WORKSPACE, area, "step", '{"step":1}')
@@ -144,7 +145,7 @@ def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]]) -> Callab
         swap = {run_id: new_run, event_id: f"event-{new_run}", conversation: new_conversation}
         connection.execute("BEGIN IMMEDIATE")
         for statement, rows in template:
-            fresh = []
+            fresh: list[list[Any]] = []
             for row in rows:
                 values = [swap.get(value, value) for value in row]
                 if "INTO events" in statement:
@@ -193,12 +194,12 @@ async def rounds(folder: Path, seconds: float, count: int) -> None:
             found[str(at_once)].append(rate)
             found[f"commits {at_once}"].append(commits)
     await database.close()
-    median = {name: statistics.median(values) for name, values in found.items()}
-    print(f"raw SQLite, one transaction a run   {median['raw']:8.0f} runs/s   1.00")
-    for at_once in ("1", "32"):
+    middle = {name: statistics.median(values) for name, values in found.items()}
+    print(f"raw SQLite, one transaction a run   {middle['raw']:8.0f} runs/s   1.00")
+    for many in ("1", "32"):
         print(
-            f"stores, {at_once:>2} run(s) at once            {median[at_once]:8.0f} runs/s   "
-            f"{median[at_once] / median['raw']:.2f}   {median[f'commits {at_once}']:.2f} commits a run"
+            f"stores, {many:>2} run(s) at once            {middle[many]:8.0f} runs/s   "
+            f"{middle[many] / middle['raw']:.2f}   {middle[f'commits {many}']:.2f} commits a run"
         )
 
 

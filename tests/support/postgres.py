@@ -82,6 +82,11 @@ class PostgresServer:
         self._end(signal.SIGINT)
         shutil.rmtree(self._root, ignore_errors=True)
 
+    @property
+    def folder(self) -> str:
+        """Where its socket lies."""
+        return str(self._root)
+
     def url(self, database: str) -> str:
         """The address of a database on this server."""
         return f"postgresql:///{database}?host={self._root}&user=postgres"

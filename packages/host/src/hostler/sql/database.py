@@ -33,6 +33,8 @@ MAX_GROUP_SECONDS = 0.005
 """After this a group takes no more work, so that with its commit nobody waits over about 10 ms."""
 MAX_CONTENTION_RETRIES = 5
 """A group that deadlocked with another host's is tried again this often before it is halved."""
+MAX_READ_ATTEMPTS = 5
+"""A read whose connection broke is done again, on a new one."""
 
 _CLOSED = "the database is closed: the host is shutting down"
 
@@ -230,19 +232,17 @@ class SqlDatabase:
     def _read_forever(self) -> None:
         session: Session | None = None
         while (job := self._reads.get()) is not None:
-            for final in (False, True):
+            for _ in range(MAX_READ_ATTEMPTS):
                 try:
                     session = session or self._driver.open_reader()
                     tx = SessionTx(session, session.begin(synced=False))
                     job.value, job.failed = job.work(tx), None
                     session.commit()
                     break
-                except ConnectionLostError as error:  # a read may be tried again
+                except (ConnectionLostError, ContentionError) as error:  # a read may be done again
                     job.failed = error
                     _drop(session)
                     session = None
-                    if final:
-                        break
                 except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
                     job.failed = error
                     if session is not None:

@@ -129,10 +129,7 @@ class PostgresReader(_Session):
 
     def begin(self, *, synced: bool) -> int:
         """Begin: one snapshot, read only."""
-        try:
-            return self._begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        except ContentionError as error:  # the connection broke: the pool opens another
-            raise ConnectionLostError(str(error)) from error
+        return self._begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def commit(self) -> None:
         """End the transaction."""
