@@ -12,6 +12,8 @@ ERROR_BODY_SECONDS = 10.0
 """To read what an error says; without it the status has to do."""
 END_OF_STREAM_SECONDS = 0.25
 """After the last event, for the end of the body: a connection that is read to its end is used again."""
+MAX_PIECES_AHEAD = 4
+"""Pieces of a body (64 KiB at most) that are read before somebody takes them."""
 MAX_CONNECTIONS = 256
 """Open at once to one model; as many as runs that a host executes at once by default."""
 MAX_ANSWER_BYTES = 4 * MIB

@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import msgspec
@@ -21,10 +21,10 @@ from hostler.models.chat_answer import ChatStream, read_answer
 from hostler.models.chat_request import request_body
 from hostler.models.clock import CallClock
 from hostler.models.errors import Endpoint, ModelUnsupportedError
+from hostler.models.exchange import Exchange
 from hostler.models.limits import (
     CHUNK_SECONDS,
     CONNECT_SECONDS,
-    END_OF_STREAM_SECONDS,
     ERROR_BODY_SECONDS,
     MAX_BODY_BYTES,
     MAX_CONNECTIONS,
@@ -68,6 +68,7 @@ class OpenAIModel:
         self._silence = silence_seconds
         self._chunk_silence = min(chunk_seconds, silence_seconds)
         self._asks_for_usage = True
+        self._exchanges: set[asyncio.Task[None]] = set()
 
     @functools.cached_property
     def _client(self) -> httpx.AsyncClient:
@@ -83,45 +84,42 @@ class OpenAIModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         body = await self._body(request)
-        async with self._answer("chat/completions", body, clock) as response:
-            data = await self._whole(response, clock)
+        async with self._answer("chat/completions", body, clock) as (_, exchange):
+            data = await self._whole(exchange, clock)
         return read_answer(data, self._endpoint)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk | ModelReply]:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         body = await self._body(request)
-        async with self._streaming_answer(body, clock) as response:
+        async with self._streaming_answer(body, clock) as (response, exchange):
             if response.headers.get("content-type", "").startswith("application/json"):
-                reply = read_answer(await self._whole(response, clock), self._endpoint)
+                reply = read_answer(await self._whole(exchange, clock), self._endpoint)
                 if (chunk := _as_chunk(reply)) is not None:
                     yield chunk
                 yield reply
                 return
             answer = ChatStream(self._endpoint)
-            async with contextlib.aclosing(_pieces(response)) as pieces:
-                while not answer.done:
-                    try:
-                        data = await clock.wait(anext(pieces, None), self._chunk_silence, self._too_silent)
-                    except httpx.HTTPError as error:
-                        if answer.answered:
-                            break
-                        raise self._endpoint.broken(_reason(error)) from error
-                    if data is None:
+            while not answer.done:
+                try:
+                    data = await clock.wait(exchange.piece(), self._chunk_silence, self._too_silent)
+                except httpx.HTTPError as error:
+                    if answer.answered:
                         break
-                    for chunk in answer.receive(data):
-                        yield chunk
-                with contextlib.suppress(httpx.HTTPError, TimeoutError):
-                    async with asyncio.timeout(END_OF_STREAM_SECONDS):
-                        await anext(pieces, None)
+                    raise self._endpoint.broken(_reason(error)) from error
+                if data is None:
+                    break
+                for chunk in answer.receive(data):
+                    yield chunk
+            exchange.complete()
             yield answer.finish()
 
     async def rerank(self, request: RerankRequest) -> RerankReply:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         body = rerank_body(self._endpoint.model, request)
-        async with self._answer("rerank", body, clock) as response:
-            data = await self._whole(response, clock)
+        async with self._answer("rerank", body, clock) as (_, exchange):
+            data = await self._whole(exchange, clock)
         return rerank_reply(data, len(request.documents), request.top_k, self._endpoint)
 
     async def count_tokens(
@@ -132,6 +130,9 @@ class OpenAIModel:
 
     async def close(self) -> None:
         """See ModelProvider."""
+        for task in list(self._exchanges):
+            task.cancel()
+        await asyncio.gather(*self._exchanges, return_exceptions=True)
         if "_client" in self.__dict__:
             await self._client.aclose()
 
@@ -147,62 +148,65 @@ class OpenAIModel:
     @contextlib.asynccontextmanager
     async def _streaming_answer(
         self, body: dict[str, Any], clock: CallClock
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncIterator[tuple[httpx.Response, Exchange]]:
         asked = self._asks_for_usage
         options = {"stream_options": {"include_usage": True}} if asked else {}
         async with contextlib.AsyncExitStack() as stack:
             try:
                 opened = self._answer("chat/completions", {**body, "stream": True, **options}, clock)
-                response = await stack.enter_async_context(opened)
+                answer = await stack.enter_async_context(opened)
             except InvalidArgumentError as error:
                 if not asked or "stream_options" not in error.message:
                     raise
                 self._asks_for_usage = False  # a service from before usage was given in streams
                 opened = self._answer("chat/completions", {**body, "stream": True}, clock)
-                response = await stack.enter_async_context(opened)
-            yield response
+                answer = await stack.enter_async_context(opened)
+            yield answer
 
     @contextlib.asynccontextmanager
     async def _answer(
         self, path: str, body: dict[str, Any], clock: CallClock
-    ) -> AsyncIterator[httpx.Response]:
+    ) -> AsyncIterator[tuple[httpx.Response, Exchange]]:
         """An answer of status 200, its body still to be read; leaving early closes the connection.
 
         Tries again, within bounds, as long as nothing of an answer has arrived.
         """
         url = self._base_url.copy_with(path=f"{self._base_url.path.rstrip('/')}/{path}")
         content = msgspec.json.encode(body)
-        outcome = await with_retries(lambda: self._try(url, content, clock), self._retries, clock)
-        whole = False
+        response, exchange = await with_retries(lambda: self._try(url, content, clock), self._retries, clock)
         try:
-            yield outcome
-            whole = True
+            yield response, exchange
         finally:
-            if not whole:
-                _hang_up(outcome)
-            await outcome.aclose()
+            exchange.leave()
 
-    async def _try(self, url: httpx.URL, content: bytes, clock: CallClock) -> httpx.Response | NotNow:
-        request = self._client.build_request("POST", url, content=content)
-        try:
-            response = await clock.wait(
-                self._client.send(request, stream=True),
-                self._silence,
-                lambda: self._endpoint.silent("no answer", self._silence),
-            )
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-            return NotNow(self._endpoint.unreachable(_reason(error)))
-        except httpx.PoolTimeout:
-            return NotNow(self._endpoint.unreachable(f"{MAX_CONNECTIONS} calls are open already"))
-        except httpx.TransportError as error:
-            return NotNow(self._endpoint.broken(_reason(error)))
+    async def _try(
+        self, url: httpx.URL, content: bytes, clock: CallClock
+    ) -> tuple[httpx.Response, Exchange] | NotNow:
+        exchange = Exchange(self._client, self._client.build_request("POST", url, content=content))
+        self._exchanges.add(exchange.task)
+        exchange.task.add_done_callback(self._exchanges.discard)
+        with contextlib.ExitStack() as stack:
+            stack.callback(exchange.leave)
+            try:
+                response = await clock.wait(
+                    exchange.head(),
+                    self._silence,
+                    lambda: self._endpoint.silent("no answer", self._silence),
+                )
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+                return NotNow(self._endpoint.unreachable(_reason(error)))
+            except httpx.PoolTimeout:
+                return NotNow(self._endpoint.unreachable(f"{MAX_CONNECTIONS} calls are open already"))
+            except httpx.TransportError as error:
+                return NotNow(self._endpoint.broken(_reason(error)))
+            if response.status_code != httpx.codes.OK:
+                return self._refused(response, await self._error_text(response, exchange), url)
+            stack.pop_all()
+            return response, exchange
+
+    def _refused(self, response: httpx.Response, text: str, url: httpx.URL) -> NotNow:
+        """Whether a refusal may pass; raises the error of one that will not."""
         status = response.status_code
-        if status == httpx.codes.OK:
-            return response
-        try:
-            text = await self._error_text(response)
-        finally:
-            await response.aclose()
         if url.path.endswith("/rerank") and status in _NO_RERANK:
             raise ModelUnsupportedError(
                 f"model {self._endpoint.model_id!r}: {self._endpoint.url} has no rerank for "
@@ -214,51 +218,30 @@ class OpenAIModel:
             return NotNow(refusal, pause)
         raise refusal
 
-    async def _whole(self, response: httpx.Response, clock: CallClock) -> bytes:
+    async def _whole(self, exchange: Exchange, clock: CallClock) -> bytes:
         body = bytearray()
-        async with contextlib.aclosing(_pieces(response)) as pieces:
-            while True:
-                try:
-                    data = await clock.wait(anext(pieces, None), self._chunk_silence, self._too_silent)
-                except httpx.HTTPError as error:
-                    raise self._endpoint.broken(_reason(error)) from error
-                if data is None:
-                    return bytes(body)
-                body += data
-                if len(body) > MAX_BODY_BYTES:
-                    raise self._endpoint.too_large(MAX_BODY_BYTES)
+        while True:
+            try:
+                data = await clock.wait(exchange.piece(), self._chunk_silence, self._too_silent)
+            except httpx.HTTPError as error:
+                raise self._endpoint.broken(_reason(error)) from error
+            if data is None:
+                return bytes(body)
+            body += data
+            if len(body) > MAX_BODY_BYTES:
+                raise self._endpoint.too_large(MAX_BODY_BYTES)
 
-    async def _error_text(self, response: httpx.Response) -> str:
+    async def _error_text(self, response: httpx.Response, exchange: Exchange) -> str:
         body = bytearray()
-        try:
-            async with (
-                asyncio.timeout(ERROR_BODY_SECONDS),
-                contextlib.aclosing(_pieces(response)) as pieces,
-            ):
-                async for data in pieces:
-                    body += data[: MAX_ERROR_BODY_BYTES - len(body)]
-                    if len(body) >= MAX_ERROR_BODY_BYTES:
-                        break
-        except (httpx.HTTPError, TimeoutError):
-            pass  # the status alone is an answer
+        with contextlib.suppress(httpx.HTTPError, TimeoutError):  # the status alone is an answer
+            async with asyncio.timeout(ERROR_BODY_SECONDS):
+                while len(body) < MAX_ERROR_BODY_BYTES and (data := await exchange.piece()) is not None:
+                    body += data
         location = response.headers.get("location", "")
-        return f"{_error_message(bytes(body))} {location}".strip()
+        return f"{_error_message(bytes(body[:MAX_ERROR_BODY_BYTES]))} {location}".strip()
 
     def _too_silent(self) -> HostlerError:
         return self._endpoint.silent("nothing more", self._chunk_silence)
-
-
-def _pieces(response: httpx.Response) -> AsyncGenerator[bytes]:
-    return cast("AsyncGenerator[bytes]", response.aiter_bytes())  # declared as an iterator, is a generator
-
-
-def _hang_up(response: httpx.Response) -> None:
-    """End the connection at once: closing it awaits, and a second cancellation would leave it open."""
-    stream = response.extensions.get("network_stream")
-    wire = None if stream is None else stream.get_extra_info("socket")
-    if wire is not None:
-        with contextlib.suppress(OSError):  # the other side may have been first
-            wire.shutdown(socket.SHUT_RDWR)
 
 
 @functools.cache
