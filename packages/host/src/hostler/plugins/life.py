@@ -57,7 +57,7 @@ class Surroundings:
     """Told `(kind, plugin key, text)`: started, start_failed, crashed, stopped."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Running:
     """One process, or one remote connection, of a plugin."""
 
@@ -107,6 +107,7 @@ class PluginLife:
         self._starting: asyncio.Task[PluginConnection] | None = None
         self._restart: asyncio.TimerHandle | None = None
         self._failed_files: tuple[object, ...] | None = None
+        self._leaving: set[Running] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._closing = False
         self._warnings: tuple[str, ...] = ()
@@ -296,14 +297,12 @@ class PluginLife:
                 self._current = old
             raise
         if old is not None:
-            old.leaving = True
             self._spawn(self._drain(old, self.around.start_limits.drain_seconds))
 
     async def stop(self, drain_seconds: float) -> None:
         """End the process: it may finish its runs first. Afterwards the next `connection` starts it again."""
         current, self._current = self._current, None
         if current is not None:
-            current.leaving = True
             await self._drain(current, drain_seconds)
 
     async def close(self, drain_seconds: float) -> None:
@@ -314,24 +313,33 @@ class PluginLife:
             await asyncio.wait([self._starting])
         if self._restart is not None:
             self._restart.cancel()
-        await self.stop(drain_seconds)
+        before = list(self._leaving)  # replaced earlier, and still at their runs
+        await asyncio.gather(self.stop(drain_seconds), *(self._end_by(r, drain_seconds) for r in before))
         if self._background:
-            await asyncio.wait(list(self._background), timeout=self.around.start_limits.exit_seconds)
+            await asyncio.wait(list(self._background), timeout=self.around.process_limits.kill_seconds)
 
     async def _drain(self, running: Running, drain_seconds: float) -> None:
+        """Let a process finish its runs and exit; it is gone afterwards, whatever it does."""
+        connection = running.connection
+        running.leaving = True
+        self._leaving.add(running)
+        try:
+            if not connection.closed.done():
+                try:
+                    async with asyncio.timeout(drain_seconds):
+                        await connection.shut_down()
+                        await asyncio.shield(connection.closed)
+                except TimeoutError:
+                    _log.info("plugin %s has not finished within %g s", self.key, drain_seconds)
+            running.transport.close_sending()
+            await self._end_by(running, min(drain_seconds, self.around.start_limits.exit_seconds))
+        finally:
+            self._leaving.discard(running)
+
+    async def _end_by(self, running: Running, seconds: float) -> None:
         connection = running.connection
         if not connection.closed.done():
-            try:
-                async with asyncio.timeout(drain_seconds):
-                    await connection.shut_down()
-                    await asyncio.shield(connection.closed)
-            except TimeoutError:
-                _log.info("plugin %s has not finished within %g s", self.key, drain_seconds)
-        if not connection.closed.done():
-            running.transport.close_sending()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(drain_seconds, self.around.start_limits.exit_seconds)):
-                    await asyncio.shield(connection.closed)
+            await asyncio.wait([connection.closed], timeout=seconds)
         connection.abort("the plugin was stopped")
         if running.process is not None:
             await running.process.wait_gone()

@@ -1,0 +1,164 @@
+"""A plugin's own environment: built once by uv without a network where nothing asks for one."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hostler.plugins.environment import Environments
+from hostler.plugins.limits import DEFAULT_START_LIMITS, StartLimits
+from hostler_protocol.errors import PluginStartError
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+
+
+def write_wheel(folder: Path, name: str = "tiny", text: str = "VALUE = 1\n", requires: str = "") -> Path:
+    """A wheel with one module."""
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    info = f"{name}-1.0.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+    metadata += f"Requires-Dist: {requires}\n" if requires else ""
+    files = {
+        f"{name}.py": text,
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    rows = ""
+    for file, content in files.items():
+        sha = base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).rstrip(b"=").decode()
+        rows += f"{file},sha256={sha},{len(content)}\n"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for file, content in files.items():
+            wheel.writestr(file, content)
+        wheel.writestr(f"{info}/RECORD", f"{rows}{info}/RECORD,,\n")
+    return path
+
+
+def _environments(tmp_path: Path, limits: StartLimits = DEFAULT_START_LIMITS) -> Environments:
+    return Environments(tmp_path / "environments", limits)
+
+
+def _ask(python: str, code: str) -> str:
+    environment = {"PATH": os.environ["PATH"]}
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_without_requirements_the_hosts_own_interpreter_serves(tmp_path: Path) -> None:
+    environments = _environments(tmp_path)
+    assert asyncio.run(environments.python_for((), base=tmp_path)) == sys.executable
+    assert not environments.folder.exists()
+
+
+def test_an_environment_holds_what_is_required_and_the_hosts_own_sdk_and_is_built_once(
+    tmp_path: Path,
+) -> None:
+    # a package that itself asks for the SDK must find the host's, not look for it in an index
+    write_wheel(tmp_path, requires="hostler-sdk")
+
+    async def main() -> set[str]:
+        both = (_environments(tmp_path), _environments(tmp_path))  # two hosts on one folder
+        wanted = ["./tiny-1.0-py3-none-any.whl"]
+        return set(
+            await asyncio.gather(*(e.python_for(wanted, base=tmp_path) for e in both for _ in range(3)))
+        )
+
+    pythons = asyncio.run(main())
+    assert len(pythons) == 1
+    python = pythons.pop()
+    assert python != sys.executable
+    code = "import tiny, hostler_sdk, hostler_protocol.link; print(tiny.VALUE, hostler_sdk.__file__)"
+    value, where = _ask(python, code).split()
+    assert value == "1"
+    assert where.startswith(str(tmp_path / "environments"))
+    with pytest.raises(AssertionError, match="No module named 'litestar'"):
+        _ask(python, "import litestar")
+    built = [path for path in (tmp_path / "environments").iterdir() if path.is_dir()]
+    assert built == [Path(python).parent.parent]
+
+
+def test_changed_requirements_give_another_environment(tmp_path: Path) -> None:
+    async def main() -> tuple[str, str]:
+        environments = _environments(tmp_path)
+        write_wheel(tmp_path)
+        first = await environments.python_for(["./tiny-1.0-py3-none-any.whl"], base=tmp_path)
+        write_wheel(tmp_path, text="VALUE = 22\n")
+        return first, await environments.python_for(["./tiny-1.0-py3-none-any.whl"], base=tmp_path)
+
+    first, second = asyncio.run(main())
+    assert first != second
+    assert _ask(second, "import tiny; print(tiny.VALUE)") == "22"
+
+
+@pytest.mark.parametrize(
+    ("requires", "says"),
+    [
+        (["surely-not-a-package-of-anybody==9"], "surely-not-a-package-of-anybody"),
+        (["not a requirement!"], "not a requirement!"),
+        (["./missing.whl"], "missing.whl"),
+    ],
+)
+def test_a_failing_build_gives_uvs_reason_in_a_line_and_leaves_nothing(
+    tmp_path: Path, requires: list[str], says: str
+) -> None:
+    with pytest.raises(PluginStartError) as caught:
+        asyncio.run(_environments(tmp_path).python_for(requires, base=tmp_path))
+    assert caught.value.message.startswith("its environment cannot be built: ")
+    assert says in caught.value.message
+    assert "\n" not in caught.value.message
+    assert [path for path in (tmp_path / "environments").iterdir() if path.is_dir()] == []
+
+
+def test_a_host_killed_while_building_leaves_no_half_environment(tmp_path: Path) -> None:
+    write_wheel(tmp_path)
+    code = (
+        "import asyncio, sys\nfrom pathlib import Path\n"
+        "from hostler.plugins.environment import Environments\n"
+        "from hostler.plugins.limits import DEFAULT_START_LIMITS\n"
+        f"base = Path({str(tmp_path)!r})\n"
+        "e = Environments(base / 'environments', DEFAULT_START_LIMITS)\n"
+        "asyncio.run(e.python_for(['./tiny-1.0-py3-none-any.whl'], base=base))\n"
+    )
+    folder = tmp_path / "environments"
+    with subprocess.Popen([sys.executable, "-c", code]) as host:
+        while not list(folder.glob(".building-*/pyvenv.cfg")) and host.poll() is None:
+            pass
+        host.send_signal(signal.SIGKILL)
+    python = asyncio.run(_environments(tmp_path).python_for(["./tiny-1.0-py3-none-any.whl"], base=tmp_path))
+    assert _ask(python, "import tiny, hostler_sdk; print(tiny.VALUE)") == "1"
+
+
+def test_environments_that_are_not_used_are_swept(tmp_path: Path) -> None:
+    async def build(value: int, limits: StartLimits) -> Path:
+        write_wheel(tmp_path, text=f"VALUE = {10**value}\n")
+        python = await _environments(tmp_path, limits).python_for(
+            ["./tiny-1.0-py3-none-any.whl"], base=tmp_path
+        )
+        return Path(python).parent.parent
+
+    first, second = (asyncio.run(build(n, DEFAULT_START_LIMITS)) for n in range(2))
+    long_ago = first.stat().st_mtime - 31 * 24 * 3600
+    os.utime(first, (long_ago, long_ago))
+    half = tmp_path / "environments" / ".building-0123"
+    half.mkdir()
+    os.utime(half, (long_ago, long_ago))
+    third = asyncio.run(build(2, DEFAULT_START_LIMITS))
+    assert not first.exists()
+    assert not half.exists()
+    assert second.exists()
+    fourth = asyncio.run(build(3, replace(DEFAULT_START_LIMITS, environments=1)))
+    assert [second.exists(), third.exists(), fourth.exists()] == [False, False, True]

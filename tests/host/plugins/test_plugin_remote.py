@@ -1,0 +1,171 @@
+"""Remote plugin processes: the same conversation, one message per frame."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+
+from hostler.plugins.supervisor import Supervisor
+from hostler_protocol.errors import ConflictError, PluginCrashedError, PluginStartError
+from support.plugin_runs import begin, run
+
+
+class WebsocketChannel:
+    """A `Channel` over an accepted connection of the `websockets` server."""
+
+    def __init__(self, socket: ServerConnection) -> None:
+        self.socket = socket
+
+    async def receive(self) -> str | bytes | None:
+        try:
+            return await self.socket.recv()
+        except ConnectionClosed:
+            return None
+
+    async def send(self, data: str) -> None:
+        try:
+            await self.socket.send(data)
+        except ConnectionClosed as error:
+            raise ConnectionError(str(error)) from error
+
+    async def close(self, code: int, reason: str) -> None:
+        await self.socket.close(code, reason)
+
+
+@contextlib.asynccontextmanager
+async def listening(tmp_path: Path) -> AsyncIterator[tuple[Supervisor, str, asyncio.Queue[Any]]]:
+    """A host that takes everybody for `acme/far`; how each conversation ended goes into the queue."""
+    host = Supervisor(tmp_path)
+    ends: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def accept(socket: ServerConnection) -> None:
+        try:
+            await host.serve_remote("acme/far", WebsocketChannel(socket))
+        except (ConflictError, PluginStartError) as error:
+            ends.put_nowait(error)
+        else:
+            ends.put_nowait(None)
+
+    async with asyncio.timeout(30), serve(accept, "127.0.0.1", 0, max_size=None) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        try:
+            yield host, f"ws://127.0.0.1:{port}", ends
+        finally:
+            await host.close(0.5)
+
+
+async def far_plugin(
+    socket: ClientConnection, author: str = "acme", ready: Callable[[], None] = lambda: None
+) -> None:
+    """The plugin's side, spoken frame by frame."""
+    async for frame in socket:
+        message = json.loads(frame)
+        method, id_, params = message.get("method"), message.get("id"), message.get("params")
+        if method == "initialize":
+            await answer(socket, id_, {"protocol": 1, "plugin": {"author": author, "name": "far"}})
+        elif method == "runners/list":
+            runner = {"id": "plugin:acme/far/default", "name": "default", "label": {"en": "Far"}}
+            await answer(socket, id_, {"runners": [runner]})
+            ready()
+        elif method == "run/start":
+            await answer(socket, id_, {})
+            run_id, text = params["context"]["run_id"], params["context"]["input"]["text"]
+            if text != "wait":
+                data = {"message": {"role": "assistant", "content": text}}
+                result = {"run_id": run_id, "type": "message.completed", "sequence": 1, "data": data}
+                await tell(socket, "run/result", result)
+                await tell(socket, "run/end", {"run_id": run_id})
+        elif method is not None and id_ is not None:
+            await answer(socket, id_, {})
+
+
+async def answer(socket: ClientConnection, id_: Any, result: Any) -> None:
+    await socket.send(json.dumps({"jsonrpc": "2.0", "id": id_, "result": result}))
+
+
+async def tell(socket: ClientConnection, method: str, params: Any) -> None:
+    await socket.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
+
+
+def test_a_remote_plugin_serves_runs_until_it_goes_and_may_come_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with listening(tmp_path) as (host, url, ends):
+            for _ in range(2):
+                ready = asyncio.Event()
+                async with connect(url, max_size=None) as socket:
+                    plugin = asyncio.create_task(far_plugin(socket, ready=ready.set))
+                    await ready.wait()
+                    while (status := host.status()[0]).state != "ready":
+                        await asyncio.sleep(0.001)
+                    assert status.runners == ("default",)
+                    connection = await host.connection("acme/far")
+                    texts = [f"text {n}" for n in range(50)]
+                    recorders = await asyncio.gather(*(run(connection, text) for text in texts))
+                    assert [recorder.texts[0] for recorder in recorders] == texts
+                    big = "x" * 700_000
+                    assert (await run(connection, big)).texts == [big]
+                    waiting = await begin(connection, "wait")
+                    await socket.close()
+                    assert isinstance(await waiting.over, PluginCrashedError)
+                    await plugin
+                assert await ends.get() is None
+                with pytest.raises(PluginStartError, match="is not connected"):
+                    await host.connection("acme/far")
+                assert host.status()[0].state == "disconnected"
+
+    asyncio.run(main())
+
+
+def test_a_second_connection_of_the_same_plugin_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with listening(tmp_path) as (host, url, ends), connect(url) as first:
+            ready = asyncio.Event()
+            plugin = asyncio.create_task(far_plugin(first, ready=ready.set))
+            await ready.wait()
+            async with connect(url) as second:
+                assert isinstance(await ends.get(), ConflictError)
+                with pytest.raises(ConnectionClosed):
+                    await second.recv()
+            connection = await host.connection("acme/far")
+            assert (await run(connection, "still here")).texts == ["still here"]
+            await first.close()
+            await plugin
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("author", "says"), [("somebody", "says that it is somebody/far, but acme/far was expected")]
+)
+def test_the_identity_is_that_of_the_token_whatever_the_process_says(
+    tmp_path: Path, author: str, says: str
+) -> None:
+    async def main() -> None:
+        async with listening(tmp_path) as (_, url, ends), connect(url) as socket:
+            plugin = asyncio.create_task(far_plugin(socket, author))
+            error = await ends.get()
+            assert isinstance(error, PluginStartError)
+            assert says in error.message
+            await plugin  # its socket was closed
+
+    asyncio.run(main())
+
+
+def test_noise_closes_the_connection(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with listening(tmp_path) as (_, url, ends), connect(url) as socket:
+            await socket.send("hello?")
+            error = await ends.get()
+            assert isinstance(error, PluginStartError)
+            assert "not a JSON-RPC message" in error.message
+
+    asyncio.run(main())

@@ -1,0 +1,283 @@
+"""Plugins of a host: started on demand, restarted, given up with a reason, replaced and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.plugins.limits import DEFAULT_START_LIMITS
+from hostler.plugins.sources import Folder, SingleFile
+from hostler.plugins.supervisor import Supervisor
+from hostler_protocol.errors import (
+    ConflictError,
+    NotFoundError,
+    PluginCrashedError,
+    PluginStartError,
+    UnavailableError,
+)
+from support.plugin_runs import WIRE_PLUGIN, begin, run, until_none_living
+
+
+class Clock:
+    """A clock that only moves when it is told to."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Notices(list[tuple[str, str, str]]):
+    """What the supervisor tells, with a way to wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.arrived = asyncio.Event()
+
+    def __call__(self, kind: str, key: str, text: str) -> None:
+        self.append((kind, key, text))
+        self.arrived.set()
+
+    async def wait_for(self, kind: str, count: int = 1) -> list[str]:
+        while len(found := [text for k, _, text in self if k == kind]) < count:
+            self.arrived.clear()
+            await self.arrived.wait()
+        return found
+
+
+def write_wire(folder: Path, name: str = "wire", start: str = "") -> Folder:
+    """A plugin folder around the wire plugin, which does at its start what the file `start` says."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "start").write_text(start)
+    (folder / "main.py").write_text(
+        f"import os, runpy\nos.environ['HOSTLER_PLUGIN_TEST'] = open('start').read()\n"
+        f"runpy.run_path({str(WIRE_PLUGIN)!r}, run_name='__main__')\n"
+    )
+    manifest = {"plugin": {"author": "test", "name": name}, "command": ["python", "main.py"]}
+    (folder / "hostler.yaml").write_text(json.dumps(manifest))
+    return Folder(folder)
+
+
+@contextlib.asynccontextmanager
+async def supervisor(tmp_path: Path, **options: Any) -> AsyncIterator[tuple[Supervisor, Notices]]:
+    notices = Notices()
+    host = Supervisor(tmp_path / "data", notice=notices, **options)
+    try:
+        async with asyncio.timeout(60):
+            yield host, notices
+    finally:
+        register = tmp_path / "data" / "plugins" / "processes"
+        markers = [path.stem for path in register.glob("*.json")]
+        await host.close(2.0)
+        for marker in markers:
+            await until_none_living(marker)
+        assert list(register.glob("*.json")) == []
+
+
+def test_a_plugin_starts_on_demand_once_however_many_ask(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, notices):
+            key = host.add(write_wire(tmp_path / "wire"))
+            assert host.status()[0].state == "stopped"
+            connections = await asyncio.gather(*(host.connection(key) for _ in range(20)))
+            assert len(set(map(id, connections))) == 1
+            status = host.status()[0]
+            assert (status.state, status.runners, status.version) == ("ready", ("default",), "1.2")
+            assert status.containment
+            assert (await host.manifest("plugin:test/wire/default")).label == {"en": "Wire"}
+            with pytest.raises(NotFoundError, match="its runners are: default"):
+                await host.manifest("plugin:test/wire/other")
+            with pytest.raises(NotFoundError, match="known are: test/wire"):
+                await host.connection("test/nothing")
+            with pytest.raises(NotFoundError, match="is not a runner id"):
+                await host.manifest("echo")
+            assert [kind for kind, _, _ in notices] == ["started"]
+
+    asyncio.run(main())
+
+
+def test_a_killed_plugin_ends_its_runs_alone_and_the_next_run_works(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, notices):
+            first = host.add(write_wire(tmp_path / "a", "a"))
+            second = host.add(write_wire(tmp_path / "b", "b"))
+            victim, other = await host.connection(first), await host.connection(second)
+            lost = [await begin(victim, "wait") for _ in range(5)]
+            bystander = await begin(other, "wait")
+            pid = host.status()[0].pid
+            assert pid
+            os.kill(pid, signal.SIGKILL)
+            async with asyncio.timeout(2):
+                for recorder in lost:
+                    error = await recorder.over
+                    assert isinstance(error, PluginCrashedError)
+                    assert error.status_code == "runner.crashed"
+            assert (await notices.wait_for("crashed"))[0].startswith("the process was killed by SIGKILL")
+            assert not bystander.over.done()
+            again = await host.connection(first)
+            assert again is not victim
+            assert (await run(again, "echo back")).texts == ["back"]
+            assert (await run(other, "echo still here")).texts == ["still here"]
+            assert host.status()[0].restarts == 1
+
+    asyncio.run(main())
+
+
+def test_a_crash_at_the_start_says_why_and_opens_the_breaker_in_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = Clock()
+        async with supervisor(tmp_path, clock=clock) as (host, _):
+            key = host.add(write_wire(tmp_path / "wire", start="crash"))
+            for attempt in range(5):
+                with pytest.raises(PluginStartError) as caught:
+                    await host.connection(key)
+                assert "No module named 'nowhere'" in caught.value.message
+                assert host.status()[0].state == ("waiting" if attempt < 4 else "failed")
+                clock.now += 3
+            status = host.status()[0]
+            assert status.reason
+            assert "No module named 'nowhere'" in status.reason
+            assert status.log_path
+            assert "ModuleNotFoundError" in status.log_path.read_text()
+            starts = status.log_path.read_text().count("Traceback")
+            with pytest.raises(PluginStartError, match=r"it failed before.*No module named 'nowhere'"):
+                await host.connection(key)  # refused without a start
+            assert status.log_path.read_text().count("Traceback") == starts == 5
+            clock.now += 60
+            (tmp_path / "wire" / "start").write_text("")  # mended
+            assert (await run(await host.connection(key), "echo well")).texts == ["well"]
+
+    asyncio.run(main())
+
+
+def test_a_plugin_that_says_why_it_cannot_load_opens_the_breaker_at_once_until_it_changes(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, _):
+            key = host.add(write_wire(tmp_path / "wire", start="explain"))
+            with pytest.raises(PluginStartError) as caught:
+                await host.connection(key)
+            assert caught.value.message == (
+                "plugin test/wire cannot be started: echo.py has no class Ecko; did you mean Echo?"
+            )
+            assert host.status()[0].state == "failed"
+            (tmp_path / "wire" / "start").write_text("now mended")
+            assert (await run(await host.connection(key), "echo well")).texts == ["well"]
+            assert host.status()[0].reason is None
+
+    asyncio.run(main())
+
+
+def test_plugins_kept_running_are_restarted_with_back_off_until_the_breaker_opens(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, notices):
+            good = host.add(write_wire(tmp_path / "good", "good"))
+            bad = host.add(write_wire(tmp_path / "bad", "bad", "crash"))
+            ends = await host.start_all()
+            assert ends[good] is None
+            assert isinstance(ends[bad], PluginStartError)
+            await notices.wait_for("start_failed", 5)
+            status = {status.key: status for status in host.status()}
+            assert status[bad].state == "failed"
+            assert status[good].state == "ready"
+            pid = status[good].pid
+            assert pid
+            os.kill(pid, signal.SIGKILL)
+            await notices.wait_for("started", 2)
+            assert host.status()[1].restarts == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda folder: SingleFile(folder / "gone.py", "Echo"), "there is no file"),
+        (lambda folder: _with_command(folder, ["/no/such/program"]), "No such file or directory"),
+        (lambda folder: _with_command(folder, ["python", "-c", "pass"]), "exited with status 0"),
+    ],
+)
+def test_what_cannot_be_executed_says_so(
+    tmp_path: Path, make: Callable[[Path], Folder | SingleFile], says: str
+) -> None:
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, _):
+            key = host.add(make(tmp_path))
+            with pytest.raises(PluginStartError) as caught:
+                await host.connection(key)
+            assert says in caught.value.message
+
+    asyncio.run(main())
+
+
+def _with_command(folder: Path, command: list[str]) -> Folder:
+    manifest = {"plugin": {"author": "test", "name": "odd"}, "command": command}
+    (folder / "hostler.yaml").write_text(json.dumps(manifest))
+    return Folder(folder)
+
+
+def test_replacing_a_plugin_lets_its_runs_finish_and_keeps_the_old_one_where_the_new_fails(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        limits = replace(DEFAULT_START_LIMITS, exit_seconds=1.0)
+        async with supervisor(tmp_path, start_limits=limits) as (host, _):
+            source = write_wire(tmp_path / "wire", start="stubborn")
+            key = host.add(source)
+            old = await host.connection(key)
+            running = await begin(old, "wait")
+            (tmp_path / "wire" / "start").write_text("explain")
+            with pytest.raises(PluginStartError, match="Ecko"):
+                await host.restart(key)
+            assert await host.connection(key) is old
+            (tmp_path / "wire" / "start").write_text("")
+            await host.restart(key)
+            new = await host.connection(key)
+            assert new is not old
+            assert (await run(new, "echo new")).texts == ["new"]
+            with pytest.raises(UnavailableError):
+                await begin(old, "echo late")
+            old.cancel_run(running.run_id)  # the old process still serves its run
+            assert await running.over == "end"
+            await host.close(0.5)  # it is stubborn: it does not exit by itself
+            assert old.closed.done()
+
+    asyncio.run(main())
+
+
+def test_one_key_has_one_source(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, _):
+            source = write_wire(tmp_path / "one")
+            key = host.add(source)
+            assert host.add(source) == key
+            with pytest.raises(ConflictError, match="test/wire is already there"):
+                host.add(write_wire(tmp_path / "two"))
+            await host.connection(key)
+            await host.remove(key)
+            assert key not in host
+            host.add(write_wire(tmp_path / "two"))
+
+    asyncio.run(main())
+
+
+def test_after_close_nothing_starts_any_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, _):
+            key = host.add(write_wire(tmp_path / "wire"))
+            await host.connection(key)
+            await host.close(1.0)
+            with pytest.raises(UnavailableError):
+                await host.connection(key)
+
+    asyncio.run(main())
