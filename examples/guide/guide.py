@@ -11,13 +11,13 @@ COUNT = re.compile(r"\bcount to (\d+)", re.IGNORECASE)
 NOTE = re.compile(r"\b(?:note|write down)\b[:,]?\s*(.*)", re.IGNORECASE | re.DOTALL)
 
 WELCOME = """\
-Hello{name}! I am the guide. There is no model behind me, only a script that shows what a run can do. Try:
+Hello{name}! No model is behind me, only a script. Try:
 
-- "my name is Ada": I keep it in the state, and know it in the next turn
-- "who am I?": I read it back
-- "what did I say?": I look it up in the history of this conversation
-- "note: buy bread": I make a small text file, an artifact
-- "count to 20": a longer answer, streamed piece by piece; you can cancel it"""
+- "my name is Ada" (kept in the state)
+- "who am I?" (read back, even after a restart)
+- "what did I say?" (from the history)
+- "note: buy bread" (makes an artifact)
+- "count to 20" (streams)"""
 
 
 class Guide(Runner):

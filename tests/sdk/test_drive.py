@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar
@@ -557,22 +557,21 @@ def test_tools_with_decorator_get_checked_parameters_and_their_context() -> None
 
 
 def test_calls_of_tasks_left_behind_are_refused_once_the_run_is_over() -> None:
-    left: list[Awaitable[Any]] = []
-
-    async def run(ctx: RunContext) -> str:
+    async def all_of_it() -> None:
         over = asyncio.Event()
+        left: list[asyncio.Task[Any]] = []
 
-        async def later() -> Any:
+        async def later(ctx: RunContext) -> Any:
             await over.wait()
             return await ctx.states.get("actor", "k")
 
-        left.append(asyncio.ensure_future(later()))
-        asyncio.get_running_loop().call_later(0.05, over.set)
-        return "done"
+        async def run(ctx: RunContext) -> str:
+            left.append(asyncio.create_task(later(ctx)))
+            return "done"
 
-    async def all_of_it() -> None:
         driven = await drive(of(run))
         assert (driven.text, driven.calls) == ("done", [])
+        over.set()
         with pytest.raises(Cancelled):
             async with asyncio.timeout(10):
                 await left[0]

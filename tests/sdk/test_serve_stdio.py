@@ -430,7 +430,8 @@ def test_without_pyyaml_the_error_says_what_to_do(tmp_path: Path) -> None:
     assert "needs PyYAML, which is not installed here" in done.stderr
 
 
-def test_the_loss_of_the_host_stops_the_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
+def test_the_loss_of_the_host_stops_the_runs(tmp_path: Path, how: str) -> None:
     marker = tmp_path / "cleaned"
     candidate = runner_file(
         tmp_path,
@@ -453,7 +454,10 @@ def test_the_loss_of_the_host_stops_the_runs(tmp_path: Path) -> None:
         async with candidate.started() as plugin:
             run = await plugin.start_run((await plugin.runners())[0])
             await plugin.awaited("log", plugin.session.until(lambda: bool(run.results)))
-            plugin.close_input()
+            if how == "SIGTERM":
+                plugin.signal(signal.SIGTERM)
+            else:
+                plugin.close_input()
             assert await plugin.exit_status() == 0
             assert marker.exists()
 

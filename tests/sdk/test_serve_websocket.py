@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -164,6 +165,20 @@ def test_a_lost_connection_is_dialled_again_and_its_runs_are_over() -> None:
             await last.session.initialize()
             assert len(await last.run("still here")) > 0
             assert process.returncode is None
+
+    within(SECONDS, body)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_with_a_closing_handshake(number: int, status: int) -> None:
+    async def body() -> None:
+        async with fake_host() as host, dialling(host.url) as process:
+            dialled = await host.dialled.get()
+            await dialled.session.initialize()
+            process.send_signal(number)
+            assert await said(process) == (status, "")
+            await dialled.socket.wait_closed()
+            assert dialled.socket.close_code == 1000
 
     within(SECONDS, body)
 

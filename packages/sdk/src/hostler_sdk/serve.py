@@ -82,7 +82,9 @@ def _serve_websocket(options: argparse.Namespace) -> int:
     try:
         return _run(serve_websocket(plugin, options.connect, token, options.give_up_after))
     except KeyboardInterrupt:
-        return 130
+        return 128 + signal.SIGINT
+    except asyncio.CancelledError:
+        return 128 + signal.SIGTERM
 
 
 def _run(serving: Coroutine[Any, Any, bool]) -> int:

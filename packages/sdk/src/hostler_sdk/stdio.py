@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
 import sys
 from typing import NamedTuple
@@ -110,6 +111,7 @@ async def serve_stdio(plugin: Plugin, wires: Wires) -> bool:
     connection = PluginConnection(plugin, writer)
     writer.connection = reader.connection = connection
     reading, _ = await loop.connect_read_pipe(lambda: reader, os.fdopen(wires.read, "rb", 0))
+    loop.add_signal_handler(signal.SIGTERM, connection.lost, "the process was asked to end")
     await connection.closed.wait()
     stopped = await connection.stopped(STOP_SECONDS)
     reading.close()

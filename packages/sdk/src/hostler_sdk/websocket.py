@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import sys
 import time
 from collections import deque
@@ -83,6 +84,8 @@ async def serve_websocket(plugin: Plugin, url: str, token: str, give_up_after: f
     Dials again when the connection is lost; PluginLoadError when the host refuses the plugin, or cannot be
     reached for `give_up_after` seconds. Says whether the code of all runs has ended.
     """
+    if (serving := asyncio.current_task()) is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
     wait, cut_off_since = FIRST_RETRY_SECONDS, time.monotonic()
     while True:
         try:

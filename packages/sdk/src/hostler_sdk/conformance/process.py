@@ -55,6 +55,7 @@ class Candidate:
     command: list[str]
     folder: Path
     environment: dict[str, str]
+    step_seconds: float = STEP_SECONDS
 
     @asynccontextmanager
     async def started(self, *, initialize: bool = True, cut: bool = False) -> AsyncIterator[PluginProcess]:
@@ -71,7 +72,7 @@ class Candidate:
             )
         except OSError as error:
             raise ViolationError(f"the command {self.command[0]!r} cannot be started: {error}") from error
-        plugin = PluginProcess(process, cut=cut)
+        plugin = PluginProcess(process, cut=cut, step_seconds=self.step_seconds)
         try:
             if initialize:
                 await plugin.awaited("an answer to initialize", plugin.session.initialize(), START_SECONDS)
@@ -98,7 +99,7 @@ async def perform(name: str, check: Check, candidate: Candidate) -> CheckResult:
 class PluginProcess:
     """One running plugin, spoken to as a host does."""
 
-    def __init__(self, process: asyncio.subprocess.Process, *, cut: bool) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, *, cut: bool, step_seconds: float) -> None:
         # the world answers any model call with a fixed text; whatever else is asked is not there
         self.session = HostSession(self.write, World(models="A fixed answer of the conformance suite."))
         self.frames: list[dict[str, Any]] = []
@@ -110,6 +111,7 @@ class PluginProcess:
         self._stderr_tail = b""
         self._line = bytearray()
         self._cut = cut
+        self._step_seconds = step_seconds
         self._to_cut = bytearray()
         self._news = asyncio.Event()
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_stderr())]
@@ -177,13 +179,14 @@ class PluginProcess:
         """Wait until the process has exited; negative for a signal."""
         return await self.awaited("the end of the process", self._process.wait())
 
-    async def awaited(self, what: str, waiting: Awaitable[_T], seconds: float = STEP_SECONDS) -> _T:
+    async def awaited(self, what: str, waiting: Awaitable[_T], seconds: float | None = None) -> _T:
         """Wait for something the plugin owes; ViolationError where it does not come, or is refused."""
+        seconds = self._step_seconds if seconds is None else seconds
         try:
             async with asyncio.timeout(seconds):
                 return await waiting
         except TimeoutError as error:
-            raise ViolationError(f"{what}: nothing within {seconds:.0f} s{self._said()}") from error
+            raise ViolationError(f"{what}: nothing within {seconds:g} s{self._said()}") from error
         except HostlerError as error:
             raise ViolationError(f"{what}: {error.message}{self._said()}") from error
 
