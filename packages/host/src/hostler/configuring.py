@@ -11,7 +11,6 @@ import msgspec
 from hostler.bindery import Bindery
 from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
 from hostler.domain.agents import AgentSpec
-from hostler.domain.bindings import check_scope
 from hostler.domain.changes import Change, ConfigDiff, compare
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
 from hostler.models.catalog import ModelCatalog, build_catalog
@@ -148,7 +147,8 @@ def check_agent(spec: AgentSpec) -> None:
         split_runner_id(spec.runner)
     except ValueError as error:
         raise InvalidArgumentError(f"{where}: {error}") from None
-    check_scope(spec.scope)
+    if spec.scope.id == "":
+        raise InvalidArgumentError(f"{where}: scope.id is empty: leave it out, or name one")
     if len(spec.filters) > MAX_FILTERS_PER_AGENT:
         raise InvalidArgumentError(f"{where}: {len(spec.filters)} filters; at most {MAX_FILTERS_PER_AGENT}")
     for text in spec.filters:

@@ -134,8 +134,7 @@ class ActiveRun:
 
     async def _start(self) -> None:
         bench, run = self.bench, self.run
-        if self.stop_requested is not None:
-            self._apply(self._ensure_stream().stop("cancelled", self.stop_requested))
+        if self._stopped_early(self._ensure_stream()):
             return
         connection = await bench.connect(run.runner_id)
         prepared = await bench.prepare(run, connection)
@@ -167,11 +166,8 @@ class ActiveRun:
         for note in prepared.notes:
             self._apply(stream.warn(note))
         self._log.add(Item(entry=prepared.context_entry, move=self._to_running, synced=False))
-        if self._ended:
-            return
         self._set_deadline(prepared.deadline_at)
-        if self.stop_requested is not None:  # asked for while the plugin was being prepared
-            self._apply(stream.stop("cancelled", self.stop_requested))
+        if self._stopped_early(stream):  # asked for while the plugin was being prepared
             return
         params = RunStartParams(
             runner_id=run.runner_id,
@@ -180,6 +176,12 @@ class ActiveRun:
             credit=INITIAL_RESULT_CREDIT,
         )
         await connection.start_run(params, self)
+
+    def _stopped_early(self, stream: ResultStream) -> bool:
+        if self.stop_requested is None:
+            return False
+        self._apply(stream.stop("cancelled", self.stop_requested))
+        return True
 
     def _to_running(self, tx: Tx) -> Any:
         prepared = self._prepared

@@ -6,6 +6,7 @@ then does is execution.py; which runs go on when is dispatch.py.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from hostler.ports import Database, Tx
 from hostler.stores import artifacts, events, runs, transcripts
 from hostler.stores.artifacts import NewArtifact
 from hostler.stores.blobs import Blob, BlobFolder
+from hostler.stores.journal import Entry
 from hostler.stores.run_rows import NewRun, Run
+from hostler.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Strict
 from hostler_protocol.content import Message, text_of
 from hostler_protocol.errors import (
@@ -38,6 +41,8 @@ from hostler_protocol.ids import new_id
 from hostler_protocol.runs import RunStatus
 
 QUEUE_FULL_RETRY_SECONDS = 5.0
+LONG_TEXT_CHARS = 16_384
+"""Texts over this are taken apart on another thread: a millisecond or so of work."""
 
 
 class RunBrief(Strict):
@@ -64,6 +69,7 @@ class _Opening:
     resolution: Resolution
     run: NewRun | None
     agent: Agent | None
+    message: NewTranscriptItem | None
     inline: list[tuple[InlineContent, Blob]]
 
 
@@ -140,7 +146,9 @@ class Orchestrator:
                     "too many runs wait on this host; try again later", QUEUE_FULL_RETRY_SECONDS
                 )
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
-        opening = _Opening(event, resolution, run, agent, stored)
+        # finding the words of a long text takes a while, and neither the loop nor the writer waits for it
+        message = None if run is None else await _aside(event)
+        opening = _Opening(event, resolution, run, agent, message, stored)
         claim = self._dispatcher.reserve(agent) if agent is not None else None
         reserved = agent if claim is not None else None
 
@@ -255,7 +263,7 @@ def end_waiting(
         cause=error,
         actor=actor,
         status_code=code,
-        entries=[runs.Entry("result", "run.failed", body)],
+        entries=[Entry("result", "run.failed", body)],
         crashed=crashed,
     )
 
@@ -276,12 +284,12 @@ def _new_run(event: Event, binding: Binding, parent_run_id: str | None, deadline
         thread_id=envelope.thread_id,
         requester=event.requester,
         lane=lane_of(
-            event.workspace_id,
-            envelope.bot_id,
-            agent.agent_id,
-            envelope.conversation_id,
-            envelope.thread_id,
-            event.event_id,
+            workspace_id=event.workspace_id,
+            bot_id=envelope.bot_id,
+            agent_id=agent.agent_id,
+            conversation_id=envelope.conversation_id,
+            thread_id=envelope.thread_id,
+            event_id=event.event_id,
         ),
         parallel=agent.spec.concurrency.on_busy == "parallel",
         priority=agent.spec.priority,
@@ -316,7 +324,8 @@ def _open(tx: Tx, opening: _Opening, claim: str | None) -> _Opened:
             tx, event.workspace_id, event.event_id, "rejected", None, {**routing, "reason": admission.reason}
         )
         return _Opened("rejected")
-    _store_message(tx, event)
+    if opening.message is not None:
+        transcripts.append(tx, event.workspace_id, opening.message)
     runs.open(tx, run, claim)
     outcome: events.Outcome = "queued" if admission.answer == "queued" else "started"
     if outcome != first:
@@ -364,23 +373,26 @@ def _store_inline(tx: Tx, event: Event, inline: list[tuple[InlineContent, Blob]]
         )
 
 
-def _store_message(tx: Tx, event: Event) -> None:
+async def _aside(event: Event) -> NewTranscriptItem | None:
+    if len(event.envelope.input.text or "") > LONG_TEXT_CHARS:
+        return await asyncio.to_thread(_message_of, event)
+    return _message_of(event)
+
+
+def _message_of(event: Event) -> NewTranscriptItem | None:
     """A message of a person becomes part of the transcript; other events never pose as one."""
     envelope = event.envelope
     if envelope.event_type != "message.received":
-        return
+        return None
     given = envelope.input
     content = given.contents if _is_rich(envelope) else given.text or text_of(given.contents)
-    message = Message(role="user", content=content, artifact_refs=artifact_refs_of(envelope))
-    item = transcripts.item_of(
-        message,
-        workspace_id=event.workspace_id,
+    return transcripts.item_of(
+        Message(role="user", content=content, artifact_refs=artifact_refs_of(envelope)),
         event_id=event.event_id,
         bot_id=envelope.bot_id,
         conversation_id=envelope.conversation_id,
         thread_id=envelope.thread_id,
     )
-    transcripts.append(tx, event.workspace_id, item)
 
 
 def _is_rich(envelope: EventEnvelope) -> bool:

@@ -5,6 +5,7 @@ Written in the transaction that writes the entry, so that neither exists without
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from hostler.calls.scope import CallScope
@@ -20,7 +21,11 @@ from hostler.ports import Tx
 from hostler.stores import artifacts, audit, states, transcripts
 from hostler.stores.artifacts import NewArtifact
 from hostler.stores.blobs import Blob, BlobFolder
+from hostler_protocol.content import Message, text_of
 from hostler_protocol.errors import HostError
+
+LONG_TEXT_CHARS = 16_384
+"""Texts over this are taken apart on another thread: a millisecond or so of work."""
 
 Before = Callable[[], Awaitable[None]] | None
 After = Callable[[Tx], None] | None
@@ -36,16 +41,7 @@ class Projector:
         """What to await before the transaction, and what to write in it."""
         match stored.projection:
             case TranscriptWrite(message=message):
-                grant = scope.grant
-                item = transcripts.item_of(
-                    message,
-                    workspace_id=scope.workspace_id,
-                    run_id=scope.run_id,
-                    bot_id=grant.bot_id,
-                    conversation_id=grant.conversation_id,
-                    thread_id=grant.thread_id,
-                )
-                return None, lambda tx: transcripts.append(tx, scope.workspace_id, item)
+                return _transcript(scope, message)
             case StateWrite() as write:
                 return None, lambda tx: _write_state(tx, scope, write)
             case ArtifactWrite() as write:
@@ -81,6 +77,30 @@ class Projector:
             )
 
         return put, create
+
+
+def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
+    grant = scope.grant
+    prepared: list[transcripts.NewTranscriptItem] = []
+
+    def prepare() -> None:
+        prepared.append(
+            transcripts.item_of(
+                message,
+                run_id=scope.run_id,
+                bot_id=grant.bot_id,
+                conversation_id=grant.conversation_id,
+                thread_id=grant.thread_id,
+            )
+        )
+
+    def append(tx: Tx) -> None:
+        transcripts.append(tx, scope.workspace_id, prepared[-1])
+
+    if len(text_of(message.content)) <= LONG_TEXT_CHARS:
+        prepare()
+        return None, append
+    return lambda: asyncio.to_thread(prepare), append
 
 
 def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hostler.ports import Tx
 from hostler.stores import runs, transcripts
 from hostler.stores.run_rows import Run
-from hostler_protocol.content import text_of
+from hostler_protocol.content import Message, text_of
 from hostler_protocol.limits import MAX_PAGE_BYTES
 from hostler_protocol.runs import RunOutput, RunRecord
 
@@ -46,7 +46,7 @@ def record_of(run: Run, said: RunOutput | None = None) -> RunRecord:
 
 def output(tx: Tx, run: Run) -> RunOutput:
     """The completed assistant messages of a run."""
-    messages = []
+    messages: list[Message] = []
     room = MAX_OUTPUT_BYTES
     for message in transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_OUTPUT_MESSAGES):
         if message.role != "assistant":

@@ -23,8 +23,7 @@ from hostler.gate import Gate, GatedRun
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
 from hostler.runlog import Item, RunLog
-from hostler.stores import blobrefs
-from hostler.stores.blobs import BlobFolder
+from hostler.stores.blobs import Blob, BlobFolder, reference
 from hostler.stores.journal import MAX_INLINE_BYTES, Entry
 from hostler_protocol.calls import Call, CallParams, ModelChunk
 from hostler_protocol.errors import DeadlineExceededError, HostlerError, to_fault
@@ -211,19 +210,17 @@ class RunCalls:
 
     def _large(self, record: _Record, data: bytes) -> Item:
         """A call whose record is too large to stand in the journal: it lies in the blob folder."""
-        blob = self._blobs.describe(data)
+        stored: list[Blob] = []
 
         async def put() -> None:
-            await self._blobs.put(data)
+            stored.append(await self._blobs.put(data))
 
-        entry = Entry("call", record.method, record.outline(len(data)), blob=blob.sha256)
-        return Item(
-            entry=entry,
-            before=put,
-            after=lambda tx: blobrefs.add(tx, blob),
-            synced=False,
-            size=len(data),
-        )
+        def work(tx: Tx) -> tuple[Entry, Any]:
+            blob = stored[-1]
+            reference(tx, blob)
+            return Entry("call", record.method, record.outline(len(data)), blob=blob.sha256), None
+
+        return Item(before=put, work=work, synced=False, size=len(data))
 
 
 class _JournalledError(HostlerError):

@@ -130,7 +130,8 @@ class RunLog:
                 future.set_result(None)
 
     def _take_batch(self) -> list[Item]:
-        batch, size = [], 0
+        batch: list[Item] = []
+        size = 0
         while self._queue and len(batch) < MAX_BATCH_ITEMS and size < MAX_BATCH_BYTES:
             item = self._queue.popleft()
             size += item.size

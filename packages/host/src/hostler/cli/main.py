@@ -1,0 +1,73 @@
+"""`hostler`: the command line's entry."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from hostler.cli import run as run_command
+from hostler.cli import serve as serve_command
+from hostler.cli.output import INTERRUPTED, fail, show_error
+from hostler_protocol.errors import HostlerError
+
+app = typer.Typer(
+    name="hostler",
+    help="A durable, sandboxed host for AI agents of any framework and language.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run_command.run)
+app.command("serve")(serve_command.serve)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from hostler.version import VERSION
+
+        typer.echo(f"hostler {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", callback=_version, is_eager=True
+    ),
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the command line. Errors end it with one line; what nobody foresaw is written to a file."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except HostlerError as error:
+        show_error(error.message)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.exit(1)  # whoever read our output has left
+    except Exception:  # noqa: BLE001 - the top of the program: people get one line, and where the rest is
+        sys.exit(_report())
+
+
+def _report() -> int:
+    import tempfile
+    import traceback
+    from pathlib import Path
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="hostler-", suffix=".log", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(f"{sys.argv}\n{traceback.format_exc()}")
+    show_error(
+        f"this is a mistake in hostler; what happened is written in {Path(file.name)}: please report it"
+    )
+    return 1
+
+
+__all__ = ["app", "fail", "main"]

@@ -1,0 +1,70 @@
+"""What people and programs see: data on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COMPLETED, FAILED, USAGE, PAUSED, CANCELLED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+"""Exit statuses."""
+STATUS_OF_RUN = {
+    "completed": COMPLETED,
+    "failed": FAILED,
+    "paused": PAUSED,
+    "cancelled": CANCELLED,
+    "timeout": TIMED_OUT,
+}
+
+
+@cache
+def out() -> Console:
+    """Standard output for people."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+@cache
+def err() -> Console:
+    """Standard error for people."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Say something beside the data."""
+    err().print(text, style="dim", markup=False)
+
+
+def fail(text: str, status: int = FAILED) -> NoReturn:
+    """End with one line that says what is wrong and what to do."""
+    show_error(text)
+    raise typer.Exit(status)
+
+
+def show_error(text: str) -> None:
+    """One line on standard error."""
+    from rich.text import Text
+
+    err().print(Text.assemble(("error: ", "bold red"), " ".join(text.split())))
+
+
+def write_json(value: Any) -> None:
+    """One JSON value as one line on standard output."""
+    import msgspec
+
+    write_line(msgspec.json.encode(value))
+
+
+def write_line(line: bytes) -> None:
+    """One line of bytes on standard output, at once."""
+    sys.stdout.flush()
+    os.write(sys.stdout.fileno(), line + b"\n")
