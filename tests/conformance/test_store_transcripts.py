@@ -143,7 +143,7 @@ def test_pages_walk_a_scope_whole_once_and_in_order_and_back_again(
         page = TranscriptPage([], True)
         pages = []
         while page.has_more:
-            edge = {("after_seq" if forward else "before_seq"): seen[-1]} if seen else {}
+            edge: dict[str, Any] = {("after_seq" if forward else "before_seq"): seen[-1]} if seen else {}
             page = transcripts.page(tx, ws, limit=limit, direction=direction, **scope, **edge)
             assert len(page.items) <= limit
             pages.append(page)

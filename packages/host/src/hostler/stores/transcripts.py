@@ -16,6 +16,7 @@ from hostler.cursors import ScopedCursors
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
 from hostler.stores.keyspace import page_limit
+from hostler.stores.plain import without_nul
 from hostler.stores.tokens import Place, fold, indexed_tokens, tokens_of
 from hostler.stores.unfiltered import ANY, AnyOr
 from hostler_protocol.content import ArtifactRef, Message, text_of
@@ -149,7 +150,7 @@ def item_of(
     """
     encoded = msgspec.json.encode(message).decode()
     if "\\u0000" in encoded:
-        message = msgspec.convert(_without_nul(msgspec.to_builtins(message)), Message)
+        message = msgspec.convert(without_nul(msgspec.to_builtins(message)), Message)
         encoded = msgspec.json.encode(message).decode()
     text = text_of(message.content)
     folded = fold(text)
@@ -160,7 +161,7 @@ def item_of(
         content_json=encoded,
         search_text=folded,
         artifact_refs=msgspec.json.encode(message.artifact_refs).decode(),
-        metadata=msgspec.json.encode(_without_nul(metadata or {})).decode(),
+        metadata=msgspec.json.encode(without_nul(metadata or {})).decode(),
         words=tuple(tokens_of(folded)),
         event_id=event_id,
         run_id=run_id,
@@ -361,14 +362,3 @@ def _stored(row: Row) -> StoredItem:
         metadata=_objects.decode(row["metadata"]),
         created_at=row["created_at"],
     )
-
-
-def _without_nul(value: Any) -> Any:
-    """`value` (plain JSON) without NUL characters, which PostgreSQL cannot store."""
-    if isinstance(value, str):
-        return value.replace("\x00", "")
-    if isinstance(value, list):
-        return [_without_nul(one) for one in value]
-    if isinstance(value, dict):
-        return {_without_nul(key): _without_nul(one) for key, one in value.items()}
-    return value

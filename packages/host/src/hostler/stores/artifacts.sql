@@ -1,0 +1,22 @@
+-- Artifacts: what is known of them. The bytes are blobs, or files registered in place.
+
+-- name: insert
+INSERT INTO artifacts (workspace_id, artifact_id, artifact_type, mime_type, name, size_bytes, sha256, source,
+                       registered_path, event_id, bot_id, conversation_id, thread_id, run_id, runner_id, metadata,
+                       created_at, expires_at)
+VALUES (:ws, :artifact_id, :artifact_type, :mime_type, :name, :size_bytes, :sha256, :source,
+        :registered_path, :event_id, :bot_id, :conversation_id, :thread_id, :run_id, :runner_id, :metadata,
+        :created_at, :expires_at)
+ON CONFLICT (workspace_id, artifact_id) DO NOTHING
+
+-- name: find
+-- What has expired is gone from that moment on, whenever its row is collected.
+SELECT * FROM artifacts
+WHERE workspace_id = :ws AND artifact_id = :artifact_id AND (expires_at IS NULL OR expires_at > :now)
+
+-- name: held
+-- Also what has expired and is not collected yet.
+SELECT * FROM artifacts WHERE workspace_id = :ws AND artifact_id = :artifact_id
+
+-- name: delete
+DELETE FROM artifacts WHERE workspace_id = :ws AND artifact_id = :artifact_id

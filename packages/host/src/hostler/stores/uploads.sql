@@ -1,0 +1,37 @@
+-- Uploads that are not finished, and their parts, each a blob of its own.
+
+-- name: begin
+INSERT INTO uploads (workspace_id, upload_id, run_id, next_part, size_bytes, created_at)
+VALUES (:ws, :upload_id, :run_id, 1, :size_bytes, :now)
+
+-- name: find
+SELECT next_part, size_bytes FROM uploads WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id
+
+-- name: open_of_run
+SELECT COUNT(*) AS uploads FROM uploads WHERE workspace_id = :ws AND run_id = :run_id
+
+-- name: advance
+-- Only from the part that was expected.
+UPDATE uploads SET next_part = :part + 1, size_bytes = size_bytes + :size_bytes
+WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id AND next_part = :part
+
+-- name: add_part
+INSERT INTO upload_parts (workspace_id, upload_id, part, sha256, size_bytes)
+VALUES (:ws, :upload_id, :part, :sha256, :size_bytes)
+
+-- name: parts
+SELECT part, sha256, size_bytes FROM upload_parts WHERE workspace_id = :ws AND upload_id = :upload_id ORDER BY part
+
+-- name: part
+SELECT sha256 FROM upload_parts WHERE workspace_id = :ws AND upload_id = :upload_id AND part = :part
+
+-- name: end_expected
+-- Only where the last part is the one that was expected.
+DELETE FROM uploads
+WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id AND next_part = :part
+
+-- name: delete
+DELETE FROM uploads WHERE workspace_id = :ws AND upload_id = :upload_id
+
+-- name: delete_parts
+DELETE FROM upload_parts WHERE workspace_id = :ws AND upload_id = :upload_id
