@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hostler.ports import Dialect, Row, Tx
@@ -100,6 +101,9 @@ class Driver(Protocol):
 
     def open_reader(self) -> Session:
         """A session that only reads."""
+
+    def backup(self, target: Path) -> None:
+        """Copy the database, while it is written, to a new file. InvalidArgumentError where it cannot."""
 
     def close(self) -> None:
         """Called last, when all sessions are closed."""
@@ -197,6 +201,10 @@ class SqlDatabase:
     async def read(self, work: Callable[[Tx], T]) -> T:
         """Run `work` on a reader, in one snapshot that holds everything acknowledged before."""
         return await self._submit(work, False, self._read_room, self._reads)
+
+    async def backup(self, target: Path) -> None:
+        """Copy the database, while it is written, into the new file `target` (SQLite only)."""
+        await asyncio.to_thread(self._driver.backup, target)
 
     async def close(self) -> None:
         """Finish what is queued, then close. Closing twice is harmless."""

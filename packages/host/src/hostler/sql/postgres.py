@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -20,7 +21,7 @@ from hostler.ports import Dialect, Row
 from hostler.sql.database import ConnectionLostError, ConstraintError, ContentionError
 from hostler.sql.migrate import Migrator
 from hostler.sql.statements import Query, load
-from hostler_protocol.errors import StorageError
+from hostler_protocol.errors import InvalidArgumentError, StorageError
 from hostler_protocol.ids import new_id
 
 OLDEST_SERVER = 140000
@@ -69,6 +70,10 @@ class PostgresDriver:
     def open_reader(self) -> PostgresReader:
         """A reading session; the database refuses its writes."""
         return PostgresReader(self._url)
+
+    def backup(self, target: Path) -> None:
+        """PostgreSQL has its own tools, which know more than we do."""
+        raise InvalidArgumentError(f"{target} was not written: back up PostgreSQL with pg_dump")
 
     def close(self) -> None:
         """Nothing is shared between sessions."""

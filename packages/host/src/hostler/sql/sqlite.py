@@ -36,10 +36,9 @@ class SqliteDriver:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            connection = connect(path)
-        except (OSError, sqlite3.Error) as error:
-            raise StorageError(f"cannot open the database {path}: {error}") from error
-        with contextlib.closing(connection), _errors(path):
+        except OSError as error:
+            raise StorageError(f"cannot make the folder of the database {path}: {error}") from error
+        with _errors(path), contextlib.closing(connect(path)) as connection:
             mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
             if mode != "wal":
                 raise StorageError(
