@@ -1,0 +1,272 @@
+"""Fan-out of one run to many event streams: CPU per subscriber and token.
+
+Three servers, one after the other in processes of their own, send the same tokens to as many subscribers:
+ours (feed, event streams, uvicorn), a bare ASGI stream under uvicorn, and bare asyncio sockets. The bare ones
+are handed ready-made bytes and write once per pace, which is the least that can be done. Prints a table and
+ratios; `--json` one object. The client runs in this process, so that it does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import multiprocessing.connection
+import resource
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+PACE_SECONDS = 0.025
+WARM_UP_TOKENS = 20
+
+
+def _token(sequence: int) -> bytes:
+    return (
+        b'{"run_id":"6f1c5cbe-9d0c-4e55-b54f-1d8a3a6c8f10","type":"message.delta","sequence":%d,'
+        b'"data":{"chunk":{"role":"assistant","content":"token %d "}},"timestamp":1700000000.123}'
+    ) % (sequence, sequence)
+
+
+async def _emit(tokens: int, per_second: float, publish: Callable[[int], None]) -> float:
+    """Publish tokens evenly; the CPU seconds of this process from the end of the warm-up."""
+    began = asyncio.get_running_loop().time()
+    cpu = 0.0
+    for index in range(tokens):
+        if index == WARM_UP_TOKENS:
+            cpu = time.process_time()
+        due = began + index / per_second
+        delay = due - asyncio.get_running_loop().time()
+        if delay > 0:
+            await asyncio.sleep(delay)
+        publish(index + 1)
+    await asyncio.sleep(4 * PACE_SECONDS)
+    return time.process_time() - cpu
+
+
+Control = multiprocessing.connection.Connection
+
+
+async def _ours(control: Control, tokens: int, per_second: float) -> None:
+    from hostler.feed import Feed, StoredResult  # noqa: PLC0415  (paid by the child that uses it)
+    from hostler.http.streams import EventStream, Streams  # noqa: PLC0415
+
+    async def nothing_read(run_id: str, after: int, limit: int) -> list[StoredResult]:
+        return []
+
+    async def never_over(run_id: str) -> bool:
+        return False
+
+    feed, streams = Feed(nothing_read, never_over), Streams(pace=PACE_SECONDS)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await EventStream(streams, "run", lambda after: feed.watch("run", after)).send(scope, receive, send)
+
+    def publish(sequence: int) -> None:
+        feed.publish("run", [StoredResult(sequence, "message.delta", _token(sequence))])
+
+    await _under_uvicorn(control, app, lambda: _emit(tokens, per_second, publish))
+
+
+async def _bare_asgi(control: Control, tokens: int, per_second: float) -> None:
+    board = _Board()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-type", b"text/event-stream")],
+            }
+        )
+        with contextlib.suppress(asyncio.CancelledError):
+            while True:
+                await send({"type": "http.response.body", "body": await board.next(), "more_body": True})
+
+    await _under_uvicorn(control, app, lambda: board.emit(tokens, per_second))
+
+
+async def _bare_asyncio(control: Control, tokens: int, per_second: float) -> None:
+    writers: list[asyncio.StreamWriter] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        writers.append(writer)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=4096)
+    control.send(server.sockets[0].getsockname()[1])
+    await asyncio.to_thread(control.recv)
+    board = _Board()
+
+    async def write() -> None:
+        while True:
+            data = await board.next()
+            chunk = b"%x\r\n%b\r\n" % (len(data), data)
+            for writer in writers:
+                writer.write(chunk)
+            for writer in writers:
+                await writer.drain()
+
+    writing = asyncio.create_task(write())
+    cpu = await board.emit(tokens, per_second)
+    control.send((cpu, _peak_mib()))
+    await asyncio.to_thread(control.recv)
+    writing.cancel()
+
+
+class _Board:
+    """Ready-made events of one pace, handed to whoever waits."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[bytes]] = []
+        self._events: list[bytes] = []
+
+    def next(self) -> asyncio.Future[bytes]:
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        return future
+
+    async def emit(self, tokens: int, per_second: float) -> float:
+        flushing = asyncio.create_task(self._flush())
+        try:
+            return await _emit(tokens, per_second, self._publish)
+        finally:
+            flushing.cancel()
+
+    def _publish(self, sequence: int) -> None:
+        self._events.append(b"id: %d\nevent: message.delta\ndata: %s\n\n" % (sequence, _token(sequence)))
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(PACE_SECONDS)
+            if self._events:
+                data, self._events = b"".join(self._events), []
+                waiting, self._waiting = self._waiting, []
+                for future in waiting:
+                    future.set_result(data)
+
+
+async def _under_uvicorn(control: Control, app: Any, emit: Callable[[], Awaitable[float]]) -> None:
+    import uvicorn  # noqa: PLC0415
+
+    from hostler.http.connection import BoundedConnection  # noqa: PLC0415
+
+    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    config = uvicorn.Config(
+        app, http=BoundedConnection, lifespan="off", log_config=None, access_log=False, ws="none"
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    control.send(listener.getsockname()[1])
+    await asyncio.to_thread(control.recv)
+    cpu = await emit()
+    control.send((cpu, _peak_mib()))
+    await asyncio.to_thread(control.recv)
+    serving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
+def _peak_mib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+SERVERS: dict[str, Callable[[Control, int, float], Awaitable[None]]] = {
+    "ours": _ours,
+    "bare ASGI": _bare_asgi,
+    "bare asyncio": _bare_asyncio,
+}
+
+
+def _child(name: str, control: Control, tokens: int, per_second: float) -> None:
+    async def run() -> None:
+        await SERVERS[name](control, tokens, per_second)
+
+    asyncio.run(run())
+
+
+async def _read_all(port: int, subscribers: int, control: Control, tokens: int) -> tuple[float, float]:
+    """Connect everybody, let the server begin, read to the last token; what the server measured."""
+    readers = []
+    writers = []
+    for _ in range(subscribers):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /stream HTTP/1.1\r\nhost: bench\r\n\r\n")
+        readers.append(reader)
+        writers.append(writer)
+    for reader in readers:
+        await reader.readuntil(b"\r\n\r\n")
+    control.send("begin")
+    last = b"token %d " % tokens
+
+    async def read(reader: asyncio.StreamReader) -> None:
+        tail = b""
+        while last not in tail:
+            piece = await reader.read(65536)
+            if not piece:
+                raise RuntimeError("a stream ended before its last token")
+            tail = tail[-200:] + piece
+
+    async with asyncio.timeout(300):
+        await asyncio.gather(*map(read, readers))
+    measured: tuple[float, float] = await asyncio.to_thread(control.recv)
+    control.send("end")
+    for writer in writers:
+        writer.transport.abort()
+    return measured
+
+
+def measure(name: str, subscribers: int, tokens: int, per_second: float) -> tuple[float, float]:
+    """(CPU microseconds per subscriber and token, peak memory of the process in MiB)."""
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    process = spawn.Process(target=_child, args=(name, there, tokens, per_second), daemon=True)
+    process.start()
+    cpu, peak = asyncio.run(_read_all(here.recv(), subscribers, here, tokens))
+    process.join(10)
+    if process.is_alive():
+        process.kill()
+    return cpu / subscribers / (tokens - WARM_UP_TOKENS) * 1e6, peak
+
+
+def main() -> int:
+    """Measure all three and print them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--subscribers", type=int, default=1000)
+    parser.add_argument("--tokens", type=int, default=220)
+    parser.add_argument("--per-second", type=float, default=40.0)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, options.subscribers + 200)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    found = {name: measure(name, options.subscribers, options.tokens, options.per_second) for name in SERVERS}
+    ours, asgi, bare = (found[name][0] for name in SERVERS)
+    if options.json:
+        values = {
+            "subscribers": options.subscribers,
+            "us": {name: round(us, 2) for name, (us, _) in found.items()},
+            "peak_mib": {name: round(peak, 1) for name, (_, peak) in found.items()},
+            "ratio_to_asgi": round(ours / asgi, 3),
+            "ratio_to_asyncio": round(ours / bare, 3),
+        }
+        print(json.dumps(values))
+        return 0
+    print(f"{options.subscribers} subscribers, {options.per_second:g} tokens a second")
+    for name, (us, peak) in found.items():
+        print(f"  {name:14} {us:7.2f} us CPU per subscriber and token   peak {peak:6.1f} MiB")
+    print(f"  ours / bare ASGI    {ours / asgi:.2f}")
+    print(f"  ours / bare asyncio {ours / bare:.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The administrator's key: `HOSTLER_ADMIN_KEY`, or one made at the first start and kept beside the data."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+from hostler.http.limits import MAX_TOKEN_CHARS
+from hostler.stores.keys import PREFIX, TOKEN_BYTES
+from hostler_protocol.errors import InvalidArgumentError, StorageError
+
+FILE_NAME = "admin.key"
+
+
+class AdminKey(NamedTuple):
+    """`made`: it did not exist before, so it should be shown once."""
+
+    key: str
+    made: bool
+
+
+def admin_key(data_dir: Path, given: str | None) -> AdminKey:
+    """The key of this start: `given` where there is one, else that of the data directory, made if need be.
+
+    InvalidArgumentError for a key no header can carry, StorageError where the file cannot be used.
+    """
+    if given is not None:
+        _check(given, "HOSTLER_ADMIN_KEY")
+        return AdminKey(given, made=False)
+    path = data_dir / FILE_NAME
+    found = read_admin_key(data_dir)
+    if found is not None:
+        return AdminKey(found, made=False)
+    key = PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    temporary = path.with_name(f".{FILE_NAME}.{os.getpid()}")
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(key + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise StorageError(f"the administrator's key cannot be kept in {path}: {error.strerror}") from error
+    return AdminKey(key, made=True)
+
+
+def read_admin_key(data_dir: Path) -> str | None:
+    """The key kept in a data directory; None where there is none."""
+    path = data_dir / FILE_NAME
+    try:
+        key = path.read_text("utf-8").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"the administrator's key in {path} cannot be read: {error}") from error
+    _check(key, str(path))
+    return key
+
+
+def _check(key: str, where: str) -> None:
+    if not key or key != key.strip() or not key.isprintable():
+        raise InvalidArgumentError(
+            f"{where}: an administrator's key must be printable, without blanks at its ends"
+        )
+    if len(key) > MAX_TOKEN_CHARS:
+        raise InvalidArgumentError(f"{where}: the key has {len(key)} characters; at most {MAX_TOKEN_CHARS}")

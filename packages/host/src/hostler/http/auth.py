@@ -1,0 +1,165 @@
+"""Who is calling: bearer keys, what they may do, and how fast.
+
+Keys live in stores/keys.py, by digest. The administrator's key may be any string an operator chose, so it is
+compared by digest in constant time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hostler.domain.events import Caller
+from hostler.http.limits import (
+    FAILED_AUTH_BURST,
+    FAILED_AUTH_PER_SECOND,
+    KEY_CACHE_SECONDS,
+    MAX_CACHED_KEYS,
+    MAX_TOKEN_CHARS,
+)
+from hostler.http.problems import UnauthenticatedError
+from hostler.http.rates import Rates
+from hostler_protocol.errors import RateLimitedError, UnauthorizedError
+
+Right = Literal[
+    "events:read",
+    "events:write",
+    "runs:read",
+    "runs:write",
+    "conversations:read",
+    "conversations:write",
+    "agents:read",
+    "agents:write",
+    "artifacts:read",
+    "artifacts:write",
+    "plugins:read",
+    "models:read",
+    "usage:read",
+    "audit:read",
+    "plugins:connect",
+    "admin",
+    "installation",
+]
+"""`admin`: everything in the key's workspace. `installation`: that, and what all workspaces share
+(configuration, plugins' logs, metrics, keys of other workspaces)."""
+RIGHTS: frozenset[str] = frozenset(get_args(Right))
+ADMIN_KEY_ID = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHolder:
+    """What is known of a valid key. `plugin`: the one plugin identity (`author/name`) a remote process may
+    have with it; None for keys of people and programs. `expires_at`: UTC epoch milliseconds.
+    """
+
+    caller: Caller
+    plugin: str | None = None
+    expires_at: int | None = None
+
+
+FindKey = Callable[[str], Awaitable[KeyHolder | None]]
+"""Key -> its holder; None for one that is unknown, revoked or expired."""
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def holds(caller: Caller, right: Right) -> bool:
+    """Whether the caller has the right, itself or in a wider one."""
+    rights = caller.rights
+    return right in rights or "installation" in rights or (right != "installation" and "admin" in rights)
+
+
+def demand(caller: Caller, right: Right) -> None:
+    """UnauthorizedError unless the caller has the right."""
+    if not holds(caller, right):
+        raise UnauthorizedError(f"this key has no right {right!r}", right=right)
+
+
+class KeyRing:
+    """Finds out who a bearer token belongs to. Valid keys are remembered for some seconds."""
+
+    def __init__(
+        self,
+        find: FindKey,
+        *,
+        admin_key: str | None,
+        workspace_id: str,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._find = find
+        self._admin_digest = _digest(admin_key) if admin_key else None
+        self._admin = KeyHolder(
+            Caller(
+                workspace_id,
+                subject="admin",
+                key_id=ADMIN_KEY_ID,
+                roles=frozenset({"admin"}),
+                rights=frozenset({"installation"}),
+            )
+        )
+        self._clock = clock
+        self._now = now
+        self._known: OrderedDict[str, tuple[KeyHolder, float]] = OrderedDict()
+        self._generation = 0
+        self._failures = Rates(FAILED_AUTH_PER_SECOND, FAILED_AUTH_BURST, clock=clock)
+
+    async def authenticate(self, authorization: str | None, address: str) -> KeyHolder:
+        """The holder of the key in an Authorization header.
+
+        UnauthenticatedError without a valid key; RateLimitedError after too many wrong ones from `address`.
+        """
+        if authorization is None:
+            raise UnauthenticatedError("a key is needed: send the header 'Authorization: Bearer KEY'")
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN_CHARS:
+            raise UnauthenticatedError("the Authorization header must read 'Bearer KEY'")
+        digest = _digest(token)
+        if self._admin_digest is not None and hmac.compare_digest(digest, self._admin_digest):
+            return self._admin
+        holder = self._remembered(digest)
+        if holder is None:
+            holder = await self._look_up(token, digest, address)
+        if holder.expires_at is not None and holder.expires_at <= self._now() * 1000:
+            self._known.pop(digest, None)
+            raise UnauthenticatedError("this key is not valid: it is unknown, expired or revoked")
+        return holder
+
+    def forget(self, key_id: str) -> None:
+        """Believe nothing remembered of this key any more: it was revoked."""
+        self._generation += 1  # a lookup under way may have read the row before the revocation
+        for digest in [d for d, (holder, _) in self._known.items() if holder.caller.key_id == key_id]:
+            del self._known[digest]
+
+    def _remembered(self, digest: str) -> KeyHolder | None:
+        known = self._known.get(digest)
+        if known is None:
+            return None
+        holder, until = known
+        if until <= self._clock():
+            del self._known[digest]
+            return None
+        return holder
+
+    async def _look_up(self, token: str, digest: str, address: str) -> KeyHolder:
+        wait = self._failures.wait(address)
+        if wait:
+            raise RateLimitedError("too many wrong keys from this address", wait)
+        generation = self._generation
+        holder = await self._find(token)
+        if holder is None:
+            self._failures.take(address)
+            raise UnauthenticatedError("this key is not valid: it is unknown, expired or revoked")
+        if generation == self._generation:
+            self._known[digest] = (holder, self._clock() + KEY_CACHE_SECONDS)
+            if len(self._known) > MAX_CACHED_KEYS:
+                self._known.popitem(last=False)
+        return holder

@@ -1,0 +1,107 @@
+"""uvicorn's HTTP/1.1 connection, with the bounds that strangers make necessary.
+
+Beside h11's bound on the size of headers: a bound on the time they may take, one on the number of
+connections, and problem documents also for what is no HTTP at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hostler.http.asgi import Scope
+from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS
+from hostler.http.problems import PROBLEM_TYPE, RequestTimeoutError, encode_problem, problem_of, status_of
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, UnavailableError
+
+
+def raw_problem(error: HostlerError, reason: str) -> bytes:
+    """A whole answer, for connections that never become a request."""
+    body = encode_problem(problem_of(error))
+    return (
+        f"HTTP/1.1 {status_of(error)} {reason}\r\ncontent-type: {PROBLEM_TYPE}\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    ).encode("ascii") + body
+
+
+class BoundedConnection(H11Protocol):
+    """One connection of a client."""
+
+    @classmethod
+    def of(cls, scope: Scope) -> BoundedConnection | None:
+        """The connection of a request whose answer may be written in chunks directly; else None.
+
+        h11 keeps no count inside a chunked body, so a stream may write its chunks past it: that halves
+        the cost of a thousand readers.
+        """
+        found = scope.get("state", {}).get("connection")
+        return found if isinstance(found, cls) and scope.get("http_version") == "1.1" else None
+
+    header_seconds = HEADER_SECONDS
+    max_connections = MAX_CONNECTIONS
+    _headers_due: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.app_state = {**self.app_state, "connection": self}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client is there: its headers are due."""
+        super().connection_made(transport)
+        if len(self.connections) > self.max_connections:
+            error = UnavailableError(f"more than {self.max_connections:,} connections are open")
+            self._end(raw_problem(error, "Service Unavailable"))
+            return
+        self._await_headers()
+
+    def write_chunk(self, chunk: bytes) -> bool:
+        """Write one chunk, framed already; False: nothing more should be written before `drained`."""
+        if not self.transport.is_closing():
+            self.transport.write(chunk)
+        return not self.flow.write_paused
+
+    async def drained(self) -> None:
+        """Wait until the client has taken enough of what was written."""
+        await self.flow.drain()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request; between two requests, the first of them starts the clock."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._headers_came()
+        elif self._headers_due is None and not self.transport.is_closing():
+            self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._headers_came()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """What came is no HTTP."""
+        error = InvalidArgumentError(f"this is no HTTP/1.1 request, or its headers are too large: {msg}")
+        self._end(raw_problem(error, "Bad Request"))
+
+    def _await_headers(self) -> None:
+        self._headers_due = self.loop.call_later(self.header_seconds, self._headers_late)
+
+    def _headers_came(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
+
+    def _headers_late(self) -> None:
+        self._headers_due = None
+        if not self.transport.is_closing():
+            error = RequestTimeoutError(f"no whole request within {self.header_seconds:g} seconds")
+            self._end(raw_problem(error, "Request Timeout"))
+
+    def _end(self, answer: bytes) -> None:
+        self._headers_came()
+        self.transport.write(answer)
+        self.transport.close()

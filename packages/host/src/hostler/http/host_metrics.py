@@ -1,0 +1,53 @@
+"""What the host itself counts, as samples for `/metrics`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hostler.http.metrics import Sample
+from hostler.http.streams import Streams
+from hostler.stores import usage
+
+if TYPE_CHECKING:
+    from hostler.host import Host
+
+
+async def samples_of(host: Host, streams: Streams) -> list[Sample]:
+    """Everything that is read at a scrape: a few numbers, never a walk over the facts."""
+    waiting = await host.db.read(usage.open_runs)
+    dispatcher = host.dispatcher.snapshot()
+    plugins = host.supervisor.status()
+    return [
+        Sample(
+            "hostler_runs_open",
+            "Runs that are not over, by status.",
+            {(status,): waiting.get(status, 0) for status in ("queued", "claimed", "running", "paused")},
+            ("status",),
+        ),
+        Sample("hostler_runs_active", "Runs this process is executing.", {(): dispatcher["active"]}),
+        Sample(
+            "hostler_runs_finished_total",
+            "Executions that this process has ended.",
+            {(): dispatcher["finished"]},
+        ),
+        Sample(
+            "hostler_host_calls_total",
+            "Host calls by method and outcome: ok, or the code of the refusal.",
+            {key: float(count) for key, count in host.gate.counts.items()},
+            ("method", "outcome"),
+        ),
+        Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
+        Sample("hostler_feed_watchers", "Watchers of live runs.", {(): host.feed.watchers}),
+        Sample(
+            "hostler_plugin_restarts_total",
+            "Restarts of a plugin's process.",
+            {(status.key,): status.restarts for status in plugins},
+            ("plugin",),
+        ),
+        Sample(
+            "hostler_plugin_ready",
+            "1 while a plugin can take runs.",
+            {(status.key,): float(status.state == "ready") for status in plugins},
+            ("plugin",),
+        ),
+    ]

@@ -1,0 +1,59 @@
+"""One page of a run's journal, with what lies in the blob folder put back in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from hostler.stores import journal, runs
+from hostler.stores.journal import StoredEntry
+from hostler_protocol._base import Lenient
+from hostler_protocol.limits import MAX_PAGE_BYTES
+
+if TYPE_CHECKING:
+    from hostler.host import Host
+
+
+class _StoredResult(Lenient):
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+    usage: msgspec.Raw | None = None
+    timestamp: float | None = None
+
+
+class JournalPage(NamedTuple):
+    """Entries with what is shown of each: `data`, and for results `usage` and `timestamp`."""
+
+    items: list[tuple[StoredEntry, dict[str, Any]]]
+    more: bool
+
+
+_stored_result = msgspec.json.Decoder(_StoredResult)
+
+
+async def journal_page(host: Host, workspace_id: str, run_id: str, after: int, limit: int) -> JournalPage:
+    """Entries after a position, at most `limit` and about 4 MiB. NotFoundError, ExpiredError."""
+
+    def read(tx: Any) -> journal.EntryPage:
+        runs.get(tx, workspace_id, run_id)
+        return journal.page(tx, run_id, after, limit)
+
+    page = await host.db.read(read)
+    items: list[tuple[StoredEntry, dict[str, Any]]] = []
+    size = 0
+    for entry in page.items:
+        data = entry.data.encode()
+        if entry.blob is not None:
+            data = b"".join([chunk async for chunk in host.blobs.stream(entry.blob)])
+        size += len(data)
+        if items and size > MAX_PAGE_BYTES:
+            return JournalPage(items, more=True)
+        items.append((entry, _shown(entry.kind, data)))
+    return JournalPage(items, page.more)
+
+
+def _shown(kind: str, data: bytes) -> dict[str, Any]:
+    if kind != "result":
+        return {"data": msgspec.Raw(data)}
+    stored = _stored_result.decode(data)
+    return {"data": stored.data, "usage": stored.usage, "timestamp": stored.timestamp}

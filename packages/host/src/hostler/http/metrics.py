@@ -1,0 +1,80 @@
+"""`/metrics`: what Prometheus reads. Counted where it happens, or read from the host at each scrape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+
+
+class Sample:
+    """One family read from the host: label values -> number."""
+
+    def __init__(
+        self, name: str, help_text: str, values: dict[tuple[str, ...], float], labels: tuple[str, ...] = ()
+    ) -> None:
+        self.name = name
+        self.help_text = help_text
+        self.values = values
+        self.labels = labels
+
+    def family(self) -> Metric:
+        """In the client library's words; a name that ends in `_total` is a counter."""
+        counts = self.name.endswith("_total")
+        family: Metric
+        if counts:
+            counter = CounterMetricFamily(self.name, self.help_text, labels=self.labels)
+            for key, value in self.values.items():
+                counter.add_metric(key, value)
+            family = counter
+        else:
+            gauge = GaugeMetricFamily(self.name, self.help_text, labels=self.labels)
+            for key, value in self.values.items():
+                gauge.add_metric(key, value)
+            family = gauge
+        return family
+
+
+class _Scrape:
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = list(samples)
+
+    def collect(self) -> Iterator[Metric]:
+        for sample in self._samples:
+            yield sample.family()
+
+
+class Metrics:
+    """Counts of this server. Labels come from closed sets: a stranger cannot make them grow."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "hostler_http_requests_total",
+            "HTTP requests by route and status.",
+            ["route", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "hostler_http_request_seconds",
+            "From the request's headers to the end of its answer; event streams count when they end.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """One request is over."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def expose(self, samples: Iterable[Sample]) -> bytes:
+        """Everything in Prometheus' text format."""
+        scrape = CollectorRegistry()
+        scrape.register(_Scrape(samples))
+        return generate_latest(self._registry) + generate_latest(scrape)

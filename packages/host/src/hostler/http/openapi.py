@@ -1,0 +1,161 @@
+"""The OpenAPI 3.1 document, made of the route table and of the structs themselves."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from hostler.http.endpoint import Endpoint, Media
+from hostler.http.problems import PROBLEM_TYPE, Problem
+
+REFERENCE = "#/components/schemas/{name}"
+_PROBLEMS_EVERYWHERE = (400, 429, 500, 503)
+_PROBLEMS_WITH_KEY = (401, 403)
+
+
+def document(endpoints: list[Endpoint], version: str) -> dict[str, Any]:
+    """The whole document as plain JSON values."""
+    schemas, components = msgspec.json.schema_components(_types(endpoints), ref_template=REFERENCE)
+    schema_of = dict(zip(map(repr, _types(endpoints)), schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for endpoint in endpoints:
+        operation = _operation(endpoint, schema_of, components)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
+    queries = {_name(endpoint.query) for endpoint in endpoints if endpoint.query is not None}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Hostler",
+            "version": version,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "description": (
+                "The host for AI agents. Every call needs a bearer key unless it says otherwise. "
+                "Errors are problem documents (RFC 9457) whose `code` is one of a closed set. "
+                "Lists are pages: hand `next_cursor` back as `cursor`. "
+                "A POST may carry `Idempotency-Key`: sent again, it gets the first answer."
+            ),
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"key": []}],
+        "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in endpoints)],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "schemas": {name: schema for name, schema in sorted(components.items()) if name not in queries},
+        },
+    }
+
+
+def _types(endpoints: list[Endpoint]) -> list[Any]:
+    found: list[Any] = [Problem]
+    for endpoint in endpoints:
+        found += [endpoint.query] if endpoint.query is not None else []
+        found += [endpoint.body] if endpoint.reads_body else []
+        for answer in endpoint.answers.values():
+            found += [kind for kind in _choices(answer) if not isinstance(kind, Media)]
+    return list({repr(kind): kind for kind in found}.values())
+
+
+def _operation(endpoint: Endpoint, schema_of: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "tags": [endpoint.tag],
+        "summary": endpoint.summary,
+        "parameters": _parameters(endpoint, components),
+        "responses": _responses(endpoint, schema_of),
+    }
+    description = endpoint.description
+    if endpoint.right is None:
+        operation["security"] = []
+    else:
+        description = f"{description}\n\nNeeds the right `{endpoint.right}`.".strip()
+    if description:
+        operation["description"] = description
+    if endpoint.reads_body:
+        content = {"application/json": {"schema": schema_of[repr(endpoint.body)]}}
+        operation["requestBody"] = {"required": not endpoint.body_optional, "content": content}
+    elif endpoint.media is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "description": endpoint.media.description,
+            "content": {endpoint.media.type: {"schema": {}}},
+        }
+    return operation
+
+
+def _parameters(endpoint: Endpoint, components: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in endpoint.parameters
+    ]
+    if endpoint.query is not None:
+        schema = components[_name(endpoint.query)]
+        required = schema.get("required", [])
+        found += [
+            {
+                "name": name,
+                "in": "query",
+                "required": name in required,
+                "schema": _query_schema(value),
+                **({"style": "form", "explode": True} if value.get("type") == "array" else {}),
+            }
+            for name, value in schema["properties"].items()
+        ]
+    if endpoint.method == "POST":
+        found.append(
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "required": False,
+                "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+            }
+        )
+    return found
+
+
+def _query_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """A query cannot say null: an optional parameter is one that may be left out."""
+    kept = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
+    choices = [choice for choice in kept.get("anyOf", []) if choice != {"type": "null"}]
+    if len(choices) == 1:
+        del kept["anyOf"]
+        kept = {**choices[0], **kept}
+    return kept
+
+
+def _responses(endpoint: Endpoint, schema_of: dict[str, Any]) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for status, answer in sorted(endpoint.answers.items()):
+        response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+        content: dict[str, Any] = {}
+        for kind in _choices(answer):
+            if isinstance(kind, Media):
+                response["description"] = kind.description
+                content[kind.type] = {"schema": {"type": "string"}}
+            else:
+                shapes = content.setdefault("application/json", {"schema": {"anyOf": []}})
+                shapes["schema"]["anyOf"].append(schema_of[repr(kind)])
+        if content:
+            response["content"] = content
+        responses[str(status)] = response
+    problem = {"content": {PROBLEM_TYPE: {"schema": schema_of[repr(Problem)]}}}
+    keyed = _PROBLEMS_WITH_KEY if endpoint.right is not None else ()
+    for status in (*_PROBLEMS_EVERYWHERE, *keyed):
+        responses.setdefault(str(status), {"description": HTTPStatus(status).phrase, **problem})
+    responses["default"] = {"description": "Any other problem", **problem}
+    return responses
+
+
+def _choices(answer: Any) -> tuple[Any, ...]:
+    """The kinds of body that one status can have."""
+    if answer is None:
+        return ()
+    return answer if isinstance(answer, tuple) else (answer,)
+
+
+def _name(kind: Any) -> str:
+    """The name that msgspec gives a struct among the components."""
+    (schema,), _ = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+    return str(schema["$ref"]).rpartition("/")[2]

@@ -1,0 +1,124 @@
+"""`/v1/plugins/connect`: a plugin process elsewhere dials in.
+
+Its token is bound to one plugin identity; what the process says of itself is checked against that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hostler.http.asgi import Receive, Scope, Send
+from hostler.http.ask import Ask, headers_of
+from hostler.http.auth import demand
+from hostler.http.gateway import Exchange, admit, send_problem
+from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
+from hostler.http.surface import Surface
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, UnauthorizedError, UnavailableError
+
+PATH = "/v1/plugins/connect"
+_POLICY_VIOLATION = 1008
+_MAX_CLOSE_REASON_BYTES = 120
+log = logging.getLogger("hostler.http")
+
+
+class SocketChannel:
+    """An accepted WebSocket as plugins/remote.py wants it."""
+
+    def __init__(self, receive: Any, send: Any) -> None:
+        self._receive = receive
+        self._send = send
+        self._closed = False
+
+    async def receive(self) -> str | bytes | None:
+        """The next frame; None once the connection is closed."""
+        if self._closed:
+            return None
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            self._closed = True
+            return None
+        text: str | None = message.get("text")
+        return text if text is not None else bytes(message.get("bytes") or b"")
+
+    async def send(self, data: str) -> None:
+        """Send one frame; waits while the other side takes none. ConnectionError once closed."""
+        if self._closed:
+            raise ConnectionResetError("the WebSocket is closed")
+        try:
+            await self._send({"type": "websocket.send", "text": data})
+        except (OSError, RuntimeError) as error:  # RuntimeError: uvicorn's word for "closed meanwhile"
+            self._closed = True
+            raise ConnectionResetError("the WebSocket was closed") from error
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close the connection; harmless where it is closed."""
+        if self._closed:
+            return
+        self._closed = True
+        short = reason.encode()[:_MAX_CLOSE_REASON_BYTES].decode("utf-8", "ignore")
+        try:
+            await self._send({"type": "websocket.close", "code": code, "reason": short})
+        except (OSError, RuntimeError):
+            log.debug("a plugin's WebSocket was gone before it could be closed")
+
+
+def connect(surface: Surface) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+    """The handler of the address, for WebSockets and for those who come without one."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket":
+            exchange = Exchange(scope, receive, send)
+            await send_problem(
+                InvalidArgumentError(f"{PATH} is a WebSocket: connect with one, sending the plugin's token"),
+                exchange,
+            )
+            return
+        await (receive)()  # websocket.connect
+        ask = Ask(surface, scope, receive, "GET", {}, headers_of(scope))
+        try:
+            await admit(surface, ask)
+            plugin = _plugin_of(ask)
+        except HostlerError as error:
+            await _deny(scope, send, error)
+            return
+        await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+        channel = SocketChannel(receive, send)
+        try:
+            await surface.host.supervisor.serve_remote(plugin, channel)
+        except HostlerError as error:
+            log.warning("remote plugin %s: %s", plugin, error.message)
+            await channel.close(_POLICY_VIOLATION, error.message)
+
+    return run
+
+
+async def refuse(receive: Receive, send: Send, why: str) -> None:
+    """Refuse a WebSocket where there is none."""
+    await receive()
+    await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": why})
+
+
+def _plugin_of(ask: Ask) -> str:
+    demand(ask.caller, "plugins:connect")
+    plugin = ask.holder.plugin if ask.holder is not None else None
+    if plugin is None:
+        raise UnauthorizedError("this key is not the token of a plugin: make one with plugin 'author/name'")
+    if ask.surface.host.state != "ready":
+        raise UnavailableError("the host is not ready: try again")
+    return plugin
+
+
+async def _deny(scope: Scope, send: Send, error: HostlerError) -> None:
+    """Answer the handshake with a problem document, where the server can; else close it."""
+    body = encode_problem(problem_of(error))
+    extensions: dict[str, Any] = scope.get("extensions") or {}
+    if "websocket.http.response" not in extensions:
+        await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.message[:100]})
+        return
+    headers = [(b"content-type", PROBLEM_TYPE.encode()), (b"content-length", b"%d" % len(body))]
+    start: Any = {"type": "websocket.http.response.start", "status": status_of(error), "headers": headers}
+    await send(start)
+    end: Any = {"type": "websocket.http.response.body", "body": body, "more_body": False}
+    await send(end)

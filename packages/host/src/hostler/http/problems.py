@@ -1,0 +1,152 @@
+"""Errors as HTTP answers: problem details (RFC 9457) with our codes.
+
+One table says which status a code has. Some errors say it more exactly than their code does (a missing
+key is 401 where a missing right is 403; both are `unauthorized`): those stand in a second table, by class.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import (
+    CallerError,
+    ConflictError,
+    DeadlineExceededError,
+    ErrorCode,
+    HostlerError,
+    InvalidArgumentError,
+    PluginError,
+    StorageError,
+    UnauthorizedError,
+    UnavailableError,
+    to_fault,
+)
+
+PROBLEM_TYPE = "application/problem+json"
+
+STATUS_OF_CODE: dict[ErrorCode, int] = {
+    "invalid_argument": 400,
+    "unauthorized": 403,
+    "denied": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "cancelled": 409,
+    "expired": 410,
+    "payload_too_large": 413,
+    "rate_limited": 429,
+    "runtime_error": 500,
+    "deadline_exceeded": 504,
+}
+
+
+class UnauthenticatedError(UnauthorizedError):
+    """No key, or none that is valid."""
+
+
+class MethodNotAllowedError(InvalidArgumentError):
+    """The path exists, with other methods."""
+
+    def __init__(self, method: str, allowed: list[str]) -> None:
+        self.allowed = allowed
+        super().__init__(f"{method} is not possible here; possible are {', '.join(allowed)}", allowed=allowed)
+
+
+class UnsupportedMediaTypeError(InvalidArgumentError):
+    """The body is of a kind this route does not read."""
+
+
+class KeyReusedError(ConflictError):
+    """An Idempotency-Key came with another request than the first time."""
+
+
+class RangeNotSatisfiableError(InvalidArgumentError):
+    """The range begins after the end."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        super().__init__(f"the range begins after the end: the content has {size} bytes", size_bytes=size)
+
+
+class RequestTimeoutError(DeadlineExceededError):
+    """The client took too long to send its request."""
+
+
+STATUS_OF_CLASS: dict[type[HostlerError], int] = {
+    UnauthenticatedError: 401,
+    MethodNotAllowedError: 405,
+    RequestTimeoutError: 408,
+    UnsupportedMediaTypeError: 415,
+    RangeNotSatisfiableError: 416,
+    KeyReusedError: 422,
+    PluginError: 502,
+    StorageError: 503,
+    UnavailableError: 503,
+}
+
+
+class Problem(Strict):
+    """One error. `type` names the code; `details` depends on it: `errors` is a list of `{field, expected}`,
+    `retry_after` seconds.
+    """
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: ErrorCode
+    retryable: bool
+    details: dict[str, Any]
+
+
+def status_of(error: HostlerError) -> int:
+    """The HTTP status of an error."""
+    for kind in type(error).__mro__:
+        if kind in STATUS_OF_CLASS:
+            return STATUS_OF_CLASS[kind]
+    return STATUS_OF_CODE[to_fault(error).code]
+
+
+def problem_of(error: HostlerError) -> Problem:
+    """The document that tells of an error."""
+    fault = to_fault(error)
+    status = status_of(error)
+    return Problem(
+        type=f"urn:hostler:problem:{fault.code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=fault.message,
+        code=fault.code,
+        retryable=fault.retryable,
+        details=fault.details,
+    )
+
+
+def headers_of(error: HostlerError, status: int) -> list[tuple[bytes, bytes]]:
+    """What the status demands beside the document."""
+    headers: list[tuple[bytes, bytes]] = []
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers.append((b"www-authenticate", b'Bearer realm="hostler"'))
+    if isinstance(error, MethodNotAllowedError):
+        headers.append((b"allow", ", ".join(error.allowed).encode("ascii")))
+    if isinstance(error, RangeNotSatisfiableError):
+        headers.append((b"content-range", b"bytes */%d" % error.size))
+    wait = error.details.get("retry_after")
+    if isinstance(wait, int | float):
+        headers.append((b"retry-after", b"%d" % max(1, -int(-wait // 1))))
+    elif status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers.append((b"retry-after", b"1"))
+    return headers
+
+
+def encode_problem(problem: Problem) -> bytes:
+    """The document as JSON; details that JSON does not know are written as text."""
+    return msgspec.json.encode(problem, enc_hook=str)
+
+
+def caller_blamed(error: HostlerError) -> bool:
+    """Whether the caller can do something about it; everything else is worth a line in the log."""
+    return isinstance(error, CallerError)

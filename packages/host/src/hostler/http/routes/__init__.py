@@ -1,0 +1,36 @@
+"""The routes, one module per subject."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from hostler.http.routes import (
+    agents,
+    artifacts,
+    audit,
+    config,
+    conversations,
+    events,
+    health,
+    keys,
+    models,
+    plugins,
+    runs,
+    usage,
+)
+
+ROUTE_MODULES: tuple[ModuleType, ...] = (
+    events,
+    runs,
+    conversations,
+    agents,
+    plugins,
+    models,
+    artifacts,
+    keys,
+    usage,
+    audit,
+    config,
+    health,
+)
+"""In the order of the documentation."""

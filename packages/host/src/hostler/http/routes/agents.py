@@ -1,0 +1,119 @@
+"""Agents: stored configuration, with every version kept."""
+
+from __future__ import annotations
+
+from hostler.configuring import check_agent
+from hostler.domain.agents import Agent, AgentSpec
+from hostler.http.answers import Empty, Json, Listing
+from hostler.http.ask import Ask
+from hostler.http.endpoint import endpoint
+from hostler.http.paging import PageQuery, listing, scoped
+from hostler.ports import Tx
+from hostler.stores import agents, audit
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
+
+
+class AgentRecord(Strict):
+    """One version of an agent. `spec` is what a configuration file says of it, whole."""
+
+    agent_id: str
+    name: str
+    version: int
+    spec: AgentSpec
+
+
+@endpoint("GET", "/v1/agents", right="agents:read", tag="agents")
+async def list_agents(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
+    """List the current versions of all agents, by name."""
+    cursors = scoped(ask.surface.host.cursors, "agents", ask.workspace_id, query)
+    after = "" if query.cursor is None else cursors.read_text(query.cursor)
+    rows = await ask.surface.host.db.read(
+        lambda tx: agents.page(tx, ask.workspace_id, after=after, limit=query.size + 1)
+    )
+    return listing(rows, query.size, agent_record, lambda agent: agent.name, cursors)
+
+
+@endpoint("POST", "/v1/agents", right="agents:write", tag="agents", status=201)
+async def create_agent(ask: Ask, body: AgentSpec) -> Json[AgentRecord]:
+    """Make a new agent. A name that is taken is a `conflict`."""
+    host = ask.surface.host
+    if await host.db.read(lambda tx: agents.find(tx, ask.workspace_id, body.name)) is not None:
+        raise ConflictError(f"there is an agent named {body.name!r} already; PUT changes it")
+    return Json(agent_record(await _save(ask, body)), 201)
+
+
+@endpoint("GET", "/v1/agents/{name}", right="agents:read", tag="agents")
+async def get_agent(ask: Ask) -> AgentRecord:
+    """Get the current version of an agent."""
+    name = ask.path["name"]
+    return agent_record(await ask.surface.host.db.read(lambda tx: agents.get(tx, ask.workspace_id, name)))
+
+
+@endpoint("PUT", "/v1/agents/{name}", right="agents:write", tag="agents")
+async def put_agent(ask: Ask, body: AgentSpec) -> AgentRecord:
+    """Make or change an agent.
+
+    A change makes a new version, which the next event uses; unchanged it keeps its version. The body's name
+    is the path's.
+    """
+    if body.name != ask.path["name"]:
+        raise InvalidArgumentError(
+            f"the body's name is {body.name!r} and the path's {ask.path['name']!r}: they must be the same"
+        )
+    return agent_record(await _save(ask, body))
+
+
+@endpoint("GET", "/v1/agents/{name}/versions", right="agents:read", tag="agents")
+async def list_agent_versions(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
+    """List all versions of an agent, newest first."""
+    name = ask.path["name"]
+    cursors = ask.surface.host.cursors.scoped("http agent versions", [ask.workspace_id, name])
+    before = None if query.cursor is None else cursors.read_sequence(query.cursor)
+
+    def read(tx: Tx) -> list[Agent]:
+        current = agents.get(tx, ask.workspace_id, name)
+        return agents.versions(tx, ask.workspace_id, current.agent_id, before=before, limit=query.size + 1)
+
+    rows = await ask.surface.host.db.read(read)
+    return listing(rows, query.size, agent_record, lambda agent: agent.version, cursors)
+
+
+@endpoint("DELETE", "/v1/agents/{name}", right="agents:write", tag="agents")
+async def delete_agent(ask: Ask) -> Empty:
+    """Delete an agent. Its runs go on, and stay with the version they used."""
+    name, workspace, actor = ask.path["name"], ask.workspace_id, ask.caller.subject
+
+    def delete(tx: Tx) -> bool:
+        deleted = agents.delete(tx, workspace, name)
+        if deleted:
+            audit.record(tx, workspace, actor, "agent.removed", name, {})
+        return deleted
+
+    if not await ask.surface.host.db.write(delete):
+        raise NotFoundError(f"there is no agent named {name!r}")
+    ask.surface.host.bindery.changed(workspace)
+    return Empty()
+
+
+async def _save(ask: Ask, spec: AgentSpec) -> Agent:
+    """Check and store an agent; the next event sees it."""
+    workspace, actor = ask.workspace_id, ask.caller.subject
+    check_agent(spec)
+
+    def save(tx: Tx) -> Agent:
+        before = agents.find(tx, workspace, spec.name)
+        after = agents.apply(tx, workspace, spec)
+        if before != after:
+            action = "agent.added" if before is None else "agent.changed"
+            audit.record(tx, workspace, actor, action, spec.name, {"version": after.version})
+        return after
+
+    agent = await ask.surface.host.db.write(save)
+    ask.surface.host.bindery.changed(workspace)
+    return agent
+
+
+def agent_record(agent: Agent) -> AgentRecord:
+    """A stored agent as the API shows it."""
+    return AgentRecord(agent_id=agent.agent_id, name=agent.name, version=agent.version, spec=agent.spec)

@@ -1,0 +1,151 @@
+"""Artifacts: upload, metadata, content in ranges."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+from urllib.parse import quote
+
+import msgspec
+
+from hostler.http.answers import Empty, Headers, Json, Pieces
+from hostler.http.ask import Ask, body_pieces
+from hostler.http.endpoint import Media, endpoint
+from hostler.http.idempotency import once
+from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
+from hostler.http.paging import Moment
+from hostler.http.ranges import etag_matches, parse_range
+from hostler.ports import Tx
+from hostler.stores import artifacts, audit
+from hostler.stores.artifacts import NewArtifact, StoredArtifact
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import ConflictError, NotFoundError
+from hostler_protocol.runs import ArtifactMetadata
+
+Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+_MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}")
+_UNSAFE_IN_FILENAME = re.compile(r'[^\x20-\x7e]|["\\/%]')
+BYTES = Media("application/octet-stream", "The content")
+
+
+class UploadQuery(Strict):
+    """What is said of the content. `sha256`: what it must be; another content is refused."""
+
+    name: Text | None = None
+    artifact_type: Text = "file"
+    conversation_id: Text | None = None
+    thread_id: Text | None = None
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")] | None = None
+    expires_at: Moment | None = None
+
+
+@endpoint(
+    "POST",
+    "/v1/artifacts",
+    right="artifacts:write",
+    tag="artifacts",
+    status=201,
+    media=Media("*/*", "The content"),
+)
+async def upload_artifact(ask: Ask, query: UploadQuery) -> Json[ArtifactMetadata]:
+    """Upload a file: the body is its content, the Content-Type its type. At most 1 GiB."""
+    host = ask.surface.host
+    blob = await host.blobs.put(
+        body_pieces(ask, limit=MAX_UPLOAD_BODY_BYTES), max_bytes=MAX_UPLOAD_BODY_BYTES
+    )
+    artifacts.check_declared(blob, size_bytes=None, sha256=query.sha256)
+    new = NewArtifact(
+        artifact_type=query.artifact_type,
+        blob=blob,
+        source="upload",
+        mime_type=_media_type(ask.headers.get("content-type")),
+        name=query.name,
+        conversation_id=query.conversation_id,
+        thread_id=query.thread_id,
+        expires_at=None if query.expires_at is None else int(query.expires_at * 1000),
+    )
+
+    async def create() -> Json[ArtifactMetadata]:
+        stored = await host.db.write(lambda tx: artifacts.create(tx, ask.workspace_id, new))
+        if not isinstance(stored, StoredArtifact):
+            raise ConflictError(f"there is an artifact {stored.artifact_id!r} with other content")
+        return Json(stored.record(), 201)
+
+    return await once(ask, blob.sha256, create)  # type: ignore[return-value]
+
+
+@endpoint("GET", "/v1/artifacts/{artifact_id}", right="artifacts:read", tag="artifacts")
+async def get_artifact(ask: Ask) -> ArtifactMetadata:
+    """Get what is known of an artifact."""
+    return (await _find(ask)).record()
+
+
+@endpoint(
+    "GET",
+    "/v1/artifacts/{artifact_id}/content",
+    right="artifacts:read",
+    tag="artifacts",
+    answers={200: BYTES, 206: Media("application/octet-stream", "The range that was asked for"), 304: None},
+)
+async def get_artifact_content(ask: Ask) -> Pieces | Empty:
+    """Get an artifact's content, whole or one range of it (Range, If-Range, ETag)."""
+    artifact = await _find(ask)
+    etag = f'"{artifact.sha256}"'
+    headers: Headers = [(b"etag", etag.encode()), (b"accept-ranges", b"bytes")]
+    if etag_matches(ask.headers.get("if-none-match"), etag, weakly=True):
+        return Empty(304, headers)
+    wanted = None
+    condition = ask.headers.get("if-range")
+    if condition is None or etag_matches(condition, etag, weakly=False):
+        wanted = parse_range(ask.headers.get("range"), artifact.size_bytes)
+    offset, length = wanted or (0, artifact.size_bytes)
+    headers += [
+        (b"content-type", (_media_type(artifact.mime_type) or "application/octet-stream").encode("ascii")),
+        (b"content-disposition", content_disposition(artifact.name)),
+        (b"content-security-policy", b"default-src 'none'; sandbox"),
+    ]
+    if wanted is not None:
+        place = b"bytes %d-%d/%d" % (offset, offset + length - 1, artifact.size_bytes)
+        headers.append((b"content-range", place))
+    pieces = artifacts.stream(artifact, ask.surface.host.blobs, offset, length)
+    return Pieces(pieces, length, 200 if wanted is None else 206, headers)
+
+
+@endpoint("DELETE", "/v1/artifacts/{artifact_id}", right="artifacts:write", tag="artifacts")
+async def delete_artifact(ask: Ask) -> Empty:
+    """Delete an artifact. Messages that name it keep its id."""
+    artifact_id, workspace, actor = ask.path["artifact_id"], ask.workspace_id, ask.caller.subject
+
+    def delete(tx: Tx) -> bool:
+        removed = artifacts.remove(tx, workspace, artifact_id)
+        if removed is not None:
+            details = {"sha256": removed.sha256, "size_bytes": removed.size_bytes}
+            audit.record(tx, workspace, actor, "artifact.deleted", artifact_id, details)
+        return removed is not None
+
+    if not await ask.surface.host.db.write(delete):
+        raise NotFoundError(f"there is no artifact {artifact_id!r}")
+    return Empty()
+
+
+async def _find(ask: Ask) -> StoredArtifact:
+    artifact_id = ask.path["artifact_id"]
+    found = await ask.surface.host.db.read(lambda tx: artifacts.find(tx, ask.workspace_id, artifact_id))
+    if found is None:
+        raise NotFoundError(f"there is no artifact {artifact_id!r}")
+    return found
+
+
+def content_disposition(name: str | None) -> bytes:
+    """Always an attachment: no browser shows a stranger's file as a page of ours."""
+    if not name:
+        return b"attachment"
+    plain = _UNSAFE_IN_FILENAME.sub("_", name)
+    exact = quote(name.encode("utf-8", "replace"), safe="")
+    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}".encode("ascii")
+
+
+def _media_type(text: str | None) -> str | None:
+    """A media type without parameters; None where it is none."""
+    kind = (text or "").partition(";")[0].strip().lower()
+    return kind if _MEDIA_TYPE.fullmatch(kind) else None

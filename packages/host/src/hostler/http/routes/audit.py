@@ -1,0 +1,48 @@
+"""The audit log: who did what to what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostler.http.answers import Listing
+from hostler.http.ask import Ask
+from hostler.http.endpoint import endpoint
+from hostler.http.paging import PageQuery, listing, scoped
+from hostler.stores import audit
+from hostler.stores.audit import AuditFact
+from hostler_protocol._base import Strict
+
+
+class AuditRecord(Strict):
+    """One fact. `action` is a dotted name, `target` what it was done to."""
+
+    audit_id: str
+    seq: int
+    at: float
+    actor: str
+    action: str
+    target: str
+    body: dict[str, Any]
+
+
+@endpoint("GET", "/v1/audit", right="audit:read", tag="audit")
+async def list_audit(ask: Ask, query: PageQuery) -> Listing[AuditRecord]:
+    """List audit facts, newest first."""
+    cursors = scoped(ask.surface.host.cursors, "audit", ask.workspace_id, query)
+    before = None if query.cursor is None else cursors.read_sequence(query.cursor)
+    rows = await ask.surface.host.db.read(
+        lambda tx: audit.page(tx, ask.workspace_id, before_seq=before, limit=query.size + 1)
+    )
+    return listing(rows, query.size, _record, lambda fact: fact.seq, cursors)
+
+
+def _record(fact: AuditFact) -> AuditRecord:
+    return AuditRecord(
+        audit_id=fact.audit_id,
+        seq=fact.seq,
+        at=fact.created_at / 1000,
+        actor=fact.actor,
+        action=fact.action,
+        target=fact.target,
+        body=fact.body,
+    )

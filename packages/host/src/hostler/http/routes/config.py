@@ -1,0 +1,34 @@
+"""The whole configuration as one document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hostler.config import ConfigFile
+from hostler.domain.changes import ConfigDiff
+from hostler.http.ask import Ask
+from hostler.http.endpoint import endpoint
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+
+
+class ApplyQuery(Strict):
+    """`dry_run`: only say what would change."""
+
+    dry_run: bool = False
+
+
+@endpoint("POST", "/v1/config", right="installation", tag="configuration")
+async def apply_config(ask: Ask, query: ApplyQuery, body: ConfigFile) -> ConfigDiff:
+    """Apply a configuration: what it names is made or changed, what it does not name stays."""
+    for entry in body.plugins:
+        path = entry if isinstance(entry, str) else entry.path
+        if not Path(path).is_absolute():
+            raise InvalidArgumentError(f"plugins: {path!r} is a relative path: send the absolute one")
+    return await ask.surface.host.apply(body, actor=ask.caller.subject, dry_run=query.dry_run)
+
+
+@endpoint("GET", "/v1/config", right="installation", tag="configuration")
+async def export_config(ask: Ask) -> ConfigFile:
+    """Export the configuration as it stands. Secrets are references, as they were given."""
+    return await ask.surface.host.export()

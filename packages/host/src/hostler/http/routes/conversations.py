@@ -1,0 +1,203 @@
+"""Conversations: history, search, state, deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hostler.cursors import ScopedCursors
+from hostler.http.answers import Listing
+from hostler.http.ask import Ask
+from hostler.http.endpoint import endpoint
+from hostler.http.paging import Limit, Moment, PageQuery, scoped
+from hostler.stores import conversations, search, transcripts
+from hostler.stores.unfiltered import ANY, AnyOr
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
+from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
+
+
+class ConversationRecord(Strict):
+    """A conversation by its latest message."""
+
+    conversation_id: str
+    latest_at: float
+    latest_role: str
+    latest_content: str
+    latest_seq: int
+
+
+class HistoryQuery(Strict):
+    """Every thread and every bot unless named. `before`: `next_cursor` of the page before."""
+
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    before: str | None = None
+    after: str | None = None
+    thread_id: str | None = None
+    bot_id: str | None = None
+
+
+class SearchQuery(Strict):
+    """`q`: words that an item must hold, all of them."""
+
+    q: str
+    limit: Limit = 10
+    thread_id: str | None = None
+    bot_id: str | None = None
+    role: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+class StateRecord(Strict):
+    """One value of the scope `conversation`, of one agent."""
+
+    scope: str
+    key: str
+    value: msgspec.Raw
+    version: int
+    agent_id: str
+    updated_at: float
+
+
+class DeletionReceipt(Strict):
+    """What was deleted, by kind. Digests of events stay in the hash chain."""
+
+    conversation_id: str
+    deleted: dict[str, int]
+
+
+@endpoint("GET", "/v1/conversations", right="conversations:read", tag="conversations")
+async def list_conversations(ask: Ask, query: PageQuery) -> Listing[ConversationRecord]:
+    """List conversations, the one with the latest message first.
+
+    A page may be short, or even empty, while `has_more` is true.
+    """
+    host = ask.surface.host
+    cursors = scoped(host.cursors, "conversations", ask.workspace_id, query)
+    before = None if query.cursor is None else cursors.read_sequence(query.cursor)
+    page = await host.db.read(
+        lambda tx: conversations.page(tx, ask.workspace_id, before=before, limit=query.size)
+    )
+    return Listing(
+        items=[
+            ConversationRecord(
+                conversation_id=item.conversation_id,
+                latest_at=item.created_at / 1000,
+                latest_role=item.role,
+                latest_content=item.content,
+                latest_seq=item.seq,
+            )
+            for item in page.items
+        ],
+        next_cursor=None if page.before is None else cursors.issue(page.before),
+        has_more=page.before is not None,
+    )
+
+
+@endpoint(
+    "GET", "/v1/conversations/{conversation_id}/history", right="conversations:read", tag="conversations"
+)
+async def get_history(ask: Ask, query: HistoryQuery) -> Page[TranscriptItem]:
+    """Read a conversation, newest first; with `after` oldest first.
+
+    A page ends at 4 MiB. `next_cursor` goes on in the page's direction.
+    """
+    conversation_id = ask.path["conversation_id"]
+    if query.before is not None and query.after is not None:
+        raise InvalidArgumentError("before and after are given: send one of them")
+    cursors = _history_cursors(ask, conversation_id, query.thread_id, query.bot_id)
+    before = None if query.before is None else cursors.read_sequence(query.before, "before")
+    after = None if query.after is None else cursors.read_sequence(query.after, "after")
+    page = await ask.surface.host.db.read(
+        lambda tx: transcripts.page(
+            tx,
+            ask.workspace_id,
+            conversation_id=conversation_id,
+            thread_id=_any(query.thread_id),
+            bot_id=_any(query.bot_id),
+            before_seq=before,
+            after_seq=after,
+            limit=min(query.limit, MAX_PAGE_ITEMS),
+            direction="forward" if after is not None else "backward",
+        )
+    )
+    return page.record(cursors)
+
+
+@endpoint(
+    "GET", "/v1/conversations/{conversation_id}/search", right="conversations:read", tag="conversations"
+)
+async def search_history(ask: Ask, query: SearchQuery) -> HistorySearchResult:
+    """Search a conversation, in any script, newest first. Wildcards are plain text."""
+    conversation_id = ask.path["conversation_id"]
+    cursors = _history_cursors(ask, conversation_id, query.thread_id, query.bot_id)
+    hits = await ask.surface.host.db.read(
+        lambda tx: search.search(
+            tx,
+            ask.workspace_id,
+            query.q,
+            conversation_id=conversation_id,
+            thread_id=_any(query.thread_id),
+            bot_id=_any(query.bot_id),
+            role=query.role,
+            after=None if query.since is None else int(query.since * 1000) - 1,
+            before=None if query.until is None else int(query.until * 1000) + 1,
+            limit=min(query.limit, MAX_PAGE_ITEMS),
+        )
+    )
+    return HistorySearchResult(
+        items=[item.record(cursors) for item in hits.items], query=query.q, total_count=hits.total_count
+    )
+
+
+@endpoint("GET", "/v1/conversations/{conversation_id}/state", right="conversations:read", tag="conversations")
+async def get_state(ask: Ask, query: PageQuery) -> Listing[StateRecord]:
+    """Read a conversation's state, of all agents."""
+    conversation_id = ask.path["conversation_id"]
+    cursors = ask.surface.host.cursors.scoped("http state", [ask.workspace_id, conversation_id])
+    after = ("", "")
+    if query.cursor is not None:
+        match cursors.read(query.cursor):
+            case [str() as scope_key, str() as key]:
+                after = (scope_key, key)
+            case _:
+                raise InvalidArgumentError(
+                    "cursor does not hold a place in this list: begin again without it"
+                )
+    rows, more = await ask.surface.host.db.read(
+        lambda tx: conversations.states(tx, ask.workspace_id, conversation_id, after=after, limit=query.size)
+    )
+    return Listing(
+        items=[
+            StateRecord(
+                scope=row.scope,
+                key=row.key,
+                value=row.value,
+                version=row.version,
+                agent_id=row.agent_id,
+                updated_at=row.updated_at / 1000,
+            )
+            for row in rows
+        ],
+        next_cursor=cursors.issue([rows[-1].scope_key, rows[-1].key]) if more else None,
+        has_more=more,
+    )
+
+
+def _history_cursors(
+    ask: Ask, conversation_id: str, thread_id: str | None, bot_id: str | None
+) -> ScopedCursors:
+    where: dict[str, Any] = {
+        "workspace": ask.workspace_id,
+        "conversation": conversation_id,
+        "thread": thread_id,
+        "bot": bot_id,
+    }
+    return ask.surface.host.cursors.scoped("http history", where)
+
+
+def _any(value: str | None) -> AnyOr:
+    return ANY if value is None else value

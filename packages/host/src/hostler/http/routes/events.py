@@ -1,0 +1,178 @@
+"""Events: the way in, and the log of what came."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from hostler.http.answers import Headers, Json, Listing
+from hostler.http.ask import Ask
+from hostler.http.auth import demand
+from hostler.http.endpoint import Media, endpoint
+from hostler.http.idempotency import idempotency_key
+from hostler.http.limits import MAX_WAIT_SECONDS
+from hostler.http.paging import PageQuery, listing, scoped, seconds
+from hostler.http.routes.runs import open_stream
+from hostler.http.sse import EVENT_STREAM
+from hostler.http.streams import EventStream
+from hostler.orchestrator import Accepted
+from hostler.stores import events
+from hostler.stores.events import StoredEvent
+from hostler.stores.unfiltered import ANY
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import NotFoundError
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.ids import digest
+from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
+
+_SETTLED = {*TERMINAL_STATUSES, "paused"}
+
+
+class PostEventQuery(Strict):
+    """`wait`: seconds to wait for the run's end, at most 300."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
+    last_event_id: str | None = None
+
+
+class EventsQuery(PageQuery):
+    """Filters of the log."""
+
+    conversation_id: str | None = None
+    thread_id: str | None = None
+    event_type: list[str] = []
+
+
+class EventRecord(Strict):
+    """One event of the log and what became of it.
+
+    `routing`: how its agent was found. `envelope`: the event as it is kept, only for a single event; null
+    once its content was deleted.
+    """
+
+    event_id: str
+    event_type: str
+    source: str
+    seq: int
+    created_at: float
+    event_time: float | None
+    workspace_id: str
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    actor_type: str | None
+    actor_id: str | None
+    actor_name: str | None
+    subject_type: str | None
+    subject_id: str | None
+    input_summary: str
+    content_redacted: bool
+    requester: str | None
+    outcome: str
+    run_id: str | None
+    routing: dict[str, Any]
+    steering: dict[str, Any] | None
+    envelope: EventEnvelope | None = None
+
+
+@endpoint(
+    "POST",
+    "/v1/events",
+    right="events:write",
+    tag="events",
+    status=202,
+    answers={
+        200: (RunRecord, Media(EVENT_STREAM, "The run (`wait`), or its results as they come (Accept)")),
+        202: (Accepted, RunRecord),
+    },
+)
+async def post_event(
+    ask: Ask, query: PostEventQuery, body: EventEnvelope
+) -> Json[Accepted] | Json[RunRecord] | EventStream:
+    """Send an event.
+
+    It is stored once per `event_id` and workspace: sent again it is answered with the first one's event and
+    run, with `duplicate` true; another event under the same id is a `conflict`. Without an `event_id` an
+    `Idempotency-Key` serves as one. With `wait` the answer is the run: 200 once it is over or paused, else
+    202. With `Accept: text/event-stream` the answer is the run's stream.
+    """
+    streams = EVENT_STREAM in ask.headers.get("accept", "")
+    if streams or query.wait is not None:
+        demand(ask.caller, "runs:read")
+    key = idempotency_key(ask)
+    if key is not None and body.event_id is None:
+        identity = digest([ask.workspace_id, ask.caller.key_id, key])
+        body = msgspec.structs.replace(body, event_id=f"idem-{identity}")
+    host = ask.surface.host
+    accepted = await host.accept(body, ask.caller)
+    if accepted.run is None:
+        return Json(accepted, 202)
+    run_id = accepted.run.run_id
+    headers: Headers = [(b"location", f"/v1/runs/{run_id}".encode())]
+    if streams:
+        return await open_stream(ask, run_id, query.last_event_id, headers)
+    if query.wait is None:
+        return Json(accepted, 202, headers)
+    run = await host.wait(ask.workspace_id, run_id, min(query.wait, MAX_WAIT_SECONDS))
+    return Json(run, 200 if run.status in _SETTLED else 202, headers)
+
+
+@endpoint("GET", "/v1/events", right="events:read", tag="events")
+async def list_events(ask: Ask, query: EventsQuery) -> Listing[EventRecord]:
+    """List events, newest first.
+
+    `event_type` may come several times.
+    """
+    cursors = scoped(ask.surface.host.cursors, "events", ask.workspace_id, query)
+    before = None if query.cursor is None else cursors.read_sequence(query.cursor)
+    rows = await ask.surface.host.db.read(
+        lambda tx: events.page(
+            tx,
+            ask.workspace_id,
+            conversation_id=ANY if query.conversation_id is None else query.conversation_id,
+            thread_id=ANY if query.thread_id is None else query.thread_id,
+            event_types=query.event_type or None,
+            before_seq=before,
+            limit=query.size + 1,
+        )
+    )
+    return listing(rows, query.size, event_record, lambda row: row.seq, cursors)
+
+
+@endpoint("GET", "/v1/events/{event_id}", right="events:read", tag="events")
+async def get_event(ask: Ask) -> EventRecord:
+    """Get one event, with its content."""
+    event_id = ask.path["event_id"]
+    found = await ask.surface.host.db.read(lambda tx: events.find(tx, ask.workspace_id, event_id))
+    if found is None:
+        raise NotFoundError(f"there is no event {event_id!r}")
+    return msgspec.structs.replace(event_record(found), envelope=found.envelope)
+
+
+def event_record(event: StoredEvent) -> EventRecord:
+    """A stored event as the API shows it in lists."""
+    return EventRecord(
+        event_id=event.event_id,
+        event_type=event.event_type,
+        source=event.source,
+        seq=event.seq,
+        created_at=event.created_at / 1000,
+        event_time=seconds(event.event_time),
+        workspace_id=event.workspace_id,
+        bot_id=event.bot_id,
+        conversation_id=event.conversation_id,
+        thread_id=event.thread_id,
+        actor_type=event.actor_type,
+        actor_id=event.actor_id,
+        actor_name=event.actor_name,
+        subject_type=event.subject_type,
+        subject_id=event.subject_id,
+        input_summary=event.input_summary,
+        content_redacted=event.content_redacted,
+        requester=event.requester,
+        outcome=event.outcome,
+        run_id=event.run_id,
+        routing=event.routing,
+        steering=event.steering,
+    )

@@ -1,0 +1,80 @@
+"""Health, readiness, metrics, and the documentation of all this."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hostler.http.answers import Whole
+from hostler.http.ask import Ask
+from hostler.http.docs_page import CONTENT_SECURITY_POLICY
+from hostler.http.endpoint import Media, endpoint
+from hostler.http.host_metrics import samples_of
+from hostler.http.limits import READY_SECONDS
+from hostler.http.metrics import CONTENT_TYPE
+from hostler.version import VERSION
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import StorageError, UnavailableError
+
+
+class Health(Strict):
+    """The process answers."""
+
+    status: str
+    version: str
+
+
+@endpoint("GET", "/healthz", right=None, tag="operations")
+async def healthz(ask: Ask) -> Health:
+    """Say that the process answers."""
+    return Health(status="ok", version=VERSION)
+
+
+@endpoint("GET", "/readyz", right=None, tag="operations")
+async def readyz(ask: Ask) -> Health:
+    """Say whether events are taken now; 503 says what is not ready."""
+    host = ask.surface.host
+    if host.state != "ready":
+        raise UnavailableError(f"not ready: the host is {host.state}", not_ready=["host"])
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            await host.db.read(lambda tx: None)
+    except (StorageError, TimeoutError) as error:
+        raise UnavailableError(
+            f"not ready: the database does not answer{f': {error}' if str(error) else ''}",
+            not_ready=["database"],
+        ) from error
+    return Health(status="ready", version=VERSION)
+
+
+@endpoint(
+    "GET",
+    "/metrics",
+    right="installation",
+    tag="operations",
+    answers={200: Media("text/plain", "Prometheus' text format")},
+)
+async def metrics(ask: Ask) -> Whole:
+    """Read the metrics, in Prometheus' format."""
+    surface = ask.surface
+    return Whole(surface.metrics.expose(await samples_of(surface.host, surface.streams)), CONTENT_TYPE)
+
+
+@endpoint(
+    "GET",
+    "/v1/openapi.json",
+    right=None,
+    tag="operations",
+    answers={200: Media("application/json", "The OpenAPI document")},
+)
+async def openapi_document(ask: Ask) -> Whole:
+    """Get the OpenAPI 3.1 document."""
+    return Whole(ask.surface.document_json, "application/json")
+
+
+@endpoint(
+    "GET", "/docs", right=None, tag="operations", answers={200: Media("text/html", "The documentation")}
+)
+async def docs(ask: Ask) -> Whole:
+    """Read this documentation. It works without the internet."""
+    policy = (b"content-security-policy", CONTENT_SECURITY_POLICY.encode("ascii"))
+    return Whole(ask.surface.docs_html, "text/html; charset=utf-8", headers=[policy])

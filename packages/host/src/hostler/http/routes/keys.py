@@ -1,0 +1,153 @@
+"""API keys: made, listed and revoked by an administrator of their workspace."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+from hostler.http.answers import Empty, Json, Listing
+from hostler.http.ask import Ask
+from hostler.http.auth import ADMIN_KEY_ID, Right, demand, holds
+from hostler.http.endpoint import endpoint
+from hostler.http.paging import Moment, PageQuery, listing, scoped, seconds
+from hostler.ports import Tx
+from hostler.stores import audit, keys
+from hostler.stores.keys import ApiKey
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError, UnauthorizedError
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+Names = Annotated[list[Name], msgspec.Meta(max_length=100)]
+_PLUGIN = r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}/[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$"
+
+
+class NewKey(Strict):
+    """What a key may do. `subject`: the name under which its holder appears and approves.
+
+    `plugin` (`author/name`) makes it the token of one remote plugin process, and nothing else.
+    `workspace_id`: only the installation's administrator may name another one.
+    """
+
+    name: Name
+    subject: Name | None = None
+    roles: Names = []
+    rights: Annotated[list[Right], msgspec.Meta(max_length=100)] = []
+    plugin: Annotated[str, msgspec.Meta(pattern=_PLUGIN)] | None = None
+    expires_at: Moment | None = None
+    workspace_id: Name | None = None
+
+
+class KeyRecord(Strict):
+    """A key without its secret. Times are UTC epoch seconds."""
+
+    key_id: str
+    workspace_id: str
+    name: str
+    subject: str
+    roles: list[str]
+    rights: list[str]
+    plugin: str | None
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+
+
+class CreatedKey(Strict):
+    """`key` is shown this once; null when the answer is repeated."""
+
+    key: str | None
+    record: KeyRecord
+
+
+@endpoint("POST", "/v1/keys", right="admin", tag="keys", status=201)
+async def create_key(ask: Ask, body: NewKey) -> Json[CreatedKey]:
+    """Make a key. Its secret is in the answer and nowhere else."""
+    workspace = body.workspace_id or ask.workspace_id
+    _check_grantable(ask, body, workspace)
+    expires_at = None if body.expires_at is None else int(body.expires_at * 1000)
+    rights: list[str] = ["plugins:connect"] if body.plugin else sorted(set(body.rights))
+
+    def create(tx: Tx) -> tuple[ApiKey, str]:
+        made = keys.create(
+            tx,
+            workspace,
+            name=body.name,
+            subject=body.subject or body.name,
+            roles=sorted(set(body.roles)),
+            rights=rights,
+            plugin=body.plugin,
+            expires_at=expires_at,
+        )
+        details: dict[str, Any] = {"name": body.name, "rights": rights, "plugin": body.plugin}
+        audit.record(tx, workspace, ask.caller.subject, "key.created", made[0].key_id, details)
+        return made
+
+    key, token = await ask.surface.host.db.write(create)
+    record = key_record(key)
+    return Json(CreatedKey(key=token, record=record), 201, kept=CreatedKey(key=None, record=record))
+
+
+@endpoint("GET", "/v1/keys", right="admin", tag="keys")
+async def list_keys(ask: Ask, query: PageQuery) -> Listing[KeyRecord]:
+    """List keys, revoked and expired ones too."""
+    cursors = scoped(ask.surface.host.cursors, "keys", ask.workspace_id, query)
+    after = "" if query.cursor is None else cursors.read_text(query.cursor)
+    rows = await ask.surface.host.db.read(
+        lambda tx: keys.page(tx, ask.workspace_id, after=after, limit=query.size + 1)
+    )
+    return listing(rows, query.size, key_record, lambda key: key.key_id, cursors)
+
+
+@endpoint("DELETE", "/v1/keys/{key_id}", right="admin", tag="keys")
+async def revoke_key(ask: Ask) -> Empty:
+    """Revoke a key: from now on it opens nothing. Revoking it again changes nothing."""
+    key_id = ask.path["key_id"]
+
+    def revoke(tx: Tx) -> bool:
+        if keys.find(tx, ask.workspace_id, key_id) is None:
+            return False
+        if keys.revoke(tx, ask.workspace_id, key_id):
+            audit.record(tx, ask.workspace_id, ask.caller.subject, "key.revoked", key_id, {})
+        return True
+
+    if not await ask.surface.host.db.write(revoke):
+        extra = (
+            "; the administrator's key is changed with HOSTLER_ADMIN_KEY" if key_id == ADMIN_KEY_ID else ""
+        )
+        raise NotFoundError(f"there is no key {key_id!r}{extra}")
+    ask.surface.keys.forget(key_id)
+    return Empty()
+
+
+def key_record(key: ApiKey) -> KeyRecord:
+    """A stored key as the API shows it."""
+    return KeyRecord(
+        key_id=key.key_id,
+        workspace_id=key.workspace_id,
+        name=key.name,
+        subject=key.subject,
+        roles=sorted(key.roles),
+        rights=sorted(key.rights),
+        plugin=key.plugin,
+        created_at=key.created_at / 1000,
+        expires_at=seconds(key.expires_at),
+        revoked_at=seconds(key.revoked_at),
+    )
+
+
+def _check_grantable(ask: Ask, body: NewKey, workspace: str) -> None:
+    """Nobody gives what they do not have."""
+    if workspace != ask.workspace_id and not holds(ask.caller, "installation"):
+        raise UnauthorizedError("only the installation's administrator makes keys for another workspace")
+    for right in body.rights:
+        if not holds(ask.caller, right):
+            raise UnauthorizedError(f"this key has no right {right!r}, so it cannot give it", right=right)
+    if body.plugin is not None:
+        demand(ask.caller, "installation")
+        if body.rights or body.roles:
+            raise InvalidArgumentError(
+                "the token of a plugin process has no rights and no roles: leave them out"
+            )
+    elif not body.rights:
+        raise InvalidArgumentError("rights is empty: name at least one, such as events:write")

@@ -1,0 +1,144 @@
+"""Plugins and their runners: how they stand, what they can do, what they wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from hostler.http.answers import Listing
+from hostler.http.ask import Ask
+from hostler.http.endpoint import endpoint
+from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
+from hostler.plugins.life import PluginStatus
+from hostler.plugins.sources import Folder, SingleFile
+from hostler.stores import audit
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import NotFoundError
+from hostler_protocol.manifest import AgentRunnerManifest
+
+
+class PluginRecord(Strict):
+    """How a plugin stands. `plugin` is `author/name`; `reason` says why it is not ready.
+
+    `state`: stopped, starting, ready, waiting (for its next start), failed, disconnected (remote).
+    """
+
+    plugin: str
+    source: str
+    state: str
+    version: str
+    pid: int | None
+    runners: list[str]
+    active_runs: int
+    restarts: int
+    reason: str | None
+    retry_in_seconds: float | None
+    containment: str | None
+    started_at: float | None
+
+
+class LogsQuery(Strict):
+    """`lines`: how many of the last."""
+
+    lines: Annotated[int, msgspec.Meta(ge=1, le=MAX_LOG_TAIL_LINES)] = 100
+
+
+class LogTail(Strict):
+    """The last lines of a plugin's log, oldest first."""
+
+    plugin: str
+    lines: list[str]
+
+
+@endpoint("GET", "/v1/plugins", right="plugins:read", tag="plugins")
+async def list_plugins(ask: Ask) -> Listing[PluginRecord]:
+    """List the plugins by name, and how each stands."""
+    return Listing(items=[_record(status) for status in ask.surface.host.supervisor.status()])
+
+
+@endpoint("GET", "/v1/plugins/{plugin}", right="plugins:read", tag="plugins")
+async def get_plugin(ask: Ask) -> PluginRecord:
+    """Get one plugin; `author/name` is written `author%2Fname` in the path."""
+    return _record(_status(ask))
+
+
+@endpoint("GET", "/v1/plugins/{plugin}/logs", right="installation", tag="plugins")
+async def get_plugin_logs(ask: Ask, query: LogsQuery) -> LogTail:
+    """Read the end of what a plugin wrote to its stderr."""
+    status = _status(ask)
+    lines = [] if status.log_path is None else await asyncio.to_thread(_tail, status.log_path, query.lines)
+    return LogTail(plugin=status.key, lines=lines)
+
+
+@endpoint("POST", "/v1/plugins/{plugin}/restart", right="installation", tag="plugins")
+async def restart_plugin(ask: Ask) -> PluginRecord:
+    """Replace a plugin's process by one from its files as they are now.
+
+    Runs that are under way finish on the old one.
+    """
+    host, key = ask.surface.host, _status(ask).key
+    actor, workspace = ask.caller.subject, ask.workspace_id
+    await host.db.write(lambda tx: audit.record(tx, workspace, actor, "plugin.restarted", key, {}))
+    await host.supervisor.restart(key)
+    return _record(_status(ask))
+
+
+@endpoint("GET", "/v1/runners", right="plugins:read", tag="plugins")
+async def list_runners(ask: Ask) -> Listing[AgentRunnerManifest]:
+    """List the runners that were seen, with their forms, capabilities and permissions."""
+    return Listing(items=ask.surface.host.supervisor.catalog.all())
+
+
+@endpoint("GET", "/v1/runners/{runner_id}", right="plugins:read", tag="plugins")
+async def get_runner(ask: Ask) -> AgentRunnerManifest:
+    """Get one runner; its plugin is started if it was never seen. Slashes of the id are written `%2F`."""
+    return await ask.surface.host.supervisor.manifest(ask.path["runner_id"])
+
+
+def _status(ask: Ask) -> PluginStatus:
+    key = ask.path["plugin"]
+    for status in ask.surface.host.supervisor.status():
+        if status.key == key:
+            return status
+    raise NotFoundError(f"there is no plugin {key!r}")
+
+
+def _record(status: PluginStatus) -> PluginRecord:
+    match status.source:
+        case Folder():
+            source = "folder"
+        case SingleFile():
+            source = "file"
+        case _:
+            source = "remote"
+    return PluginRecord(
+        plugin=status.key,
+        source=source,
+        state=status.state,
+        version=status.version,
+        pid=status.pid,
+        runners=list(status.runners),
+        active_runs=status.active_runs,
+        restarts=status.restarts,
+        reason=status.reason,
+        retry_in_seconds=status.retry_in_seconds,
+        containment=status.containment,
+        started_at=status.started_at,
+    )
+
+
+def _tail(path: Path, lines: int) -> list[str]:
+    """The last lines of a file; reads no more than MAX_LOG_TAIL_BYTES of it."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = max(0, size - MAX_LOG_TAIL_BYTES)
+            file.seek(start)
+            found = file.read(MAX_LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return (found[1:] if start else found)[-lines:]

@@ -1,0 +1,194 @@
+"""Runs: the ledger, each run's journal and stream, and cancellation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+import msgspec
+
+from hostler.feed import StoredResult
+from hostler.http.answers import Headers, Listing
+from hostler.http.ask import Ask
+from hostler.http.endpoint import Media, endpoint
+from hostler.http.journal_page import journal_page
+from hostler.http.paging import Limit, Moment, PageQuery, listing, scoped
+from hostler.http.sse import EVENT_STREAM, last_event_id
+from hostler.http.streams import Batches, EventStream
+from hostler.records import record_of
+from hostler.stores import runs
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS, MAX_REASON_CHARS
+from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord, RunStatus
+
+STREAM = Media(EVENT_STREAM, "One event per result: `id` its sequence, `event` its type, `data` its JSON")
+
+
+class RunsQuery(PageQuery):
+    """Filters of the ledger. Times are UTC epoch seconds of the run's creation."""
+
+    status: list[RunStatus] = []
+    agent: str | None = None
+    conversation_id: str | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+class JournalQuery(Strict):
+    """`after`: `next_cursor` of the page before, or a position."""
+
+    after: str | None = None
+    limit: Limit = DEFAULT_PAGE_ITEMS
+
+
+class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of a run's journal. `sequence` where it is a result."""
+
+    position: int
+    kind: str
+    type: str
+    at: float
+    data: msgspec.Raw
+    attempt: int
+    sequence: int | None = None
+    usage: msgspec.Raw | None = None
+    timestamp: float | None = None
+
+
+class StreamQuery(Strict):
+    """For clients that cannot send the header Last-Event-ID."""
+
+    last_event_id: str | None = None
+
+
+class CancelRun(Strict):
+    """Why; shown in the run's journal."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)] = "cancelled by request"
+
+
+@endpoint("GET", "/v1/runs", right="runs:read", tag="runs")
+async def list_runs(ask: Ask, query: RunsQuery) -> Listing[RunRecord]:
+    """List runs, newest first, without their output.
+
+    `status` may come several times.
+    """
+    cursors = scoped(ask.surface.host.cursors, "runs", ask.workspace_id, query)
+    before: tuple[int, str] | None = None
+    if query.cursor is not None:
+        match cursors.read(query.cursor):
+            case [int() as at, str() as run_id]:
+                before = (at, run_id)
+            case _:
+                raise InvalidArgumentError(
+                    "cursor does not hold a place in this list: begin again without it"
+                )
+    elif query.until is not None:
+        before = (int(query.until * 1000) + 1, "")
+    rows = await ask.surface.host.db.read(
+        lambda tx: runs.page(
+            tx,
+            ask.workspace_id,
+            statuses=query.status or None,
+            agent_name=query.agent,
+            conversation_id=query.conversation_id,
+            since=int((query.since or 0) * 1000),
+            before=before,
+            limit=query.size + 1,
+        )
+    )
+    return listing(rows, query.size, record_of, lambda run: [run.created_at, run.run_id], cursors)
+
+
+@endpoint("GET", "/v1/runs/{run_id}", right="runs:read", tag="runs")
+async def get_run(ask: Ask) -> RunRecord:
+    """Get one run with its output: the completed messages of the assistant."""
+    return await ask.surface.host.run_record(ask.workspace_id, ask.path["run_id"])
+
+
+@endpoint("GET", "/v1/runs/{run_id}/journal", right="runs:read", tag="runs")
+async def get_journal(ask: Ask, query: JournalQuery) -> Listing[JournalEntry]:
+    """Read a run's journal, oldest first: everything it did, in order.
+
+    A page ends at 4 MiB. Deltas are dropped by retention first: a cursor into what is gone is `expired`.
+    """
+    run_id = ask.path["run_id"]
+    cursors = ask.surface.host.cursors.scoped("http journal", [ask.workspace_id, run_id])
+    after = 0
+    if query.after is not None:
+        plain = query.after.isascii() and query.after.isdecimal() and len(query.after) <= 16
+        after = int(query.after) if plain else cursors.read_sequence(query.after, "after")
+    page = await journal_page(
+        ask.surface.host, ask.workspace_id, run_id, after, min(query.limit, MAX_PAGE_ITEMS)
+    )
+    return Listing(
+        items=[
+            JournalEntry(
+                position=entry.position,
+                kind=entry.kind,
+                type=entry.type,
+                at=entry.at / 1000,
+                attempt=entry.attempt,
+                sequence=entry.sequence,
+                **parts,
+            )
+            for entry, parts in page.items
+        ],
+        next_cursor=cursors.issue(page.items[-1][0].position) if page.more else None,
+        has_more=page.more,
+    )
+
+
+@endpoint("GET", "/v1/runs/{run_id}/stream", right="runs:read", tag="runs", answers={200: STREAM})
+async def stream_run(ask: Ask, query: StreamQuery) -> EventStream:
+    """Follow a run's results, from the first or from after `Last-Event-ID`, without a gap or a repeat.
+
+    The stream ends after the terminal result, also when that was long ago. Comment lines keep it alive. A
+    client that goes away cancels nothing.
+    """
+    return await open_stream(ask, ask.path["run_id"], query.last_event_id, [])
+
+
+@endpoint("POST", "/v1/runs/{run_id}/cancel", right="runs:write", tag="runs")
+async def cancel_run(ask: Ask, body: CancelRun) -> RunRecord:
+    """Cancel a run.
+
+    The runner is asked first and given 5 seconds; a run that is over stays as it ended. The answer is the
+    run as it then stands.
+    """
+    return await ask.surface.host.cancel(
+        ask.workspace_id, ask.path["run_id"], reason=body.reason, actor=ask.caller.subject
+    )
+
+
+async def open_stream(ask: Ask, run_id: str, query_id: str | None, headers: Headers) -> EventStream:
+    """The stream of a run; everything that can be wrong is found out before the answer begins.
+
+    NotFoundError, InvalidArgumentError for an id that no event of this run has, ExpiredError for one that
+    retention has dropped.
+    """
+    host = ask.surface.host
+    after = last_event_id(ask.headers.get("last-event-id"), query_id)
+    run = await host.db.read(lambda tx: runs.get(tx, ask.workspace_id, run_id))
+    if after > run.sequence:
+        raise InvalidArgumentError(
+            f"Last-Event-ID {after} is not the id of an event of this stream: its last is {run.sequence}"
+        )
+    stream = EventStream(
+        ask.surface.streams, run_id, partial(host.watch, ask.workspace_id, run_id), after, headers
+    )
+    if run.status not in TERMINAL_STATUSES:
+        return stream
+    # Nothing to wait for, so the first batch can tell whether the cursor is still good.
+    batches = stream.watch(after)
+    first = await anext(aiter(batches), None)
+    return replace(stream, opening=_with_first(first, batches))
+
+
+async def _with_first(first: list[StoredResult] | None, rest: Batches) -> Batches:
+    if first is not None:
+        yield first
+        async for batch in rest:
+            yield batch

@@ -1,0 +1,115 @@
+"""Use and cost."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from hostler.http.ask import Ask
+from hostler.http.endpoint import endpoint
+from hostler.http.paging import Moment
+from hostler.stores import usage
+from hostler.stores.usage import UsageRow
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+
+_DAY = 86_400.0
+_MAX_DAYS = 366
+
+
+class UsageQuery(Strict):
+    """UTC epoch seconds; without them the last 30 days. At most 366 days."""
+
+    since: Moment | None = None
+    until: Moment | None = None
+    agent: str | None = None
+
+
+class UsageSum(Strict):
+    """Runs and what they used. Unknown numbers are left out of the sums; null: all are unknown."""
+
+    runs: int
+    completed: int
+    failed: int
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cached_tokens: int | None
+    cost: float | None
+
+
+class AgentDay(UsageSum):
+    """One agent on one day (UTC)."""
+
+    agent: str
+    day: str
+
+
+class UsageReport(Strict):
+    """`complete` is false where there are more rows than fit: name a shorter time or an agent."""
+
+    since: float
+    until: float
+    total: UsageSum
+    items: list[AgentDay]
+    complete: bool
+
+
+@endpoint("GET", "/v1/usage", right="usage:read", tag="usage")
+async def get_usage(ask: Ask, query: UsageQuery) -> UsageReport:
+    """Sum up tokens and cost per agent and day, of runs created in a time."""
+    until = time.time() if query.until is None else query.until
+    since = max(0.0, until - 30 * _DAY) if query.since is None else query.since
+    if not since <= until <= since + _MAX_DAYS * _DAY:
+        raise InvalidArgumentError(f"since must lie before until, by at most {_MAX_DAYS} days")
+    rows = await ask.surface.host.db.read(
+        lambda tx: usage.by_agent(
+            tx,
+            ask.workspace_id,
+            since=int(since * 1000),
+            until=int(until * 1000) + 1,
+            agent_name=query.agent,
+            limit=usage.MAX_ROWS + 1,
+        )
+    )
+    shown = rows[: usage.MAX_ROWS]
+    return UsageReport(
+        since=since,
+        until=until,
+        total=_total(shown),
+        items=[_agent_day(row) for row in shown],
+        complete=len(rows) == len(shown),
+    )
+
+
+def _agent_day(row: UsageRow) -> AgentDay:
+    return AgentDay(
+        agent=row.agent_name,
+        day=datetime.fromtimestamp(row.day * _DAY, UTC).date().isoformat(),
+        runs=row.runs,
+        completed=row.completed,
+        failed=row.failed,
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        total_tokens=row.total_tokens,
+        cached_tokens=row.cached_tokens,
+        cost=row.cost,
+    )
+
+
+def _total(rows: list[UsageRow]) -> UsageSum:
+    def known(values: list[int | None]) -> int | None:
+        given = [value for value in values if value is not None]
+        return sum(given) if given else None
+
+    costs = [row.cost for row in rows if row.cost is not None]
+    return UsageSum(
+        runs=sum(row.runs for row in rows),
+        completed=sum(row.completed for row in rows),
+        failed=sum(row.failed for row in rows),
+        input_tokens=known([row.input_tokens for row in rows]),
+        output_tokens=known([row.output_tokens for row in rows]),
+        total_tokens=known([row.total_tokens for row in rows]),
+        cached_tokens=known([row.cached_tokens for row in rows]),
+        cost=sum(costs) if costs else None,
+    )

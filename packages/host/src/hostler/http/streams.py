@@ -1,0 +1,284 @@
+"""Event streams: who reads, how fast, and how a thousand readers of one run cost little more than one.
+
+A stream reads the feed for itself until it has caught up with the others of its run. Then it joins their
+fan-out: one task reads the feed, frames each batch once and writes the bytes to every member. A member that
+takes no more leaves the fan-out with its cursor and goes on by itself, at its own speed: nobody waits for a
+slow reader, and what it holds is its cursor and one piece. A client that goes away cancels nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+from hostler.feed import StoredResult
+from hostler.http.answers import Headers
+from hostler.http.asgi import Receive, Scope, Send
+from hostler.http.connection import BoundedConnection
+from hostler.http.limits import STREAM_COMMENT_SECONDS, STREAM_PACE_SECONDS, STREAM_STUCK_SECONDS
+from hostler.http.problems import encode_problem, problem_of
+from hostler.http.sse import COMMENT, Piece, pieces_of
+from hostler_protocol.errors import HostlerError
+from hostler_protocol.results import TERMINAL_RESULTS
+
+Batches = AsyncIterator[list[StoredResult]]
+Watch = Callable[[int], Batches]
+"""The results after a sequence, in order, until the terminal one."""
+_STREAM_HEADERS: Headers = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+log = logging.getLogger("hostler.http")
+
+
+@dataclass(eq=False, slots=True)
+class _Stream:
+    """One open stream. Times by the loop's clock."""
+
+    run_id: str
+    last_write: float
+    send: Send
+    connection: BoundedConnection | None
+    writing_since: float | None = None
+    pump: asyncio.Task[None] | None = None
+    turn: asyncio.Future[int | None] | None = None
+    """While in a fan-out: set to the cursor to go on from alone, or None where the run is over."""
+
+    async def write(self, piece: Piece) -> None:
+        """Write a piece; returns once the reader has room for the next."""
+        if self.connection is None:
+            await self.send({"type": "http.response.body", "body": piece.body, "more_body": True})
+        elif not self.connection.write_chunk(piece.chunk):
+            await self.connection.drained()
+
+
+@dataclass(eq=False, slots=True)
+class _Fanout:
+    """The readers of one run that have all seen the same: everything up to `cursor`."""
+
+    cursor: int
+    members: set[_Stream] = field(default_factory=set)
+    task: asyncio.Task[None] | None = None
+
+    def write(self, piece: Piece, now: float) -> None:
+        """Write a piece to every member; those that have no room for more leave."""
+        self.cursor = piece.last
+        full = []
+        for stream in self.members:
+            stream.last_write = now
+            if stream.connection is not None and not stream.connection.write_chunk(piece.chunk):
+                full.append(stream)
+        for stream in full:
+            self.dismiss(stream, piece.last)
+
+    def dismiss(self, stream: _Stream, cursor: int | None) -> None:
+        """Let a member go."""
+        self.members.discard(stream)
+        if stream.turn is not None and not stream.turn.done():
+            stream.turn.set_result(cursor)
+
+
+@dataclass(slots=True)
+class Streams:
+    """All event streams of this server."""
+
+    pace: float = STREAM_PACE_SECONDS
+    comment_after: float = STREAM_COMMENT_SECONDS
+    stuck_after: float = STREAM_STUCK_SECONDS
+    _open: set[_Stream] = field(default_factory=set)
+    _fanouts: dict[str, _Fanout] = field(default_factory=dict)
+    _waiting: list[asyncio.Future[None]] = field(default_factory=list)
+    _closing: bool = False
+
+    @property
+    def count(self) -> int:
+        """Streams that are open."""
+        return len(self._open)
+
+    def close(self) -> None:
+        """End all streams, and every new one at once: clients come back to another process, or later."""
+        self._closing = True
+        for stream in self._open:
+            if stream.pump is not None:
+                stream.pump.cancel()
+
+    async def serve(self, answer: EventStream, scope: Scope, receive: Receive, send: Send) -> int:
+        """Send a run's results until its terminal one, the client's leaving, or `close`."""
+        headers = [*_STREAM_HEADERS, *answer.headers]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if scope["method"] != "HEAD" and not self._closing:
+            now = asyncio.get_running_loop().time()
+            stream = _Stream(answer.run_id, now, send, BoundedConnection.of(scope))
+            await self._serve(stream, answer, receive)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return 200
+
+    async def _serve(self, stream: _Stream, answer: EventStream, receive: Receive) -> None:
+        stream.pump = pump = asyncio.create_task(self._pump(stream, answer))
+        gone = asyncio.create_task(_disconnected(receive))
+        self._open.add(stream)
+        try:
+            while not (pump.done() or gone.done()):
+                await asyncio.wait(
+                    {pump, gone}, timeout=self.comment_after, return_when=asyncio.FIRST_COMPLETED
+                )
+                if not (pump.done() or gone.done()) and not await self._keep_alive(stream):
+                    break
+        finally:
+            self._open.discard(stream)
+            for task in (pump, gone):
+                task.cancel()
+            await asyncio.wait({pump, gone})
+        if not pump.cancelled() and (error := pump.exception()) is not None:
+            if not isinstance(error, HostlerError):
+                raise error
+            await stream.write(Piece.of(b"event: problem\ndata: %s\n\n" % encode_problem(problem_of(error))))
+
+    async def _pump(self, stream: _Stream, answer: EventStream) -> None:
+        batches = answer.opening or answer.watch(answer.after)
+        while True:
+            reached = await self._catch_up(stream, batches)
+            if reached is None:
+                return
+            cursor = await self._follow(stream, *reached)
+            if cursor is None:
+                return
+            stream.writing_since = asyncio.get_running_loop().time()
+            if stream.connection is not None:
+                await stream.connection.drained()
+            stream.writing_since = None
+            batches = answer.watch(cursor)
+
+    async def _catch_up(self, stream: _Stream, batches: Batches) -> tuple[_Fanout, int] | None:
+        """Read and write alone until the others are reached: their fan-out and where; None: it is over."""
+        loop = asyncio.get_running_loop()
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(_close, batches)
+            async for batch in batches:
+                for piece in pieces_of(batch):
+                    stream.writing_since = loop.time()
+                    await stream.write(piece)
+                    stream.writing_since = None
+                stream.last_write = loop.time()
+                if batch[-1].type in TERMINAL_RESULTS:
+                    return None
+                cursor = batch[-1].sequence
+                if stream.connection is not None and stream.run_id not in self._fanouts:
+                    stack.pop_all()  # the fan-out goes on with what this stream was reading
+                    return self._begin(stream.run_id, cursor, batches), cursor
+                # Asked before and after the tick: others of this run may wake before or after this one.
+                if (fanout := self._at(stream, cursor)) is not None:
+                    return fanout, cursor
+                await self._tick(loop)
+                if (fanout := self._at(stream, cursor)) is not None:
+                    return fanout, cursor
+        return None
+
+    def _at(self, stream: _Stream, cursor: int) -> _Fanout | None:
+        """The fan-out of the stream's run, if the stream can join it having seen exactly this."""
+        fanout = self._fanouts.get(stream.run_id)
+        if stream.connection is None or fanout is None or fanout.cursor != cursor:
+            return None
+        return fanout
+
+    def _begin(self, run_id: str, cursor: int, batches: Batches) -> _Fanout:
+        fanout = self._fanouts[run_id] = _Fanout(cursor)
+        fanout.task = asyncio.create_task(self._fan_out(run_id, fanout, batches))
+        return fanout
+
+    async def _follow(self, stream: _Stream, fanout: _Fanout, cursor: int) -> int | None:
+        """Be a member until dismissed; what the fan-out gave to go on with."""
+        if self._at(stream, cursor) is not fanout:
+            return cursor  # it went on, or ended, while this stream closed what it was reading
+        stream.turn = asyncio.get_running_loop().create_future()
+        fanout.members.add(stream)
+        try:
+            return await stream.turn
+        finally:
+            stream.turn = None
+            fanout.members.discard(stream)
+            if not fanout.members and fanout.task is not None:
+                fanout.task.cancel()
+                self._forget(stream.run_id, fanout)
+
+    async def _fan_out(self, run_id: str, fanout: _Fanout, batches: Batches) -> None:
+        """Read a run once for all members, until it is over or nobody is left."""
+        loop = asyncio.get_running_loop()
+        try:
+            await self._tick(loop)
+            async for batch in batches:
+                for piece in pieces_of(batch):
+                    fanout.write(piece, loop.time())
+                if batch[-1].type in TERMINAL_RESULTS:
+                    break
+                await self._tick(loop)
+            for stream in list(fanout.members):
+                fanout.dismiss(stream, None)
+        except HostlerError as error:
+            log.info("run %s: its readers go on by themselves: %s", run_id, error.message)
+        finally:
+            self._forget(run_id, fanout)
+            for stream in list(fanout.members):  # after an error: each meets it by itself
+                fanout.dismiss(stream, fanout.cursor)
+            await _close(batches)
+
+    def _forget(self, run_id: str, fanout: _Fanout) -> None:
+        if self._fanouts.get(run_id) is fanout:
+            del self._fanouts[run_id]
+
+    async def _keep_alive(self, stream: _Stream) -> bool:
+        """Write a comment if the stream is silent; False if its reader has taken nothing for too long."""
+        now = asyncio.get_running_loop().time()
+        if stream.writing_since is not None:
+            return now - stream.writing_since < self.stuck_after
+        if now - stream.last_write >= self.comment_after:
+            stream.last_write = now
+            await stream.write(COMMENT)
+        return True
+
+    async def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait for the next common tick: one timer for all streams."""
+        if not self._waiting:
+            loop.call_later(self.pace, self._fire)
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _fire(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for turn in waiting:
+            if not turn.done():
+                turn.set_result(None)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _close(batches: Batches) -> None:
+    if isinstance(batches, AsyncGenerator):
+        await batches.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """A run's results as an answer: those after `after`, or `opening` first where it was begun already."""
+
+    streams: Streams
+    run_id: str
+    watch: Watch
+    after: int = 0
+    headers: Headers = field(default_factory=list)
+    opening: Batches | None = None
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Send it."""
+        return await self.streams.serve(self, scope, receive, send)

@@ -1,0 +1,28 @@
+"""What the routes share: the host and the parts of this server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hostler.http.auth import KeyRing
+from hostler.http.metrics import Metrics
+from hostler.http.rates import Rates
+from hostler.http.streams import Streams
+
+if TYPE_CHECKING:
+    from hostler.host import Host
+
+
+@dataclass(slots=True)
+class Surface:
+    """One server over one host."""
+
+    host: Host
+    keys: KeyRing
+    rates: Rates
+    streams: Streams
+    metrics: Metrics
+    document_json: bytes = b""
+    """The OpenAPI document."""
+    docs_html: bytes = b""

@@ -1,0 +1,39 @@
+-- Conversations, as the transcript shows them. There is no table of them: a conversation is where messages are.
+
+-- name: latest
+-- Of the :scan newest messages before :before, those that are the last of their conversation. `scanned` is the
+-- oldest sequence looked at: where the next step begins.
+SELECT t.seq, t.conversation_id, t.thread_id, t.bot_id, t.role, t.content, t.created_at
+FROM (
+    SELECT seq, conversation_id, thread_id, bot_id, role, content, created_at
+    FROM transcripts
+    WHERE workspace_id = :workspace_id AND seq < :before
+    ORDER BY seq DESC LIMIT :scan
+) AS t
+WHERE t.conversation_id IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM transcripts AS newer
+    WHERE newer.workspace_id = :workspace_id AND newer.conversation_id = t.conversation_id AND newer.seq > t.seq
+)
+ORDER BY t.seq DESC
+
+-- name: scanned
+-- The oldest sequence of the :scan newest before :before, and how many there were.
+SELECT min(seq) AS oldest, count(*) AS rows
+FROM (
+    SELECT seq FROM transcripts WHERE workspace_id = :workspace_id AND seq < :before
+    ORDER BY seq DESC LIMIT :scan
+) AS looked_at
+
+-- name: states
+-- State that belongs to a conversation, of all agents.
+SELECT scope_key, scope, key, value, version, agent_id, updated_at FROM states
+WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
+  AND value <> '' AND (scope_key, key) > (:after_scope, :after_key)
+ORDER BY scope_key, key LIMIT :limit
+
+-- name: known
+-- Whether anything at all is kept of a conversation.
+SELECT 1 AS found WHERE
+    EXISTS (SELECT 1 FROM transcripts WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
+ OR EXISTS (SELECT 1 FROM events WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
+ OR EXISTS (SELECT 1 FROM states WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
