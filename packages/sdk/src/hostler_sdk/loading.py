@@ -170,7 +170,8 @@ def _find_plugin_file(folder: Path, environment: Mapping[str, str]) -> PluginFil
     if not path.is_file():
         raise PluginLoadError(f"there is no {MANIFEST_NAME} in {folder}: a plugin folder needs one")
     try:
-        import yaml  # noqa: PLC0415 - only where no host has parsed the file
+        # used where it is there, never needed: a host gives the file already parsed
+        yaml: Any = importlib.import_module("yaml")
     except ImportError as error:
         raise PluginLoadError(
             f"reading {MANIFEST_NAME} needs PyYAML, which is not installed here: "
