@@ -116,9 +116,9 @@ def _called(id_: str, run_id: str, method: str) -> Called:
 def test_heavy_calls_wait_their_turn_in_order_and_light_ones_pass_them() -> None:
     calls = OpenCalls(2)
     for n in range(4):
-        calls.add(_called(f"h{n}", "r1", "artifact.read"))
-    calls.add(_called("light", "r2", "state.get"))
-    assert [called.id for called in calls.admitted()] == ["h0", "h1", "light"]
+        assert calls.add(_called(f"h{n}", "r1", "artifact.read")) is False
+    assert calls.add(_called("light", "r2", "state.get")) is True
+    assert [called.id for called in calls.admitted()] == ["h0", "h1"]
     assert list(calls.admitted()) == []
     assert calls.close("h2") == ("r1", False)  # given up before it was handed out
     assert calls.close("h0") == ("r1", True)

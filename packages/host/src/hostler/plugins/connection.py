@@ -18,6 +18,7 @@ from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler.plugins.liveness import Liveness
 from hostler.plugins.open_calls import OpenCalls
 from hostler.plugins.outflow import Outflow
+from hostler.plugins.requests import Requests
 from hostler.plugins.transport import Transport
 from hostler_protocol.errors import (
     CancelledCallError,
@@ -71,11 +72,9 @@ class _Run:
     held_bytes: int = 0
     warnings: int = 0
 
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    answer: asyncio.Future[Any]
-    run: _Run | None = None
+    def started(self) -> None:
+        """`run/start` was answered: from here on the handler is told what happens."""
+        self.starting = False
 
 
 class PluginConnection:
@@ -97,10 +96,10 @@ class PluginConnection:
         self.link = Link(Side.HOST, wire_limits)
         self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
         self._transport: Transport | None = None
-        self._pending: dict[MessageId, _Pending] = {}
         self._runs: dict[str, _Run] = {}
         self._calls = OpenCalls(limits.heavy_calls)
         self._out = Outflow(limits)
+        self._requests = Requests(self.link, self._send)
         self._held_bytes = 0
         self._paused = False
         self._liveness = Liveness(limits)
@@ -134,7 +133,7 @@ class PluginConnection:
         self._transport = self._out.transport = transport
         try:
             async with asyncio.timeout(self.limits.handshake_seconds):
-                said = await shake_hands(self._request, self.expected_key, self.link.limits)
+                said = await shake_hands(self._requests.ask, self.expected_key, self.link.limits)
         except TimeoutError:
             seconds = self.limits.handshake_seconds
             text = f"it did not finish its handshake within {seconds:g} s"
@@ -183,7 +182,7 @@ class PluginConnection:
         run = self._runs[run_id] = _Run(handler)
         try:
             async with asyncio.timeout(self.limits.answer_seconds):
-                await self._request("run/start", params, run)
+                await self._requests.ask("run/start", params, run.started)
         except TimeoutError:
             self._abandon_start(run_id)
             seconds = self.limits.answer_seconds
@@ -283,10 +282,15 @@ class PluginConnection:
 
     def _deliver_calls(self) -> None:
         for called in self._calls.admitted():
-            run = self._runs.get(called.params.run_id)
-            if run is not None:
-                method = called.method.removeprefix("host/")
-                self._tell(called.params.run_id, run.handler.on_call, called.id, method, called.params)
+            self._deliver(called)
+
+    def _deliver(self, called: Called) -> None:
+        run_id = called.params.run_id
+        run = self._runs.get(run_id)
+        if run is not None:
+            self._tell(
+                run_id, run.handler.on_call, called.id, called.method.removeprefix("host/"), called.params
+            )
 
     # -- what arrives -----------------------------------------------------------------------------
 
@@ -312,8 +316,10 @@ class PluginConnection:
             if isinstance(item, ResultArrived):
                 self._take_result(item)
             elif isinstance(item, Called):
-                self._calls.add(item)
-                self._deliver_calls()
+                if self._calls.add(item):
+                    self._deliver(item)
+                else:
+                    self._deliver_calls()
             else:
                 self._take_other(item)
         if data := self.link.data_to_send():
@@ -324,9 +330,9 @@ class PluginConnection:
     def _take_other(self, item: Incoming) -> None:
         match item:
             case Replied(id=id_, result=result):
-                self._resolve(id_, result)
+                self._requests.answered(id_, result)
             case Refused(id=id_, error=error):
-                self._reject(id_, error)
+                self._requests.refused(id_, error)
             case CallCancelled(id=id_):
                 self._take_call_cancelled(id_)
             case RunEnded(run_id=run_id):
@@ -403,31 +409,6 @@ class PluginConnection:
 
     # -- sending and the end ----------------------------------------------------------------------
 
-    async def _request(self, method: str, params: Any, run: _Run | None = None) -> Any:
-        if self.closed.done():
-            raise self.closed.result()
-        id_, data = self.link.request(method, params)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._pending[id_] = _Pending(future, run)
-        self._send(data)
-        try:
-            return await future
-        finally:
-            if self._pending.pop(id_, None) is not None:
-                self.link.abandon(id_)
-
-    def _resolve(self, id_: MessageId, result: Any) -> None:
-        pending = self._pending.pop(id_, None)
-        if pending is not None and not pending.answer.done():
-            pending.answer.set_result(result)
-            if pending.run is not None:
-                pending.run.starting = False
-
-    def _reject(self, id_: MessageId, error: HostlerError) -> None:
-        pending = self._pending.pop(id_, None)
-        if pending is not None and not pending.answer.done():
-            pending.answer.set_exception(error)
-
     def _notify(self, method: str, params: Any) -> None:
         if self.link.state in (State.READY, State.DRAINING):
             self._send(self.link.notify(method, params))
@@ -462,20 +443,8 @@ class PluginConnection:
                 self._fail(PluginCrashedError(wrong))
                 return
             if self._liveness.ping_is_due and self.link.state in (State.READY, State.DRAINING):
-                self._ping()
-
-    def _ping(self) -> None:
-        id_, data = self.link.request("ping", NoParams())
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(self._ponged)
-        self._pending[id_] = _Pending(future)
-        self._liveness.pinged()
-        self._send(data)
-
-    def _ponged(self, future: asyncio.Future[Any]) -> None:
-        # a refusal is an answer too: the process is alive
-        if not future.cancelled() and not isinstance(future.exception(), PluginError):
-            self._liveness.answered()
+                self._liveness.pinged()
+                self._requests.ask_in_passing("ping", NoParams(), self._liveness.answered)
 
     async def shut_down(self) -> None:
         """Ask the plugin to finish its runs and exit. Returns when it has said yes, or is gone.
@@ -485,7 +454,7 @@ class PluginConnection:
         if self.is_ready:
             try:
                 async with asyncio.timeout(self.limits.answer_seconds):
-                    await self._request("shutdown", NoParams())
+                    await self._requests.ask("shutdown", NoParams())
             except HostlerError as error:
                 _log.info("plugin %s: shutdown: %s", self.expected_key, error.message)
 
@@ -507,10 +476,7 @@ class PluginConnection:
             pass
         if self._watcher is not None and self._watcher is not asyncio.current_task():
             self._watcher.cancel()
-        pending, self._pending = self._pending, {}
-        for waiting in pending.values():
-            if not waiting.answer.done():
-                waiting.answer.set_exception(error)
+        self._requests.close(error)
         runs, self._runs = self._runs, {}
         for run_id, run in runs.items():
             if run.live and not run.starting:

@@ -36,24 +36,21 @@ class OpenCalls:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def add(self, called: Called) -> None:
-        """Take a call in; `admitted` gives it out when it is its turn."""
+    def add(self, called: Called) -> bool:
+        """Take a call in. True: work on it now; False: `admitted` gives it out when it is its turn."""
         run_id = called.params.run_id
         self._runs[called.id] = run_id
         self._of_run.setdefault(run_id, set()).add(called.id)
+        if called.method not in HEAVY_CALLS:
+            return True
         self._waiting[called.id] = called
+        return False
 
     def admitted(self) -> Iterator[Called]:
-        """The calls whose turn it is, each once. Calls that are not heavy never wait."""
-        for id_ in list(self._waiting):
-            called = self._waiting.get(id_)
-            if called is None:
-                continue  # closed while the ones before it were worked on
-            if called.method in HEAVY_CALLS:
-                if len(self._heavy) >= self._heavy_calls:
-                    continue
-                self._heavy.add(id_)
-            del self._waiting[id_]
+        """The heavy calls whose turn it is, each once, in order."""
+        while self._waiting and len(self._heavy) < self._heavy_calls:
+            id_, called = self._waiting.popitem(last=False)
+            self._heavy.add(id_)
             yield called
 
     def close(self, id_: MessageId) -> tuple[str, bool] | None:

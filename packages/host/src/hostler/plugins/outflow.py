@@ -1,4 +1,4 @@
-"""What a connection wants to send: one write per loop turn, and a bound on what waits."""
+"""What a connection wants to send: at most two writes per loop turn, and a bound on what waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from hostler.plugins.transport import Transport
 
 
 class Outflow:
-    """Collects the messages of one loop turn; knows how much the peer has not taken."""
+    """Sends the first message of a loop turn at once, the others of that turn together at its end.
+
+    Knows how much the peer has not taken.
+    """
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -19,6 +22,7 @@ class Outflow:
         """Given to the transport so far."""
         self._messages: list[bytes] = []
         self._bytes = 0
+        self._collecting = False
         self._writable = asyncio.Event()
 
     @property
@@ -27,17 +31,25 @@ class Outflow:
         return 0 if self.transport is None else self.transport.unsent_bytes
 
     def send(self, data: bytes) -> str | None:
-        """Send one message at the end of this loop turn. The reason where too much waits already."""
+        """Send one message, now or at the end of this loop turn. The reason where too much waits already."""
         if not data or self.is_closed:
             return None
-        if not self._messages:
-            asyncio.get_running_loop().call_soon(self.flush)
-        self._messages.append(data)
-        self._bytes += len(data)
+        if self._collecting or self.transport is None:
+            self._messages.append(data)
+            self._bytes += len(data)
+        else:
+            self._collecting = True
+            asyncio.get_running_loop().call_soon(self._end_of_turn)
+            self.sent_bytes += len(data)
+            self.transport.send([data])
         unsent = self._bytes + self.transport_bytes
         if unsent > self.limits.write_limit_bytes:
             return f"the process does not read: {unsent:,} bytes wait for it"
         return None
+
+    def _end_of_turn(self) -> None:
+        self._collecting = False
+        self.flush()
 
     def flush(self) -> None:
         """Send what was collected, now."""

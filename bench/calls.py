@@ -1,0 +1,179 @@
+"""A Host API call from a real plugin process, against a bare asyncio pipe echo in the same run.
+
+    python bench/calls.py [--calls 2000] [--rounds 7]
+
+Hostler: a runner of the SDK in a plugin process awaits `ctx.states.get` again and again; the host answers at
+once (no database: this is the way there and back). Bare: a child that reads a line with asyncio, decodes and
+encodes it with msgspec and writes it back, asked by an asyncio parent that does the same. The rounds of both
+alternate, so that noise hits both; the medians are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.plugins.connection import PluginConnection
+from hostler.plugins.sources import SingleFile
+from hostler.plugins.supervisor import Supervisor
+from hostler_protocol.errors import PluginError
+from hostler_protocol.events import AgentRunContext
+from hostler_protocol.frames import MessageId
+from hostler_protocol.ids import new_id
+from hostler_protocol.methods import RunStartParams
+from hostler_protocol.results import AgentRunResult
+
+RUNNER = '''
+import asyncio, time
+from hostler_sdk import Runner, message
+
+class Caller(Runner):
+    """Calls."""
+
+    async def run(self, ctx):
+        calls, at_once = map(int, ctx.input.text.split())
+        async def work():
+            for _ in range(calls // at_once):
+                await ctx.states.get("actor", "name")
+        start = time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(at_once)))
+        yield message(str((time.perf_counter() - start) / calls))
+'''
+
+ECHO = """
+import asyncio, sys, msgspec
+
+async def main():
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    writer, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, sys.stdout)
+    decoder, encoder = msgspec.json.Decoder(), msgspec.json.Encoder()
+    while line := await reader.readline():
+        writer.write(encoder.encode(decoder.decode(line)) + b"\\n")
+
+asyncio.run(main())
+"""
+
+
+@dataclass
+class Answering:
+    """A RunHandler that answers every call at once."""
+
+    connection: PluginConnection
+    over: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    seconds: float = 0.0
+
+    def on_result(self, result: AgentRunResult, size: int) -> None:
+        self.seconds = float(msgspec.json.decode(result.data)["message"]["content"])
+
+    def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
+        self.connection.reply(call_id, {"value": "Ada", "version": 1})
+
+    def on_end(self) -> None:
+        self.over.set_result(self.seconds)
+
+    def on_broken(self, code: str, reason: str) -> None:
+        self.over.set_exception(RuntimeError(f"{code}: {reason}"))
+
+    def on_lost(self, error: PluginError) -> None:
+        self.over.set_exception(error)
+
+    def on_warning(self, reason: str) -> None:
+        print(reason, file=sys.stderr)
+
+    def on_call_cancelled(self, call_id: MessageId) -> None:
+        pass
+
+
+async def through_plugin(connection: PluginConnection, calls: int, at_once: int) -> float:
+    """Seconds of one call, as the runner sees it."""
+    context = {
+        "run_id": new_id(),
+        "trigger": {"type": "message.received", "source": "api"},
+        "event": {"event_id": "e", "event_type": "message.received", "source": "api"},
+        "input": {"text": f"{calls} {at_once}"},
+    }
+    handler = Answering(connection)
+    params = RunStartParams(
+        runner_id=f"plugin:{connection.expected_key}/Caller",
+        runner_name="Caller",
+        context=msgspec.convert(context, AgentRunContext),
+    )
+    await connection.start_run(params, handler)
+    return await handler.over
+
+
+async def bare(echo: asyncio.subprocess.Process, calls: int) -> float:
+    """Seconds of one round trip of the same two messages."""
+    assert echo.stdin is not None
+    assert echo.stdout is not None
+    encoder, decoder = msgspec.json.Encoder(), msgspec.json.Decoder()
+    message = {
+        "jsonrpc": "2.0",
+        "id": "c1",
+        "method": "host/state.get",
+        "params": {"run_id": new_id(), "scope": "actor", "key": "name"},
+    }
+    start = time.perf_counter()
+    for _ in range(calls):
+        echo.stdin.write(encoder.encode(message) + b"\n")
+        decoder.decode(await echo.stdout.readline())
+    return (time.perf_counter() - start) / calls
+
+
+async def measure(calls: int, rounds: int) -> dict[str, float]:
+    """Medians in microseconds, and the ratio of one call to a bare round trip."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "caller.py")
+        path.write_text(RUNNER)
+        supervisor = Supervisor(Path(folder, "data"))
+        connection = await supervisor.connection(supervisor.add(SingleFile(path, "Caller")))
+        pipe = asyncio.subprocess.PIPE
+        echo = await asyncio.create_subprocess_exec(sys.executable, "-c", ECHO, stdin=pipe, stdout=pipe)
+        ways: dict[str, Callable[[], Awaitable[float]]] = {
+            "bare": lambda: bare(echo, calls),
+            "call": lambda: through_plugin(connection, calls, 1),
+            "call_32_at_once": lambda: through_plugin(connection, calls * 4, 32),
+        }
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for index in range(rounds + 1):
+            for name, way in ways.items():
+                seconds = await way()
+                if index:  # the first round warms up
+                    times[name].append(seconds * 1e6)
+        assert echo.stdin is not None
+        echo.stdin.close()
+        await echo.wait()
+        await supervisor.close(5)
+    found = {f"{name}_us": statistics.median(values) for name, values in times.items()}
+    return found | {"ratio": found["call_us"] / found["bare_us"]}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    found = asyncio.run(measure(options.calls, options.rounds))
+    print(f"bare asyncio pipe echo      {found['bare_us']:8.1f} us a round trip")
+    print(f"call through a plugin       {found['call_us']:8.1f} us a round trip")
+    print(f"  32 in flight              {found['call_32_at_once_us']:8.1f} us a call")
+    print(f"ratio call / bare           {found['ratio']:8.2f}")
+
+
+if __name__ == "__main__":
+    main()

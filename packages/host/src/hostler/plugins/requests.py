@@ -1,0 +1,83 @@
+"""The host's own requests to a plugin process that wait for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hostler_protocol.errors import HostlerError, PluginError
+from hostler_protocol.frames import MessageId
+from hostler_protocol.link import Link
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    answer: asyncio.Future[Any]
+    on_answer: Callable[[], None] | None
+
+
+class Requests:
+    """Matches answers to requests. `send` takes the bytes of one message."""
+
+    def __init__(self, link: Link, send: Callable[[bytes], None]) -> None:
+        self._link = link
+        self._send = send
+        self._waiting: dict[MessageId, _Waiting] = {}
+        self._over: PluginError | None = None
+
+    async def ask(self, method: str, params: Any, on_answer: Callable[[], None] | None = None) -> Any:
+        """Make a request and wait for its answer; `on_answer` is called in the moment it arrives.
+
+        Raises what the peer refused with, or why the connection is gone.
+        """
+        if self._over is not None:
+            raise self._over
+        id_, answer = self._begin(method, params, on_answer)
+        try:
+            return await answer
+        finally:
+            if self._waiting.pop(id_, None) is not None:
+                self._link.abandon(id_)
+
+    def ask_in_passing(self, method: str, params: Any, then: Callable[[], None]) -> None:
+        """Make a request and call `then` once it is answered in any way; nothing waits."""
+        _, answer = self._begin(method, params, None)
+
+        def told(future: asyncio.Future[Any]) -> None:
+            if not future.cancelled() and not isinstance(future.exception(), PluginError):
+                then()
+
+        answer.add_done_callback(told)
+
+    def _begin(
+        self, method: str, params: Any, on_answer: Callable[[], None] | None
+    ) -> tuple[MessageId, asyncio.Future[Any]]:
+        id_, data = self._link.request(method, params)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[id_] = _Waiting(answer, on_answer)
+        self._send(data)
+        return id_, answer
+
+    def answered(self, id_: MessageId, result: Any) -> None:
+        """The peer answered."""
+        waiting = self._waiting.pop(id_, None)
+        if waiting is not None and not waiting.answer.done():
+            waiting.answer.set_result(result)
+            if waiting.on_answer is not None:
+                waiting.on_answer()
+
+    def refused(self, id_: MessageId, error: HostlerError) -> None:
+        """The peer refused."""
+        waiting = self._waiting.pop(id_, None)
+        if waiting is not None and not waiting.answer.done():
+            waiting.answer.set_exception(error)
+
+    def close(self, error: PluginError) -> None:
+        """No answer comes any more."""
+        self._over = error
+        waiting, self._waiting = self._waiting, {}
+        for request in waiting.values():
+            if not request.answer.done():
+                request.answer.set_exception(error)
