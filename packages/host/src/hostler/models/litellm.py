@@ -115,6 +115,10 @@ class LiteLLMModel:
         body = await asyncio.to_thread(
             request_body, self._endpoint.model, messages, request.tools, request.extra_args, self._defaults
         )
+        if (
+            request.tools
+        ):  # they are the caller's: without this LiteLLM looks for MCP servers, and for a package
+            body["_skip_mcp_handler"] = True
         return {**body, **self._service}
 
     async def _call(self, function: str, arguments: dict[str, Any], clock: CallClock) -> Any:
