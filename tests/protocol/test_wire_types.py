@@ -127,7 +127,15 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     (
         "run.paused",
         {
-            "pending": [{"tool_name": "pay", "arguments": {"eur": 5}, "kind": "approval"}],
+            "pending": [
+                {
+                    "tool_name": "pay",
+                    "arguments": {"eur": 5},
+                    "kind": "approval",
+                    "title": "",
+                    "editable": False,
+                }
+            ],
             "state": {"step": 2},
         },
     ),

@@ -368,7 +368,8 @@ def _store_inline(tx: Tx, event: Event, inline: list[tuple[InlineContent, Blob]]
                 bot_id=event.envelope.bot_id,
                 conversation_id=event.envelope.conversation_id,
                 thread_id=event.envelope.thread_id,
-                metadata={"element": content.kind, "event_id": event.event_id},
+                event_id=event.event_id,
+                metadata={"element": content.kind},
             ),
         )
 

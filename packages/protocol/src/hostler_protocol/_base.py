@@ -28,5 +28,10 @@ class Strict(msgspec.Struct, metaclass=_FrozenMeta, forbid_unknown_fields=True):
     """A value whose unknown keys are refused: manifests, result payloads, API pages and errors."""
 
 
+def always(value: Any) -> Any:
+    """The default of a field that a sparse value states even where it holds its default."""
+    return msgspec.field(default_factory=lambda: value)
+
+
 class Sparse(msgspec.Struct, metaclass=_FrozenMeta, forbid_unknown_fields=True, omit_defaults=True):
     """A strict value that leaves out of its JSON whatever holds its default (absent means unknown)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from hostler_protocol._base import Sparse
+from hostler_protocol._base import Sparse, always
 from hostler_protocol.limits import Count
 
 
@@ -105,7 +105,7 @@ class ToolCall(Sparse):
 
     id: str
     function: FunctionCall
-    type: Literal["function"] = "function"
+    type: Literal["function"] = always("function")
 
 
 class FunctionSpec(Sparse):

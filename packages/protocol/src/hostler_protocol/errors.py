@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal, get_args
 
-from hostler_protocol._base import Sparse
+import msgspec
+
+from hostler_protocol._base import Sparse, always
 from hostler_protocol.limits import MAX_INTEGER
 
 ErrorCode = Literal[
@@ -50,8 +52,8 @@ class Fault(Sparse):
 
     code: ErrorCode
     message: str
-    retryable: bool = False
-    details: dict[str, Any] = {}
+    retryable: bool = always(False)
+    details: dict[str, Any] = msgspec.field(default_factory=lambda: {})
 
 
 class HostlerError(Exception):

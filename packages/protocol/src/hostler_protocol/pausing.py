@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from hostler_protocol._base import Lenient, Sparse
+from hostler_protocol._base import Lenient, Sparse, always
 
 PendingKind = Literal["approval", "client_tool", "question"]
 DecisionOutcome = Literal["approved", "denied", "answered", "expired", "cancelled"]
@@ -29,11 +29,11 @@ class PendingCall(Sparse):
     tool_name: str
     arguments: dict[str, Any]
     kind: PendingKind
-    title: str = ""
+    title: str = always("")
     call_id: str | None = None
     description: str | None = None
     schema: list[FormField] | None = None
-    editable: bool = False
+    editable: bool = always(False)
 
 
 class Decision(Lenient):

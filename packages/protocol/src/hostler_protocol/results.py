@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler_protocol._base import DECODE_ERRORS, Lenient, Sparse
+from hostler_protocol._base import DECODE_ERRORS, Lenient, Sparse, always
 from hostler_protocol.content import Message, MessageChunk, Usage
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import MAX_LOG_CHARS, Count
@@ -136,7 +136,7 @@ class AttemptStarted(Sparse):
 class RunCompleted(Sparse):
     """`run.completed`: terminal."""
 
-    finish_reason: str = "stop"
+    finish_reason: str = always("stop")
     message: Message | None = None
 
 
@@ -145,7 +145,7 @@ class RunFailed(Sparse):
 
     code: str
     error: str
-    retryable: bool = False
+    retryable: bool = always(False)
 
 
 ResultData = (
