@@ -65,6 +65,7 @@ def event_of(
     event_type: str = "message.received",
     conversation_id: str | None = "c1",
     actor_id: str | None = "ada",
+    given: dict[str, Any] | None = None,
     **fields: Any,
 ) -> Event:
     envelope = EventEnvelope(
@@ -72,7 +73,7 @@ def event_of(
         event_id=event_id,
         workspace_id=workspace_id,
         conversation_id=conversation_id,
-        input=Input(text="hello"),
+        input=msgspec.convert({"text": "hello", **(given or {})}, Input),
         actor=None if actor_id is None else Actor(actor_id=actor_id),
         **fields,
     )

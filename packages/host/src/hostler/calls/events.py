@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hostler.calls.pages import capped, fill, scan
+import msgspec
+
+from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
 from hostler.calls.scope import CallScope, Effect
 from hostler.cursors import Cursors, ScopedCursors
 from hostler.domain.grants import Grant
@@ -48,18 +50,29 @@ async def page(scope: CallScope, params: EventPageParams) -> Page[AgentEventReco
                 limit=limit,
             )
 
-        def record(stored: StoredEvent) -> AgentEventRecord | None:
-            return event_record(stored, cursors) if stored.bot_id == grant.bot_id else None
-
-        rows: Iterator[StoredEvent] = scan(read, before, lambda stored: stored.seq)
-        items, last, more = fill(rows, record, capped(params.limit))
-        return Page(
-            items=items,
-            next_cursor=cursors.issue(last.seq) if more and last is not None else None,
-            has_more=more,
-        )
+        rows = scan(read, before, lambda stored: stored.seq)
+        items, resume, more = _fill(rows, grant.bot_id, cursors, capped(params.limit))
+        return Page(items=items, next_cursor=cursors.issue(resume) if more else None, has_more=more)
 
     return await scope.services.db.read(work)
+
+
+def _fill(
+    rows: Iterator[StoredEvent], bot_id: str | None, cursors: ScopedCursors, limit: int
+) -> tuple[list[AgentEventRecord], int, bool]:
+    """Records of the rows of the bot, where the next page begins, and whether there may be more."""
+    items: list[AgentEventRecord] = []
+    room, seen, last = PAGE_ROOM_BYTES, 0, 0
+    for stored in rows:
+        seen += 1
+        if stored.bot_id == bot_id:
+            one = event_record(stored, cursors)
+            room -= len(msgspec.json.encode(one))
+            if items and (len(items) >= limit or room < 0):
+                return items, last, True
+            items.append(one)
+        last = stored.seq
+    return items, last, seen >= MAX_SCANNED
 
 
 async def pull_steering(scope: CallScope, params: SteeringPullParams) -> Effect:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
-
-import msgspec
 
 from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
 
@@ -13,10 +11,8 @@ MAX_SCANNED = 1_000
 """Rows looked at for one page where not every row is within reach; the page may then be short, or empty."""
 PAGE_ROOM_BYTES = MAX_PAGE_BYTES - 64 * KIB
 """The page's items; its cursors and names take the rest."""
-_encoder = msgspec.json.Encoder()
 
 R = TypeVar("R")
-T = TypeVar("T")
 
 
 def capped(limit: int) -> int:
@@ -34,24 +30,3 @@ def scan(read: Callable[[Any, int], list[R]], start: Any, position: Callable[[R]
         if len(rows) < MAX_PAGE_ITEMS:
             return
         start = position(rows[-1])
-
-
-def fill(rows: Iterable[R], record: Callable[[R], T | None], limit: int) -> tuple[list[T], R | None, bool]:
-    """Records of the rows that give one, up to `limit` and about 4 MiB, but always one.
-
-    Returns them, the last row looked at, and whether rows were left or might be.
-    """
-    items: list[T] = []
-    last: R | None = None
-    room, seen = PAGE_ROOM_BYTES, 0
-    for row in rows:
-        seen += 1
-        one = record(row)
-        if one is not None:
-            size = len(_encoder.encode(one)) + 1
-            if items and (len(items) >= limit or size > room):
-                return items, last, True
-            room -= size
-            items.append(one)
-        last = row
-    return items, last, seen >= MAX_SCANNED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from hostler.cursors import Cursors
 from hostler.domain.events import Event
@@ -14,14 +14,13 @@ from hostler.domain.outcomes import Uploaded
 from hostler.knowledge.port import KnowledgeService
 from hostler.models.port import ModelProvider
 from hostler.ports import Database, Tx
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.registered import RegisteredFiles
 from hostler.tools.port import ToolService
 from hostler_protocol.calls import HostInfo, RunCreateParams
 from hostler_protocol.content import ModelMessage, Usage
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.runs import RunRecord, SteeringInputItem
-
-if TYPE_CHECKING:
-    from hostler.stores.blobs import BlobFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,8 @@ class SteeringQueue(Protocol):
 class Services:
     """What calls work with; the same for all runs of a host.
 
-    `tools`, `knowledge` and `steering` are None on a host that has none: grants are empty then, and nothing
-    arrives. `clock` gives UTC epoch seconds.
+    `tools`, `knowledge`, `steering` and `registered` (files in place) are None on a host that has none:
+    grants are empty then, and nothing arrives. `clock` gives UTC epoch seconds.
     """
 
     db: Database
@@ -109,6 +108,7 @@ class Services:
     tools: ToolService | None = None
     knowledge: KnowledgeService | None = None
     steering: SteeringQueue | None = None
+    registered: RegisteredFiles | None = None
 
 
 class Meter(Protocol):

@@ -42,7 +42,7 @@ class Configuration:
     """A checked configuration.
 
     `values` are what the runner is given, once `with_secrets` has put the resolved secrets in;
-    `secrets` maps the names of items to the references they hold. `shown` is what may be stored and displayed:
+    `secrets` maps the names of items to the references they hold. `shown` is what may be stored and shown:
     references stand in it, secrets that were written out do not.
     """
 

@@ -1,0 +1,147 @@
+"""`artifact.*`: artifacts the run made, its event refers to, or its conversation and thread hold."""
+
+from __future__ import annotations
+
+import base64
+
+from hostler.calls.scope import CallScope, Effect
+from hostler.domain.keys import base64_of
+from hostler.domain.outcomes import Uploaded
+from hostler.domain.reach import artifact_in_reach
+from hostler.models.limits import MAX_ATTACHMENT_BYTES
+from hostler.models.port import Attachment, ReadArtifact
+from hostler.ports import Tx
+from hostler.stores import artifacts, uploads
+from hostler.stores.artifacts import NewArtifact, StoredArtifact
+from hostler.stores.blobs import Blob
+from hostler.stores.uploads import Part
+from hostler_protocol.calls import (
+    ArtifactMetadataParams,
+    ArtifactReadParams,
+    ArtifactUploadParams,
+    ArtifactUploadReply,
+)
+from hostler_protocol.content import ArtifactElement
+from hostler_protocol.errors import HostlerError, NotFoundError, PayloadTooLargeError
+from hostler_protocol.limits import MAX_ARTIFACT_READ_BYTES, MAX_UPLOAD_PART_BYTES
+from hostler_protocol.runs import ArtifactMetadata, ArtifactReadResult
+
+
+async def metadata(scope: CallScope, params: ArtifactMetadataParams) -> ArtifactMetadata:
+    """`artifact.metadata`: what is known of it, never where it lies."""
+    return (await _artifact(scope, params.artifact_id)).record()
+
+
+async def read(scope: CallScope, params: ArtifactReadParams) -> ArtifactReadResult:
+    """`artifact.read`: one range, at most 4 MiB; past the end nothing."""
+    artifact = await _artifact(scope, params.artifact_id)
+    content = await read_range(scope, artifact, params.offset, params.limit)
+    return ArtifactReadResult(
+        artifact_id=artifact.artifact_id,
+        mime_type=artifact.mime_type,
+        size_bytes=artifact.size_bytes,
+        offset=params.offset,
+        length=len(content),
+        content_base64=base64.b64encode(content).decode(),
+        has_more=params.offset + len(content) < artifact.size_bytes,
+    )
+
+
+async def upload(scope: CallScope, params: ArtifactUploadParams) -> Effect:
+    """`artifact.upload`: one part; the last one makes the artifact, in the run's conversation."""
+    content = base64_of("content_base64", params.content_base64, MAX_UPLOAD_PART_BYTES)
+    services, ws = scope.services, scope.workspace_id
+    prepared = await uploads.prepare(
+        services.db,
+        services.blobs,
+        ws,
+        scope.run_id,
+        Part(params.upload_id, params.part, content, params.last),
+        sha256=params.sha256,
+        size_bytes=params.size_bytes,
+    )
+
+    def work(tx: Tx) -> ArtifactUploadReply | HostlerError:
+        def artifact_of(blob: Blob) -> NewArtifact:
+            return _uploaded(scope, params, blob, tx.now)
+
+        received = uploads.commit(tx, ws, scope.run_id, prepared, artifact_of)
+        if isinstance(received, HostlerError):
+            return received
+        if received.artifact is None:
+            return ArtifactUploadReply(upload_id=received.upload_id)
+        return ArtifactUploadReply(artifact_id=received.artifact.artifact_id)
+
+    async def then(reply: ArtifactUploadReply) -> ArtifactUploadReply:
+        """From here on the runner may announce it with `artifact.created`."""
+        if reply.artifact_id is not None and prepared.whole is not None:
+            whole = prepared.whole
+            scope.uploads[reply.artifact_id] = Uploaded(
+                whole.size_bytes, whole.sha256, params.mime_type, params.name
+            )
+        return reply
+
+    return Effect(work, then)
+
+
+async def read_range(scope: CallScope, artifact: StoredArtifact, offset: int, limit: int) -> bytes:
+    """A range of an artifact that was found to be in reach; capped, and empty past the end."""
+    length = min(limit, MAX_ARTIFACT_READ_BYTES, max(0, artifact.size_bytes - offset))
+    if length == 0:
+        return b""
+    services = scope.services
+    return await artifacts.read(artifact, services.blobs, offset, length, registered=services.registered)
+
+
+def attachment_reader(scope: CallScope) -> ReadArtifact:
+    """Gives model providers the bytes behind a message's references, within the run's reach."""
+
+    async def read(element: ArtifactElement) -> Attachment | None:
+        found = await _find(scope, element.artifact_id)
+        if found is None:
+            return None
+        if found.size_bytes > MAX_ATTACHMENT_BYTES:
+            raise PayloadTooLargeError(
+                f"artifact {element.artifact_id!r:.80} has {found.size_bytes:,} bytes; "
+                f"at most {MAX_ATTACHMENT_BYTES:,} go to a model",
+                limit_bytes=MAX_ATTACHMENT_BYTES,
+            )
+        services = scope.services
+        data = await artifacts.read(
+            found, services.blobs, 0, found.size_bytes, registered=services.registered
+        )
+        return Attachment(data, found.mime_type, found.name)
+
+    return read
+
+
+async def _artifact(scope: CallScope, artifact_id: str) -> StoredArtifact:
+    found = await _find(scope, artifact_id)
+    if found is None:
+        raise NotFoundError(f"artifact_id {artifact_id[:100]!r} is no artifact that this run may see")
+    return found
+
+
+async def _find(scope: CallScope, artifact_id: str) -> StoredArtifact | None:
+    found = await scope.services.db.read(lambda tx: artifacts.find(tx, scope.workspace_id, artifact_id))
+    if found is None or not artifact_in_reach(found, scope.run_id, scope.grant, scope.event.envelope.input):
+        return None
+    return found
+
+
+def _uploaded(scope: CallScope, params: ArtifactUploadParams, blob: Blob, now: int) -> NewArtifact:
+    grant = scope.grant
+    return NewArtifact(
+        artifact_type=params.artifact_type,
+        blob=blob,
+        source="upload",
+        mime_type=params.mime_type,
+        name=params.name,
+        bot_id=grant.bot_id,
+        conversation_id=grant.conversation_id,
+        thread_id=grant.thread_id,
+        run_id=scope.run_id,
+        runner_id=grant.runner_id,
+        metadata=params.metadata,
+        expires_at=None if params.expires_in is None else now + round(params.expires_in * 1000),
+    )
