@@ -34,13 +34,14 @@ _JSON_TYPES = ("application/json", "text/json")
 
 @dataclass(slots=True)
 class Ask:
-    """One request. `path` holds the path's parameters, decoded."""
+    """One request. `path` is as it came, `parameters` are those in it, decoded."""
 
     surface: Surface
     scope: Scope
     receive: Receive
     method: str
-    path: dict[str, str]
+    path: str
+    parameters: dict[str, str]
     headers: dict[str, str]
     holder: KeyHolder | None = None
     body: bytes = b""

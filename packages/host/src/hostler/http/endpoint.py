@@ -72,10 +72,6 @@ class Endpoint:
             return False
         return not any(f.required for f in msgspec.structs.fields(self.body))
 
-    def match_pattern(self) -> str:
-        """The path in Litestar's words."""
-        return _PARAMETER.sub(r"{\1:str}", self.path)
-
 
 def endpoint(
     method: Method,

@@ -40,7 +40,7 @@ from hostler.http.problems import (
 )
 from hostler.http.problems import headers_of as problem_headers
 from hostler.http.surface import Surface
-from hostler_protocol.errors import HostError, HostlerError, RateLimitedError
+from hostler_protocol.errors import HostError, HostlerError, NotFoundError, RateLimitedError
 
 log = logging.getLogger("hostler.http")
 
@@ -48,8 +48,10 @@ log = logging.getLogger("hostler.http")
 class Exchange:
     """One request and what has happened with its answer so far."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
         self.scope = scope
+        self.path = path
+        self.parameters: dict[str, str] = {}
         self.body_over = not _has_body(scope)
         self.started = False
         self._receive = receive
@@ -76,19 +78,17 @@ class Exchange:
                     size += len((await self.receive()).get("body", b""))
 
 
-async def answer(
-    surface: Surface, routes: dict[str, Endpoint], scope: Scope, receive: Receive, send: Send
-) -> None:
+async def answer(surface: Surface, routes: dict[str, Endpoint], exchange: Exchange) -> None:
     """Answer one request to a path that has `routes` (by method)."""
-    exchange = Exchange(scope, receive, send)
+    scope = exchange.scope
     began = time.perf_counter()
     name, status = "none", 500
     try:
         method = scope["method"]
-        endpoint = routes.get("GET" if method == "HEAD" else method)
         if method == "OPTIONS":
-            status = await _options(routes).send(scope, receive, exchange.send)
+            status = await _options(routes).send(scope, exchange.receive, exchange.send)
             return
+        endpoint = routes.get("GET" if method == "HEAD" else method)
         if endpoint is None:
             raise MethodNotAllowedError(method, _allowed(routes))
         name = endpoint.name
@@ -98,7 +98,7 @@ async def answer(
         status = await send_problem(error, exchange)
     except Exception:
         # The top of a request: whatever it is, the client gets an answer and the log the traceback.
-        log.exception("%s %s failed", scope["method"], scope["path"])
+        log.exception("%s %s failed", scope["method"], exchange.path)
         if exchange.started:
             raise
         status = await send_problem(
@@ -108,11 +108,17 @@ async def answer(
         surface.metrics.answered(name, status, time.perf_counter() - began)
 
 
+async def answer_missing(surface: Surface, exchange: Exchange) -> None:
+    """Answer a request to a path that does not exist."""
+    missing = NotFoundError(f"there is no {exchange.path}; /docs lists what there is")
+    surface.metrics.answered("none", await send_problem(missing, exchange), 0.0)
+
+
 async def send_problem(error: HostlerError, exchange: Exchange) -> int:
     """Answer with an error. If the answer has begun there is no saying it: the connection is cut."""
     status = status_of(error)
     if not caller_blamed(error):
-        log.warning("%s %s: %s", exchange.scope["method"], exchange.scope["path"], error.message)
+        log.warning("%s %s: %s", exchange.scope["method"], exchange.path, error.message)
     if exchange.started:
         raise error
     headers = [
@@ -134,11 +140,11 @@ async def send_problem(error: HostlerError, exchange: Exchange) -> int:
 
 async def _reply(surface: Surface, endpoint: Endpoint, exchange: Exchange) -> Answer:
     scope = exchange.scope
-    ask = Ask(surface, scope, exchange.receive, scope["method"], {}, headers_of(scope))
+    ask = Ask(surface, scope, exchange.receive, scope["method"], exchange.path, {}, headers_of(scope))
     if endpoint.right is not None:
         await admit(surface, ask)
         demand(ask.caller, endpoint.right)
-    ask.path = {name: path_segment(raw) for name, raw in scope["path_params"].items()}
+    ask.parameters = {name: path_segment(raw) for name, raw in exchange.parameters.items()}
     given: dict[str, Any] = {}
     if endpoint.query is not None:
         given["query"] = decode_query(scope["query_string"], endpoint.query)

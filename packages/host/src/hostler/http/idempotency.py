@@ -36,7 +36,7 @@ def idempotency_key(ask: Ask) -> str | None:
 def request_digest(ask: Ask, body_sha256: str) -> str:
     """What makes two requests the same one: method, path, query and body."""
     query = ask.scope["query_string"].decode("latin-1")
-    return digest([ask.method, ask.scope["path"], query, body_sha256])
+    return digest([ask.method, ask.path, query, body_sha256])
 
 
 async def once(ask: Ask, body_sha256: str, act: Callable[[], Awaitable[Answer]]) -> Answer:

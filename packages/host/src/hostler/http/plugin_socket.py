@@ -6,16 +6,15 @@ Its token is bound to one plugin identity; what the process says of itself is ch
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.ask import Ask, headers_of
 from hostler.http.auth import demand
-from hostler.http.gateway import Exchange, admit, send_problem
+from hostler.http.gateway import admit
 from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
 from hostler.http.surface import Surface
-from hostler_protocol.errors import HostlerError, InvalidArgumentError, UnauthorizedError, UnavailableError
+from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError, UnavailableError
 
 PATH = "/v1/plugins/connect"
 _POLICY_VIOLATION = 1008
@@ -64,40 +63,25 @@ class SocketChannel:
             log.debug("a plugin's WebSocket was gone before it could be closed")
 
 
-def connect(surface: Surface) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
-    """The handler of the address, for WebSockets and for those who come without one."""
-
-    async def run(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "websocket":
-            exchange = Exchange(scope, receive, send)
-            await send_problem(
-                InvalidArgumentError(f"{PATH} is a WebSocket: connect with one, sending the plugin's token"),
-                exchange,
-            )
-            return
-        await (receive)()  # websocket.connect
-        ask = Ask(surface, scope, receive, "GET", {}, headers_of(scope))
-        try:
-            await admit(surface, ask)
-            plugin = _plugin_of(ask)
-        except HostlerError as error:
-            await _deny(scope, send, error)
-            return
-        await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
-        channel = SocketChannel(receive, send)
-        try:
-            await surface.host.supervisor.serve_remote(plugin, channel)
-        except HostlerError as error:
-            log.warning("remote plugin %s: %s", plugin, error.message)
-            await channel.close(_POLICY_VIOLATION, error.message)
-
-    return run
-
-
-async def refuse(receive: Receive, send: Send, why: str) -> None:
-    """Refuse a WebSocket where there is none."""
-    await receive()
-    await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": why})
+async def serve(surface: Surface, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve a WebSocket, from its handshake to its end."""
+    await receive()  # websocket.connect
+    ask = Ask(surface, scope, receive, "GET", path, {}, headers_of(scope))
+    try:
+        if path != PATH:
+            raise NotFoundError(f"there is no WebSocket at {path}; there is one at {PATH}")
+        await admit(surface, ask)
+        plugin = _plugin_of(ask)
+    except HostlerError as error:
+        await _deny(scope, send, error)
+        return
+    await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
+    channel = SocketChannel(receive, send)
+    try:
+        await surface.host.supervisor.serve_remote(plugin, channel)
+    except HostlerError as error:
+        log.warning("remote plugin %s: %s", plugin, error.message)
+        await channel.close(_POLICY_VIOLATION, error.message)
 
 
 def _plugin_of(ask: Ask) -> str:

@@ -71,6 +71,10 @@ class RangeNotSatisfiableError(InvalidArgumentError):
         super().__init__(f"the range begins after the end: the content has {size} bytes", size_bytes=size)
 
 
+class UpgradeRequiredError(InvalidArgumentError):
+    """This address speaks WebSocket only."""
+
+
 class RequestTimeoutError(DeadlineExceededError):
     """The client took too long to send its request."""
 
@@ -82,6 +86,7 @@ STATUS_OF_CLASS: dict[type[HostlerError], int] = {
     UnsupportedMediaTypeError: 415,
     RangeNotSatisfiableError: 416,
     KeyReusedError: 422,
+    UpgradeRequiredError: 426,
     PluginError: 502,
     StorageError: 503,
     UnavailableError: 503,
@@ -130,6 +135,8 @@ def headers_of(error: HostlerError, status: int) -> list[tuple[bytes, bytes]]:
     headers: list[tuple[bytes, bytes]] = []
     if status == HTTPStatus.UNAUTHORIZED:
         headers.append((b"www-authenticate", b'Bearer realm="hostler"'))
+    if isinstance(error, UpgradeRequiredError):
+        headers += [(b"upgrade", b"websocket"), (b"connection", b"upgrade")]
     if isinstance(error, MethodNotAllowedError):
         headers.append((b"allow", ", ".join(error.allowed).encode("ascii")))
     if isinstance(error, RangeNotSatisfiableError):

@@ -46,7 +46,7 @@ async def create_agent(ask: Ask, body: AgentSpec) -> Json[AgentRecord]:
 @endpoint("GET", "/v1/agents/{name}", right="agents:read", tag="agents")
 async def get_agent(ask: Ask) -> AgentRecord:
     """Get the current version of an agent."""
-    name = ask.path["name"]
+    name = ask.parameters["name"]
     return agent_record(await ask.surface.host.db.read(lambda tx: agents.get(tx, ask.workspace_id, name)))
 
 
@@ -57,7 +57,7 @@ async def put_agent(ask: Ask, body: AgentSpec) -> AgentRecord:
     A change makes a new version, which the next event uses; unchanged it keeps its version. The body's name
     is the path's.
     """
-    if body.name != ask.path["name"]:
+    if body.name != ask.parameters["name"]:
         raise InvalidArgumentError(
             f"the body's name is {body.name!r} and the path's {ask.path['name']!r}: they must be the same"
         )
@@ -67,7 +67,7 @@ async def put_agent(ask: Ask, body: AgentSpec) -> AgentRecord:
 @endpoint("GET", "/v1/agents/{name}/versions", right="agents:read", tag="agents")
 async def list_agent_versions(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
     """List all versions of an agent, newest first."""
-    name = ask.path["name"]
+    name = ask.parameters["name"]
     cursors = ask.surface.host.cursors.scoped("http agent versions", [ask.workspace_id, name])
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
 
@@ -82,7 +82,7 @@ async def list_agent_versions(ask: Ask, query: PageQuery) -> Listing[AgentRecord
 @endpoint("DELETE", "/v1/agents/{name}", right="agents:write", tag="agents")
 async def delete_agent(ask: Ask) -> Empty:
     """Delete an agent. Its runs go on, and stay with the version they used."""
-    name, workspace, actor = ask.path["name"], ask.workspace_id, ask.caller.subject
+    name, workspace, actor = ask.parameters["name"], ask.workspace_id, ask.caller.subject
 
     def delete(tx: Tx) -> bool:
         deleted = agents.delete(tx, workspace, name)

@@ -114,7 +114,7 @@ async def get_artifact_content(ask: Ask) -> Pieces | Empty:
 @endpoint("DELETE", "/v1/artifacts/{artifact_id}", right="artifacts:write", tag="artifacts")
 async def delete_artifact(ask: Ask) -> Empty:
     """Delete an artifact. Messages that name it keep its id."""
-    artifact_id, workspace, actor = ask.path["artifact_id"], ask.workspace_id, ask.caller.subject
+    artifact_id, workspace, actor = ask.parameters["artifact_id"], ask.workspace_id, ask.caller.subject
 
     def delete(tx: Tx) -> bool:
         removed = artifacts.remove(tx, workspace, artifact_id)
@@ -129,7 +129,7 @@ async def delete_artifact(ask: Ask) -> Empty:
 
 
 async def _find(ask: Ask) -> StoredArtifact:
-    artifact_id = ask.path["artifact_id"]
+    artifact_id = ask.parameters["artifact_id"]
     found = await ask.surface.host.db.read(lambda tx: artifacts.find(tx, ask.workspace_id, artifact_id))
     if found is None:
         raise NotFoundError(f"there is no artifact {artifact_id!r}")

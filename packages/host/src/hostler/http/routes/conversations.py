@@ -105,7 +105,7 @@ async def get_history(ask: Ask, query: HistoryQuery) -> Page[TranscriptItem]:
 
     A page ends at 4 MiB. `next_cursor` goes on in the page's direction.
     """
-    conversation_id = ask.path["conversation_id"]
+    conversation_id = ask.parameters["conversation_id"]
     if query.before is not None and query.after is not None:
         raise InvalidArgumentError("before and after are given: send one of them")
     cursors = _history_cursors(ask, conversation_id, query.thread_id, query.bot_id)
@@ -132,7 +132,7 @@ async def get_history(ask: Ask, query: HistoryQuery) -> Page[TranscriptItem]:
 )
 async def search_history(ask: Ask, query: SearchQuery) -> HistorySearchResult:
     """Search a conversation, in any script, newest first. Wildcards are plain text."""
-    conversation_id = ask.path["conversation_id"]
+    conversation_id = ask.parameters["conversation_id"]
     cursors = _history_cursors(ask, conversation_id, query.thread_id, query.bot_id)
     hits = await ask.surface.host.db.read(
         lambda tx: search.search(
@@ -156,7 +156,7 @@ async def search_history(ask: Ask, query: SearchQuery) -> HistorySearchResult:
 @endpoint("GET", "/v1/conversations/{conversation_id}/state", right="conversations:read", tag="conversations")
 async def get_state(ask: Ask, query: PageQuery) -> Listing[StateRecord]:
     """Read a conversation's state, of all agents."""
-    conversation_id = ask.path["conversation_id"]
+    conversation_id = ask.parameters["conversation_id"]
     cursors = ask.surface.host.cursors.scoped("http state", [ask.workspace_id, conversation_id])
     after = ("", "")
     if query.cursor is not None:

@@ -143,7 +143,7 @@ async def list_events(ask: Ask, query: EventsQuery) -> Listing[EventRecord]:
 @endpoint("GET", "/v1/events/{event_id}", right="events:read", tag="events")
 async def get_event(ask: Ask) -> EventRecord:
     """Get one event, with its content."""
-    event_id = ask.path["event_id"]
+    event_id = ask.parameters["event_id"]
     found = await ask.surface.host.db.read(lambda tx: events.find(tx, ask.workspace_id, event_id))
     if found is None:
         raise NotFoundError(f"there is no event {event_id!r}")

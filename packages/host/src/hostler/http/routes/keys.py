@@ -102,7 +102,7 @@ async def list_keys(ask: Ask, query: PageQuery) -> Listing[KeyRecord]:
 @endpoint("DELETE", "/v1/keys/{key_id}", right="admin", tag="keys")
 async def revoke_key(ask: Ask) -> Empty:
     """Revoke a key: from now on it opens nothing. Revoking it again changes nothing."""
-    key_id = ask.path["key_id"]
+    key_id = ask.parameters["key_id"]
 
     def revoke(tx: Tx) -> bool:
         if keys.find(tx, ask.workspace_id, key_id) is None:

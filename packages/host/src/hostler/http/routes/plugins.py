@@ -9,10 +9,11 @@ from typing import Annotated
 
 import msgspec
 
-from hostler.http.answers import Listing
+from hostler.http.answers import Empty, Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
+from hostler.http.problems import UpgradeRequiredError
 from hostler.plugins.life import PluginStatus
 from hostler.plugins.sources import Folder, SingleFile
 from hostler.stores import audit
@@ -60,6 +61,12 @@ async def list_plugins(ask: Ask) -> Listing[PluginRecord]:
     return Listing(items=[_record(status) for status in ask.surface.host.supervisor.status()])
 
 
+@endpoint("GET", "/v1/plugins/connect", right="plugins:connect", tag="plugins", answers={101: None})
+async def connect_plugin(ask: Ask) -> Empty:
+    """Connect a plugin process from elsewhere: a WebSocket, with the token of that plugin."""
+    raise UpgradeRequiredError("this is a WebSocket: connect with one, sending the plugin's token")
+
+
 @endpoint("GET", "/v1/plugins/{plugin}", right="plugins:read", tag="plugins")
 async def get_plugin(ask: Ask) -> PluginRecord:
     """Get one plugin; `author/name` is written `author%2Fname` in the path."""
@@ -96,11 +103,11 @@ async def list_runners(ask: Ask) -> Listing[AgentRunnerManifest]:
 @endpoint("GET", "/v1/runners/{runner_id}", right="plugins:read", tag="plugins")
 async def get_runner(ask: Ask) -> AgentRunnerManifest:
     """Get one runner; its plugin is started if it was never seen. Slashes of the id are written `%2F`."""
-    return await ask.surface.host.supervisor.manifest(ask.path["runner_id"])
+    return await ask.surface.host.supervisor.manifest(ask.parameters["runner_id"])
 
 
 def _status(ask: Ask) -> PluginStatus:
-    key = ask.path["plugin"]
+    key = ask.parameters["plugin"]
     for status in ask.surface.host.supervisor.status():
         if status.key == key:
             return status

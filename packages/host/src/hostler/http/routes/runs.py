@@ -105,7 +105,7 @@ async def list_runs(ask: Ask, query: RunsQuery) -> Listing[RunRecord]:
 @endpoint("GET", "/v1/runs/{run_id}", right="runs:read", tag="runs")
 async def get_run(ask: Ask) -> RunRecord:
     """Get one run with its output: the completed messages of the assistant."""
-    return await ask.surface.host.run_record(ask.workspace_id, ask.path["run_id"])
+    return await ask.surface.host.run_record(ask.workspace_id, ask.parameters["run_id"])
 
 
 @endpoint("GET", "/v1/runs/{run_id}/journal", right="runs:read", tag="runs")
@@ -114,7 +114,7 @@ async def get_journal(ask: Ask, query: JournalQuery) -> Listing[JournalEntry]:
 
     A page ends at 4 MiB. Deltas are dropped by retention first: a cursor into what is gone is `expired`.
     """
-    run_id = ask.path["run_id"]
+    run_id = ask.parameters["run_id"]
     cursors = ask.surface.host.cursors.scoped("http journal", [ask.workspace_id, run_id])
     after = 0
     if query.after is not None:
@@ -148,7 +148,7 @@ async def stream_run(ask: Ask, query: StreamQuery) -> EventStream:
     The stream ends after the terminal result, also when that was long ago. Comment lines keep it alive. A
     client that goes away cancels nothing.
     """
-    return await open_stream(ask, ask.path["run_id"], query.last_event_id, [])
+    return await open_stream(ask, ask.parameters["run_id"], query.last_event_id, [])
 
 
 @endpoint("POST", "/v1/runs/{run_id}/cancel", right="runs:write", tag="runs")
@@ -159,7 +159,7 @@ async def cancel_run(ask: Ask, body: CancelRun) -> RunRecord:
     run as it then stands.
     """
     return await ask.surface.host.cancel(
-        ask.workspace_id, ask.path["run_id"], reason=body.reason, actor=ask.caller.subject
+        ask.workspace_id, ask.parameters["run_id"], reason=body.reason, actor=ask.caller.subject
     )
 
 
