@@ -204,9 +204,9 @@ def test_noise_is_no_payload(data: bytes) -> None:
 # -- single facts ---------------------------------------------------------------------------------
 
 
-def test_what_holds_its_default_is_left_out_where_absence_means_unknown() -> None:
+def test_only_what_is_unknown_is_left_out() -> None:
     assert msgspec.json.encode(result_of("r1", 1, RunCompleted())) == (
-        b'{"run_id":"r1","type":"run.completed","sequence":1,"data":{}}'
+        b'{"run_id":"r1","type":"run.completed","sequence":1,"data":{"finish_reason":"stop"}}'
     )
 
 

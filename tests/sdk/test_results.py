@@ -82,7 +82,9 @@ CASES: list[tuple[Result, str, dict[str, Any]]] = [
         paused([{"tool_name": "t", "arguments": {}, "kind": "approval"}], state={"a": 1}, expires_in=60),
         "run.paused",
         {
-            "pending": [{"tool_name": "t", "arguments": {}, "kind": "approval"}],
+            "pending": [
+                {"tool_name": "t", "arguments": {}, "kind": "approval", "title": "", "editable": False}
+            ],
             "state": {"a": 1},
             "expires_in": 60,
         },
