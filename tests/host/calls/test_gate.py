@@ -187,6 +187,13 @@ def test_other_conversations() -> None:
 BIG = 5 * 1024 * 1024
 
 
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("method", "changes", "code"),
     [
@@ -195,6 +202,12 @@ BIG = 5 * 1024 * 1024
         ("state.set", {"key": "x" * 256}, "invalid_argument"),
         ("state.get", {"key": ""}, "invalid_argument"),
         ("state.delete", {"key": "a\x00"}, "invalid_argument"),
+        ("state.set", {"value": nested(126)}, "ok"),
+        ("state.set", {"value": nested(129)}, "invalid_argument"),
+        ("tool.call", {"parameters": {"x": nested(129)}}, "invalid_argument"),
+        ("model.invoke", {"extra_args": {"x": nested(129)}}, "invalid_argument"),
+        ("artifact.upload", {"metadata": {"x": nested(129)}}, "invalid_argument"),
+        ("run.create", {"data": {"x": nested(129)}}, "invalid_argument"),
         ("state.list", {"prefix": "x" * 256}, "invalid_argument"),
         ("state.list", {"limit": 0}, "invalid_argument"),
         ("state.list", {"limit": 10_000}, "ok"),

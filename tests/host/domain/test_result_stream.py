@@ -315,3 +315,23 @@ def test_text_that_is_no_utf8_never_reaches_the_journal() -> None:
         stream_of().receive(AgentRunResult(run_id="r1", type="tool.call.started", sequence=1, data=raw))
     )
     assert "UTF-8" in text
+
+
+@pytest.mark.parametrize("depth", [100, 200, 700, 950, 990, 995, 1000, 5000])
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [
+        ("state.updated", '{"scope":"actor","key":"k","value":%s}'),
+        ("artifact.created", '{"artifact_type":"f","content_base64":"","metadata":{"a":%s}}'),
+        ("tool.call.started", '{"tool_call_id":"t","parameters":%s}'),
+        ("tool.call.started", '{"tool_call_id":"t","unknown":%s}'),
+        ("action.requested", '{"action":"group.mute","payload":{"a":%s}}'),
+        ("acme.custom", '{"a":%s}\n'),
+    ],
+)
+def test_nesting_is_bounded_long_before_a_decoder_gives_up(kind: str, payload: str, depth: int) -> None:
+    data = (payload % ("[" * depth + "]" * depth)).encode()
+    stream = stream_of()
+    steps = stream.receive(AgentRunResult(run_id="r1", type=kind, sequence=1, data=msgspec.Raw(data)))
+    assert isinstance(steps[0], Stored if depth <= 100 else Warned)
+    assert stream.state.sequence == (1 if depth <= 100 else 0)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from hostler.domain.keys import base64_size, check_id, check_key, state_key_of, state_value_of
+from hostler.domain.keys import base64_size, check_depth, check_id, check_key, state_key_of, state_value_of
 from hostler.domain.nearest import did_you_mean
 from hostler_protocol.calls import (
     ArtifactUploadParams,
@@ -33,6 +33,7 @@ from hostler_protocol.calls import (
     StorageGetParams,
     StorageKeysParams,
     StorageSetParams,
+    ToolCallParams,
 )
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.grants import STATE_SCOPES
@@ -120,6 +121,9 @@ def check_arguments(params: CallParams) -> None:
 
 
 def _model(params: ModelParams | CountTokensParams) -> None:
+    check_depth("extra_args", getattr(params, "extra_args", None))
+    for tool in params.tools:
+        check_depth("the parameters of a tool", tool.parameters)
     if not params.messages:
         raise InvalidArgumentError("messages is empty; at least one message is expected")
     reserved = RESERVED_MODEL_ARGUMENTS.intersection(getattr(params, "extra_args", ()))
@@ -139,7 +143,12 @@ def _rerank(params: RerankParams) -> None:
     _at_least_one("top_k", params.top_k)
 
 
+def _tool_call(params: ToolCallParams) -> None:
+    check_depth("parameters", params.parameters)
+
+
 def _retrieve(params: RetrieveParams) -> None:
+    check_depth("filters", params.filters)
     _at_least_one("top_k", params.top_k)
     _query("query_text", params.query_text, MAX_SEARCH_QUERY_CHARS * 16)
 
@@ -244,6 +253,7 @@ _CHECKS: dict[type[CallParams], Callable[[Any], None]] = {
     CountTokensParams: _model,
     RerankParams: _rerank,
     RetrieveParams: _retrieve,
+    ToolCallParams: _tool_call,
     HistoryPageParams: _history_page,
     HistorySearchParams: _history_search,
     EventPageParams: _event_page,
@@ -292,6 +302,7 @@ def _prefix(prefix: str | None) -> None:
 
 
 def _json_size(name: str, value: Any, most: int) -> None:
+    check_depth(name, value)
     size = len(msgspec.json.encode(value))
     if size > most:
         raise PayloadTooLargeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -13,6 +14,9 @@ from hostler_protocol.limits import MAX_KEY_CHARS, MAX_STATE_VALUE_BYTES
 
 MAX_ID_CHARS = 512
 """An id of anything: longer ones exist nowhere, and an index entry must stay small."""
+MAX_JSON_DEPTH = 128
+"""Lists and objects inside one another. Decoders give up at some 1,000, less the deeper they are called from:
+what is taken here must be readable everywhere later."""
 STATE_KEY_ALIASES = {"conversation_id": "external.conversation_id"}
 
 
@@ -40,6 +44,7 @@ def check_key(name: str, key: str) -> None:
 
 def state_value_of(value: Any) -> bytes:
     """The JSON of a state value. PayloadTooLargeError over 256 KiB."""
+    check_depth("value", value)
     encoded = msgspec.json.encode(value)
     if len(encoded) > MAX_STATE_VALUE_BYTES:
         raise PayloadTooLargeError(
@@ -47,6 +52,20 @@ def state_value_of(value: Any) -> bytes:
             limit_bytes=MAX_STATE_VALUE_BYTES,
         )
     return encoded
+
+
+def check_depth(name: str, value: Any) -> None:
+    """Refuse plain JSON data that is nested more than 128 deep."""
+    level = [value]
+    for _ in range(MAX_JSON_DEPTH + 1):
+        level = [inner for one in level if isinstance(one, list | dict) for inner in _inside(one)]
+        if not level:
+            return
+    raise InvalidArgumentError(f"{name} is nested more than {MAX_JSON_DEPTH} deep")
+
+
+def _inside(value: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def base64_of(name: str, text: str, limit_bytes: int) -> bytes:

@@ -9,7 +9,14 @@ from typing import Any, cast
 import msgspec
 
 from hostler.domain.grants import Grant
-from hostler.domain.keys import base64_of, check_id, state_key_of, state_value_of
+from hostler.domain.keys import (
+    MAX_JSON_DEPTH,
+    base64_of,
+    check_depth,
+    check_id,
+    state_key_of,
+    state_value_of,
+)
 from hostler.domain.outcomes import ArtifactWrite, StateWrite, Uploaded
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.errors import InvalidArgumentError
@@ -22,25 +29,31 @@ MAX_WORD_CHARS = 255
 
 
 def one_line(data: bytes) -> bytes:
-    """Check that JSON is UTF-8 and bring it onto one line, as journal batches need it."""
+    """Check that JSON is UTF-8 and not too deep, and bring it onto one line, as journal batches need it."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
             f"the payload is not UTF-8: {error.reason} at byte {error.start}"
         ) from None
+    if data.count(b"[") + data.count(b"{") > MAX_JSON_DEPTH:  # else it cannot be too deep
+        check_depth("the payload", _decoded(data))
     return msgspec.json.format(data, indent=-1) if b"\n" in data or b"\r" in data else data
 
 
 def unknown_payload(data: bytes) -> bytes:
     """Check a payload whose type this host does not know: a JSON object, nothing more."""
-    try:
-        value = msgspec.json.decode(data)
-    except DECODE_ERRORS as error:
-        raise InvalidArgumentError(f"the payload is not JSON: {error}") from None
+    value = _decoded(data)
     if not isinstance(value, dict):
         raise InvalidArgumentError(f"the payload is a {type(value).__name__}; a JSON object is expected")
     return one_line(data)
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except DECODE_ERRORS as error:
+        raise InvalidArgumentError(f"the payload is not JSON: {error}") from None
 
 
 def state_write_of(update: StateUpdated, grant: Grant) -> StateWrite:

@@ -133,7 +133,8 @@ class ResultStream:
             self._check_origin(result)
             if result.type not in RESULT_TYPES:
                 return self._take_unknown(result)
-            return self._take(result, decode_data(result.type, result.data), one_line(bytes(result.data)))
+            raw = one_line(bytes(result.data))
+            return self._take(result, decode_data(result.type, result.data), raw)
         except HostlerError as error:
             if result.type in TERMINAL_RESULTS:
                 self._invalid_terminal = error.message[:MAX_REASON_CHARS]
