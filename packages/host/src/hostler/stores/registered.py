@@ -32,12 +32,7 @@ MAX_REMEMBERED = 4_096
 _THREADS = 2
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block
-_SYSTEM_ROOTS = tuple(
-    map(
-        Path,
-        ("/", "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr"),
-    )
-)
+_SYSTEM_FOLDERS = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr")
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -105,13 +100,13 @@ class RegisteredFiles:
         check_range(offset, length)
         return await self._in_thread(lambda: self._read(file, offset, length))
 
-    # -- inside, on a thread ----------------------------------------------------------------------------------
+    # -- inside, on a thread --------------------------------------------------------------------------------
 
     def _register(self, path: Path) -> RegisteredFile:
         real = Path(os.path.realpath(path))
         if not self._is_allowed(real):
             raise InvalidArgumentError(
-                f"{path} does not lie in an allowed folder ({', '.join(map(str, self._roots)) or 'there is none'})"
+                f"{path} lies in no allowed folder; allowed are: {', '.join(map(str, self._roots)) or 'none'}"
             )
         try:
             with _opened(real) as descriptor:
@@ -153,7 +148,7 @@ class RegisteredFiles:
             self._unchanged.popitem(last=False)
 
     def _is_allowed(self, real: Path) -> bool:
-        if any(real.is_relative_to(folder) for folder in self._private):
+        if ".." in real.parts or any(real.is_relative_to(folder) for folder in self._private):
             return False
         return any(real.is_relative_to(root) and real != root for root in self._roots)
 
@@ -161,7 +156,7 @@ class RegisteredFiles:
         real = Path(os.path.realpath(root))
         if not real.is_dir():
             raise InvalidArgumentError(f"{root} is not a folder")
-        if real in _SYSTEM_ROOTS or any(real.is_relative_to(one) for one in _SYSTEM_ROOTS[1:]):
+        if len(real.parts) == 1 or real.parts[1] in _SYSTEM_FOLDERS:
             raise InvalidArgumentError(f"{root} is a system folder: name a folder of your own files")
         for kept in (Path(os.path.realpath(Path.home())), *self._private):
             if kept.is_relative_to(real):

@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A part whose bytes are durable. `whole` is the joined content, on the last part."""
+    """A part whose bytes are durable as `blob`; on the last one that is the `whole` content, joined."""
 
     upload_id: str
     part: int
@@ -83,20 +83,24 @@ async def prepare(
     if not part.content and not part.last:
         raise InvalidArgumentError("the part is empty; only the last one may be")
     before = await database.read(lambda tx: _check_place(tx, ws, run_id, part))
-    blob = await folder.put(part.content)
+    upload_id = part.upload_id or new_id()
     if before is None:
+        blob = await folder.put(part.content)
         whole = blob if part.last else None
     else:
+        if before.size_bytes + len(part.content) > MAX_UPLOAD_BYTES:
+            raise PayloadTooLargeError(f"the upload has more than {MAX_UPLOAD_BYTES:,} bytes")
+        if part.last:
+            blob = whole = await folder.put(_joined(folder, before.parts, part.content))
+        else:
+            blob, whole = await folder.put(part.content), None
         if before.repeated is not None:
             if before.repeated != blob.sha256:
                 raise ConflictError(f"part {part.part} was taken already, with other bytes")
-            return Prepared(part.upload_id or "", part.part, blob, None, is_repeated=True)
-        if before.size_bytes + blob.size_bytes > MAX_UPLOAD_BYTES:
-            raise PayloadTooLargeError(f"the upload has more than {MAX_UPLOAD_BYTES:,} bytes")
-        whole = await folder.put(_joined(folder, [*before.parts, blob])) if part.last else None
+            return Prepared(upload_id, part.part, blob, None, is_repeated=True)
     if whole is not None:
         check_declared(whole, size_bytes=size_bytes, sha256=sha256)
-    return Prepared(part.upload_id or new_id(), part.part, blob, whole)
+    return Prepared(upload_id, part.part, blob, whole)
 
 
 def commit(
@@ -122,7 +126,7 @@ def commit(
         counted = tx.one(_q.open_of_run, ws=ws, run_id=run_id)
         if counted is not None and counted["uploads"] >= MAX_OPEN_UPLOADS_PER_RUN:
             return InvalidArgumentError(
-                f"the run has {MAX_OPEN_UPLOADS_PER_RUN} unfinished uploads, as many as it may: finish one first"
+                f"the run has {MAX_OPEN_UPLOADS_PER_RUN} unfinished uploads, the most it may: finish one"
             )
         tx.run(_q.begin, **where, run_id=run_id, size_bytes=blob.size_bytes, now=tx.now)
     elif not tx.run(_q.advance, **where, run_id=run_id, part=part, size_bytes=blob.size_bytes):
@@ -168,10 +172,11 @@ def _check_place(tx: Tx, ws: str, run_id: str, part: Part) -> _Before | None:
     return _Before(row["size_bytes"], [Blob(row["sha256"], row["size_bytes"]) for row in parts], None)
 
 
-async def _joined(folder: BlobFolder, parts: list[Blob]) -> AsyncIterator[bytes]:
+async def _joined(folder: BlobFolder, parts: list[Blob], last: bytes) -> AsyncIterator[bytes]:
     for part in parts:
         async for chunk in folder.stream(part.sha256):
             yield chunk
+    yield last
 
 
 def _release_parts(tx: Tx, ws: str, upload_id: str) -> None:
