@@ -6,6 +6,7 @@ changes nothing. Refusals are values, since they are expected; what raises is wr
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
 from typing import Any, Literal
@@ -27,6 +28,7 @@ __all__ = ["Appended", "Fenced", "Moved", "NewRun", "Opened", "Run"]
 
 _q = load(__file__)
 _LATEST = 2**62
+_last_ordinal = 0
 _MAX_WORKSPACES = 10_000
 """Waiting workspaces looked at for one claim."""
 _MAX_SPENT_RUNS = 100_000
@@ -304,6 +306,7 @@ def _insert(tx: Tx, run: NewRun, status: RunStatus, host_id: str | None) -> bool
         parallel=int(run.parallel),
         priority=run.priority,
         not_before=run.not_before,
+        ordinal=_next_ordinal(),
         status=status,
         host_id=host_id,
         binding=msgspec.json.encode(run.binding or {}).decode(),
@@ -311,6 +314,13 @@ def _insert(tx: Tx, run: NewRun, status: RunStatus, host_id: str | None) -> bool
         deadline_at=run.deadline_at,
     )
     return rows == 1
+
+
+def _next_ordinal() -> int:
+    """Later than every one before it in this process, and in the order of time across processes."""
+    global _last_ordinal  # noqa: PLW0603  what the clock is too coarse for
+    _last_ordinal = max(_last_ordinal + 1, time.time_ns())
+    return _last_ordinal
 
 
 def _claim(tx: Tx, host_id: str, run_id: str) -> Run | None:

@@ -11,11 +11,11 @@ LIMIT 1
 -- name: insert
 -- No row: another host took the lane in this moment.
 INSERT INTO runs (workspace_id, run_id, agent_id, agent_name, agent_version, runner_id, event_id, parent_run_id,
-    bot_id, conversation_id, thread_id, requester, lane, active_lane, parallel, priority, not_before, status, attempt,
+    bot_id, conversation_id, thread_id, requester, lane, active_lane, parallel, priority, not_before, ordinal, status, attempt,
     crashes, position, sequence, kept_sequence, host_id, binding, created_at, deadline_at)
 VALUES (:workspace_id, :run_id, :agent_id, :agent_name, :agent_version, :runner_id, :event_id, :parent_run_id,
     :bot_id, :conversation_id, :thread_id, :requester, :lane, :active_lane, :parallel, :priority, :not_before,
-    :status, 1, 0, 1, 0, 0, :host_id, :binding, :created_at, :deadline_at)
+    :ordinal, :status, 1, 0, 1, 0, 0, :host_id, :binding, :created_at, :deadline_at)
 ON CONFLICT (active_lane) DO NOTHING
 
 -- name: append
@@ -69,10 +69,10 @@ WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
       NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
       AND NOT EXISTS (
           SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
-            AND (o.created_at < q.created_at OR (o.created_at = q.created_at AND o.run_id < q.run_id))
+            AND o.ordinal < q.ordinal
             AND (o.not_before IS NULL OR o.not_before <= :now))))
   AND q.agent_id NOT IN (SELECT value FROM json_each(:skip_agents))
-ORDER BY q.priority DESC, q.created_at, q.run_id LIMIT :limit
+ORDER BY q.priority DESC, q.ordinal LIMIT :limit
 
 -- name: ready (postgres)
 -- The same; rows that another host is claiming in this moment are passed over.
@@ -83,10 +83,10 @@ WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
       NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
       AND NOT EXISTS (
           SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
-            AND (o.created_at < q.created_at OR (o.created_at = q.created_at AND o.run_id < q.run_id))
+            AND o.ordinal < q.ordinal
             AND (o.not_before IS NULL OR o.not_before <= :now))))
   AND q.agent_id NOT IN (SELECT jsonb_array_elements_text(cast(:skip_agents AS jsonb)))
-ORDER BY q.priority DESC, q.created_at, q.run_id LIMIT :limit
+ORDER BY q.priority DESC, q.ordinal LIMIT :limit
 FOR UPDATE OF q SKIP LOCKED
 
 -- name: served

@@ -211,6 +211,7 @@ CREATE TABLE runs (
     parallel        bigint NOT NULL, -- 1: does not hold its lane
     priority        bigint NOT NULL,
     not_before      bigint,
+    ordinal         bigint NOT NULL, -- order of opening, also within a millisecond: what queues go by
     status          text NOT NULL,
     status_code     text,
     attempt         bigint NOT NULL,
@@ -231,8 +232,8 @@ CREATE TABLE runs (
     PRIMARY KEY (run_id)
 );
 CREATE UNIQUE INDEX runs_active_lane ON runs (active_lane);
-CREATE INDEX runs_waiting ON runs (lane, created_at, run_id) WHERE status = 'queued';
-CREATE INDEX runs_queued ON runs (workspace_id, priority DESC, created_at, run_id) WHERE status = 'queued';
+CREATE INDEX runs_waiting ON runs (lane, ordinal) WHERE status = 'queued';
+CREATE INDEX runs_queued ON runs (workspace_id, priority DESC, ordinal) WHERE status = 'queued';
 CREATE INDEX runs_active ON runs (run_id) WHERE status IN ('claimed', 'running');
 CREATE INDEX runs_by_created ON runs (workspace_id, created_at, run_id);
 CREATE INDEX runs_by_conversation ON runs (workspace_id, conversation_id, created_at, run_id);
