@@ -227,7 +227,9 @@ def test_parts_become_one_artifact_and_leave_nothing_else(database: SqlDatabase,
     upload_id = None
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
-        declared = {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)} if last else {}
+        declared: dict[str, Any] = (
+            {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)} if last else {}
+        )
         received = send(database, folder, Part(upload_id, number, part, last), **declared)
         upload_id = received.upload_id
     stored = received.artifact
