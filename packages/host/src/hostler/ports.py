@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
-
-from hostler.sql.statements import Query
 
 T = TypeVar("T")
 Dialect = Literal["sqlite", "postgres"]
 Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One statement in the words of each driver; `name` is `<file>.<statement>`."""
+
+    name: str
+    sqlite: str
+    postgres: str
 
 
 class Tx(Protocol):

@@ -9,22 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from hostler.ports import Query
 
 _HEAD = re.compile(
     r"^-- name: (?P<name>[a-z][a-z0-9_]*)(?: \((?P<dialect>sqlite|postgres)\))?\s*$", re.MULTILINE
 )
 _SKIP_OR_PARAM = re.compile(r"'(?:[^']|'')*'|--[^\n]*|::[a-z]+|(?<![:\w]):(?P<name>[a-z_][a-z0-9_]*)")
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One statement in the words of each driver; `name` is `<file>.<statement>`."""
-
-    name: str
-    sqlite: str
-    postgres: str
 
 
 class Queries:
