@@ -208,6 +208,30 @@ def test_heavy_calls_are_handed_out_a_few_at_a_time_and_all_answered(tmp_path: P
     asyncio.run(main())
 
 
+def test_heavy_calls_that_piled_up_may_be_answered_from_within_one_another(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with wire(tmp_path) as plugin:
+            page: dict[str, Any] = {"items": [], "next_cursor": None, "prev_cursor": None, "has_more": False}
+
+            class Late(Recorder):
+                """Answers nothing until all have asked, and from then on at once."""
+
+                def on_result(self, result: Any, size: int) -> None:
+                    super().on_result(result, size)
+                    self.answers = True
+                    for call_id, _, _ in list(self.calls):
+                        self.connection.reply(call_id, page)
+
+            params = start_params("calls 900")
+            recorder = Late(plugin.connection, params.context.run_id, answers=False)
+            await plugin.connection.start_run(params, recorder)
+            assert await recorder.over == "end"
+            assert recorder.texts == ["all answered"]
+            assert len(recorder.calls) == 900
+
+    asyncio.run(main())
+
+
 def test_reading_pauses_while_results_are_not_committed(tmp_path: Path) -> None:
     """A runner with all the credit it wants is held back by the bytes that wait to be committed."""
 

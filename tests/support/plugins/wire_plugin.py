@@ -139,11 +139,12 @@ def send_many_calls(run_id, count):
     def answered(answer):
         left[0] -= 1
         if left[0] == 0:
-            say(run_id, "all answered")
+            say(run_id, "all answered", 2)
             end(run_id)
 
     for _ in range(count):
         call(run_id, "history.page", {"limit": 100}, answered)
+    result(run_id, 1, "log", {"level": "info", "text": "all asked"})
 
 
 def flood(run_id, count):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from hostler.plugins.handler import RunHandler
@@ -19,11 +18,13 @@ from hostler.plugins.liveness import Liveness
 from hostler.plugins.open_calls import OpenCalls
 from hostler.plugins.outflow import Outflow
 from hostler.plugins.requests import Requests
+from hostler.plugins.run_book import ActiveRun, RunBook
 from hostler.plugins.transport import Transport
 from hostler_protocol.errors import (
     CancelledCallError,
     ConflictError,
     HostlerError,
+    PayloadTooLargeError,
     PluginCrashedError,
     PluginError,
     PluginProtocolError,
@@ -62,21 +63,6 @@ RESTART_POLL_SECONDS = 0.1
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Run:
-    handler: RunHandler
-    live: bool = True
-    """The plugin may still say something of it."""
-    starting: bool = True
-    """`run/start` is not answered yet: `start_run` tells what happens, not the handler."""
-    held_bytes: int = 0
-    warnings: int = 0
-
-    def started(self) -> None:
-        """`run/start` was answered: from here on the handler is told what happens."""
-        self.starting = False
-
-
 class PluginConnection:
     """One connected plugin process. `open` first; `closed` is done, with the reason, when it is gone."""
 
@@ -96,12 +82,12 @@ class PluginConnection:
         self.link = Link(Side.HOST, wire_limits)
         self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
         self._transport: Transport | None = None
-        self._runs: dict[str, _Run] = {}
+        self._runs = RunBook(limits.run_warnings, self._handler_failed)
         self._calls = OpenCalls(limits.heavy_calls)
         self._out = Outflow(limits)
         self._requests = Requests(self.link, self._send)
-        self._held_bytes = 0
         self._paused = False
+        self._delivering = False
         self._liveness = Liveness(limits)
         self._watcher: asyncio.Task[None] | None = None
         self._bad_messages = 0
@@ -114,7 +100,7 @@ class PluginConnection:
     @property
     def active_runs(self) -> frozenset[str]:
         """The runs the plugin works on."""
-        return frozenset(run_id for run_id, run in self._runs.items() if run.live)
+        return self._runs.live
 
     @property
     def is_ready(self) -> bool:
@@ -124,7 +110,7 @@ class PluginConnection:
     @property
     def held_bytes(self) -> int:
         """Bytes of results that were read and not given back by `credit`."""
-        return self._held_bytes
+        return self._runs.held_bytes
 
     # -- the handshake ----------------------------------------------------------------------------
 
@@ -179,7 +165,7 @@ class PluginConnection:
             raise UnavailableError(f"plugin {self.expected_key} is shutting down; try again")
         if run_id in self._runs:
             raise ValueError(f"run {run_id} is already active on this connection")
-        run = self._runs[run_id] = _Run(handler)
+        run = self._runs.add(run_id, handler)
         try:
             async with asyncio.timeout(self.limits.answer_seconds):
                 await self._requests.ask("run/start", params, run.started)
@@ -192,9 +178,7 @@ class PluginConnection:
             raise
         except HostlerError as error:
             self._forget(run_id)
-            if isinstance(error, PluginError | ConflictError) or self.link.state is State.CLOSED:
-                raise
-            if run.live and error.code == "payload_too_large" and not error.details:
+            if isinstance(error, PluginError | ConflictError | PayloadTooLargeError):
                 raise
             raise PluginProtocolError(f"run/start was refused: {error.message}") from error
 
@@ -208,13 +192,7 @@ class PluginConnection:
 
     def credit(self, run_id: str, results: int, size: int) -> None:
         """Committed: let the runner send so many more results, and give the bytes back to the reading."""
-        run = self._runs.get(run_id)
-        if run is None:
-            return  # ended: its bytes were given back then
-        size = min(size, run.held_bytes)
-        run.held_bytes -= size
-        self._held_bytes -= size
-        if run.live and results > 0:
+        if self._runs.give_back(run_id, size) and results > 0:
             self._notify("run/credit", RunCreditNote(run_id=run_id, results=results))
         self._regulate()
 
@@ -223,8 +201,7 @@ class PluginConnection:
 
         The runner is not told; `cancel_run` before it where it should stop.
         """
-        run = self._forget(run_id)
-        if run is not None:
+        if self._forget(run_id):
             over = CancelledCallError("the run has ended, was cancelled or was superseded")
             for call_id in self._calls.of_run(run_id):
                 self._answer(call_id, self.link.refuse(call_id, over))
@@ -232,20 +209,16 @@ class PluginConnection:
     def park_run(self, run_id: str) -> None:
         """Tell the plugin that the run waits for a person, and fence it; its open calls stay unanswered."""
         self._notify("run/park", RunParkNote(run_id=run_id))
-        run = self._forget(run_id)
-        if run is not None:
+        if self._forget(run_id):
             for call_id in self._calls.of_run(run_id):
                 self._calls.close(call_id)
             self._deliver_calls()
 
-    def _forget(self, run_id: str) -> _Run | None:
-        run = self._runs.pop(run_id, None)
+    def _forget(self, run_id: str) -> bool:
         self.link.end_run(run_id)
-        if run is not None:
-            self._held_bytes -= run.held_bytes
-            run.held_bytes = 0
-            self._regulate()
-        return run
+        known = self._runs.forget(run_id)
+        self._regulate()
+        return known
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -281,16 +254,14 @@ class PluginConnection:
         self._deliver_calls()
 
     def _deliver_calls(self) -> None:
-        for called in self._calls.admitted():
-            self._deliver(called)
-
-    def _deliver(self, called: Called) -> None:
-        run_id = called.params.run_id
-        run = self._runs.get(run_id)
-        if run is not None:
-            self._tell(
-                run_id, run.handler.on_call, called.id, called.method.removeprefix("host/"), called.params
-            )
+        if self._delivering:
+            return  # an answer given from within a call: the loop below goes on with the next one
+        self._delivering = True
+        try:
+            for called in self._calls.admitted():
+                self._runs.call(called)
+        finally:
+            self._delivering = False
 
     # -- what arrives -----------------------------------------------------------------------------
 
@@ -314,10 +285,10 @@ class PluginConnection:
         self._liveness.heard()
         for item in incoming:
             if isinstance(item, ResultArrived):
-                self._take_result(item)
+                self._runs.result(item)
             elif isinstance(item, Called):
                 if self._calls.add(item):
-                    self._deliver(item)
+                    self._runs.call(item)
                 else:
                     self._deliver_calls()
             else:
@@ -336,74 +307,38 @@ class PluginConnection:
             case CallCancelled(id=id_):
                 self._take_call_cancelled(id_)
             case RunEnded(run_id=run_id):
-                self._take_end(run_id)
+                self._runs.ended(run_id)
             case RunBroken(run_id=run_id, code=code, reason=reason):
-                self._take_broken(run_id, code, reason)
+                self.cancel_run(run_id, reason)
+                self._runs.broken(run_id, code, reason)
             case Warned():
                 self._take_warning(item)
             case Broken(reason=reason):
                 self._fail(PluginProtocolError(f"the connection was closed: {reason}"))
 
-    def _take_result(self, item: ResultArrived) -> None:
-        run_id = item.result.run_id
-        run = self._runs.get(run_id)
-        if run is None:
-            return
-        run.held_bytes += item.size
-        self._held_bytes += item.size
-        self._tell(run_id, run.handler.on_result, item.result, item.size)
-
     def _take_call_cancelled(self, call_id: MessageId) -> None:
         closed = self._calls.close(call_id)
         if closed is not None:
             run_id, was_delivered = closed
-            run = self._runs.get(run_id)
-            if run is not None and was_delivered:
-                self._tell(run_id, run.handler.on_call_cancelled, call_id)
+            if was_delivered:
+                self._runs.call_cancelled(run_id, call_id)
             self._deliver_calls()
-
-    def _take_end(self, run_id: str) -> None:
-        run = self._runs.get(run_id)
-        if run is not None and run.live:
-            run.live = False
-            self._tell(run_id, run.handler.on_end)
-
-    def _take_broken(self, run_id: str, code: str, reason: str) -> None:
-        self.cancel_run(run_id, reason)
-        run = self._runs.get(run_id)
-        if run is not None and run.live:
-            run.live = False
-            self._tell(run_id, run.handler.on_broken, code, reason)
 
     def _take_warning(self, item: Warned) -> None:
         self._bad_messages += 1
         if self._bad_messages > self.limits.bad_messages_per_minute:
             reason = f"{self._bad_messages} messages within a minute broke the rules, the last: {item.reason}"
             self._fail(PluginProtocolError(reason))
-            return
-        run = None if item.foreign or item.run_id is None else self._runs.get(item.run_id)
-        if run is None or item.run_id is None:
+        elif item.run_id is not None and not item.foreign and item.run_id in self._runs:
+            self._runs.warned(item.run_id, item.reason)
+        else:
             _log.debug("plugin %s: %s", self.expected_key, item.reason)
-            return
-        run.warnings += 1
-        if run.warnings < self.limits.run_warnings:
-            self._tell(item.run_id, run.handler.on_warning, item.reason)
-        elif run.warnings == self.limits.run_warnings:
-            self._tell(item.run_id, run.handler.on_warning, "more warnings follow; they are not kept")
 
-    def _tell(self, run_id: str, tell: Callable[..., None], *what: Any) -> None:
-        """Call a handler. A mistake in one run's handling must not take the other runs along."""
-        try:
-            tell(*what)
-        except Exception:  # noqa: BLE001 - recorded with its traceback
-            self._handler_failed(run_id)
-
-    def _handler_failed(self, run_id: str) -> None:
+    def _handler_failed(self, run_id: str, run: ActiveRun) -> None:
         _log.exception("plugin %s: handling run %s failed", self.expected_key, run_id)
         self.cancel_run(run_id, "the host failed")
-        run = self._runs.get(run_id)
         self.end_run(run_id)
-        if run is not None and not self.closed.done():
+        if not self.closed.done():
             error = PluginError("the host failed while it handled the run; its log says more")
             asyncio.get_running_loop().call_soon(run.handler.on_lost, error)
 
@@ -421,10 +356,10 @@ class PluginConnection:
         """Read as long as what was read is committed in time."""
         if self._transport is None or self.closed.done():
             return
-        if not self._paused and self._held_bytes > self.limits.held_result_bytes:
+        if not self._paused and self._runs.held_bytes > self.limits.held_result_bytes:
             self._paused = True
             self._transport.pause_reading()
-        elif self._paused and self._held_bytes <= self.limits.held_result_bytes // 2:
+        elif self._paused and self._runs.held_bytes <= self.limits.held_result_bytes // 2:
             self._paused = False
             self._transport.resume_reading()
 
@@ -477,9 +412,6 @@ class PluginConnection:
         if self._watcher is not None and self._watcher is not asyncio.current_task():
             self._watcher.cancel()
         self._requests.close(error)
-        runs, self._runs = self._runs, {}
-        for run_id, run in runs.items():
-            if run.live and not run.starting:
-                self._tell(run_id, run.handler.on_lost, error)
+        self._runs.lost(error)
         self._calls.clear()
         self._out.close()

@@ -69,6 +69,7 @@ class Keeper:
         self.init = 0
         self.plugin = 0
         self.group = 0
+        self.status: int | None = None
 
     def run(self) -> int:
         """Start what the order says, wait for its end or ours, and leave nothing behind."""
@@ -211,27 +212,26 @@ class Keeper:
         poller.register(wake, select.POLLIN)
         poller.register(self.control, select.POLLIN)
         while True:
-            status = self._reap()
-            if status is not None:
-                return status
+            self._reap()
+            if self.status is not None:
+                return self.status
             for fd, _ in poller.poll():
                 if fd != wake:
                     return None  # only the end of the socket, or a byte that means the same, arrives
                 if signal.SIGTERM in os.read(wake, 512):
                     return None
 
-    def _reap(self) -> int | None:
-        """Collect what ended; the plugin's status where it is among them."""
-        found = None
+    def _reap(self) -> bool:
+        """Collect what ended, the plugin's status among it. False: no children are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return found
+                return False
             if pid == 0:
-                return found
+                return True
             if pid == self.plugin:
-                found, self.plugin = status, 0
+                self.status, self.plugin = status, 0
             elif pid == self.init:
                 self.init = 0
 
@@ -242,18 +242,10 @@ class Keeper:
         end = time.monotonic() + KILL_SECONDS
         while time.monotonic() < end:
             self._kill_once()
-            self._reap()
-            if not self._children_left():
+            if not self._reap():
                 return self.mode != "group"
             time.sleep(0.002)
         return False
-
-    def _children_left(self) -> bool:
-        try:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return False
-        return True
 
     def _kill_once(self) -> None:
         if self.mode == "namespace":

@@ -1,0 +1,34 @@
+"""What this machine offers to contain plugin processes, for `hostler doctor`."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostler.plugins.logs import PluginLog
+from hostler.plugins.process import Command, start_process
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """`mode` is `namespace`, `subreaper` or `group`; `text` says what that promises."""
+
+    mode: str
+    text: str
+
+
+async def probe_containment(folder: Path, wanted: str = "auto") -> Containment:
+    """Start a process that does nothing and see how it is contained. Its log goes to `folder`.
+
+    PluginStartError where no process can be started at all.
+    """
+    log = PluginLog(folder / "probe.log")
+    command = Command([sys.executable, "-I", "-S", "-c", ""], Path("/"), {}, wanted)
+    try:
+        process = await start_process(command, log, marker=secrets.token_hex(16))
+        await process.wait_gone()
+    finally:
+        log.close()
+    return Containment(process.mode, process.containment)

@@ -1,0 +1,55 @@
+"""A plugin's log: bounded files, the last lines in memory, and its own sentence about why it failed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS
+from hostler.plugins.logs import PluginLog
+from hostler.plugins.probe import probe_containment
+
+LIMITS = replace(
+    DEFAULT_PROCESS_LIMITS, log_file_bytes=1000, log_files=3, log_line_bytes=100, log_tail_lines=5
+)
+
+
+def test_files_roll_and_their_number_and_size_are_bounded(tmp_path: Path) -> None:
+    log = PluginLog(tmp_path / "p.log", LIMITS)
+    for n in range(1000):
+        log.write(f"line {n:04}\n".encode())
+    log.close()
+    files = sorted(tmp_path.iterdir())
+    assert [path.name for path in files] == ["p.log", "p.log.1", "p.log.2"]
+    assert all(path.stat().st_size <= 1000 for path in files)
+    assert files[0].read_text().endswith("line 0999\n")
+    again = PluginLog(tmp_path / "p.log", LIMITS)
+    again.write(b"after a restart\n")
+    again.close()
+    assert "line 0999\nafter a restart\n" in "".join(path.read_text() for path in reversed(files))
+
+
+@given(st.data())
+def test_the_tail_does_not_depend_on_how_the_bytes_are_cut(data: st.DataObject) -> None:
+    text = b"first\nhostler-plugin-error: no class Ecko\n\xff\xfe\n" + b"x" * 300 + b"\nlast\n  \n"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=20)))
+    log = PluginLog(Path("/dev/null"), LIMITS)
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        log.write(text[start:end])
+    log.close()
+    assert log.error == "no class Ecko"
+    assert log.last_line == "last"
+    assert "x" * 100 in log.lines
+    assert max(map(len, log.lines)) == 100
+
+
+def test_what_this_machine_offers_is_said_in_words(tmp_path: Path) -> None:
+    found = asyncio.run(probe_containment(tmp_path))
+    assert found.mode in ("namespace", "subreaper", "group")
+    weaker = asyncio.run(probe_containment(tmp_path, "group"))
+    assert weaker.mode == "group"
+    assert "left its session" in weaker.text
