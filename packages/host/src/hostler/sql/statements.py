@@ -13,6 +13,8 @@ from pathlib import Path
 
 from hostler.ports import Query
 
+__all__ = ["Queries", "Query", "load", "parse"]
+
 _HEAD = re.compile(
     r"^-- name: (?P<name>[a-z][a-z0-9_]*)(?: \((?P<dialect>sqlite|postgres)\))?\s*$", re.MULTILINE
 )
