@@ -37,7 +37,7 @@ def settle(
     if wanted == "fail":
         return Settlement(False, f"{lost} during the run; the agent's policy is fail", code)
     if crashes + 1 >= policy.max_attempts:
-        return Settlement(False, f"{lost} during the run, {crashes + 1} times by now: no attempt is left", code)
+        return Settlement(False, f"{lost} during the run, {crashes + 1} times by now: no attempt left", code)
     if wanted == "resume" and had_effects:
         return Settlement(False, f"{lost} during the run, and beginning again would repeat what it did", code)
     return Settlement(True, f"{lost} during the run; it begins again", code)
