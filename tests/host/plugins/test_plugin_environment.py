@@ -17,7 +17,10 @@ import pytest
 
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS, StartLimits
+from hostler.plugins.sources import Folder
+from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import PluginStartError
+from support.plugin_runs import run
 
 
 @pytest.fixture(autouse=True)
@@ -162,3 +165,24 @@ def test_environments_that_are_not_used_are_swept(tmp_path: Path) -> None:
     assert second.exists()
     fourth = asyncio.run(build(3, replace(DEFAULT_START_LIMITS, environments=1)))
     assert [second.exists(), third.exists(), fourth.exists()] == [False, False, True]
+
+
+def test_a_plugin_with_requirements_serves_from_its_own_environment(tmp_path: Path) -> None:
+    write_wheel(tmp_path, text="VALUE = 'from the wheel'\n")
+    (tmp_path / "hostler.yaml").write_text(
+        "plugin: {author: acme, name: needy}\n"
+        'runners: [{name: default, entry: "needy:Needy"}]\n'
+        'requires: ["./tiny-1.0-py3-none-any.whl"]\n'
+    )
+    (tmp_path / "needy.py").write_text(
+        "import tiny\nfrom hostler_sdk import Runner\n\n"
+        'class Needy(Runner):\n    """Needs."""\n\n    async def run(self, ctx):\n        return tiny.VALUE\n'
+    )
+
+    async def main() -> None:
+        supervisor = Supervisor(tmp_path / "data")
+        connection = await supervisor.connection(supervisor.add(Folder(tmp_path)))
+        assert (await run(connection, "hello")).texts == ["from the wheel"]
+        await supervisor.close(5.0)
+
+    asyncio.run(main())
