@@ -96,9 +96,8 @@ class RunsMachine(RuleBasedStateMachine):
         starts = claim and (parallel or not (self.held(lane) or self.waiting(lane)))
         outcome = write(self.database, lambda tx: runs.open(tx, new, "h" if claim else None))
         assert outcome.status == ("claimed" if starts else "queued")
-        self.model[run_id] = ModelRun(
-            run_id, lane, parallel, lane, order, outcome.status, entries=["lifecycle"]
-        )
+        opened = ModelRun(run_id, lane, parallel, order, outcome.status, entries=["lifecycle"])
+        self.model[run_id] = opened
 
     @rule(limit=st.integers(1, 4))
     def claim(self, limit: int) -> None:
