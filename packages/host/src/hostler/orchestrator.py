@@ -94,6 +94,8 @@ class Pending:
     """After the commit, with what `work` returned: starts the run and says what became of the event."""
     give_up: Callable[[], None]
     """Instead of `finish`: the transaction failed."""
+    lane: str | None = None
+    """The lane that the run would have to wait for; None: none."""
 
 
 class Orchestrator:
@@ -160,7 +162,8 @@ class Orchestrator:
             if reserved is not None:
                 self._dispatcher.release(reserved)
 
-        return Pending(lambda tx: _open(tx, opening, claim), finish, give_up)
+        lane = None if run is None or run.parallel else run.lane
+        return Pending(lambda tx: _open(tx, opening, claim), finish, give_up, lane)
 
     def _dispatch(self, opened: _Opened, reserved: Agent | None) -> None:
         run = opened.run

@@ -129,9 +129,7 @@ class RunCalls:
             self._journal.add(Item(entry=Entry("refusal", method[:100], data), synced=False, size=len(data)))
             self._connection.refuse(call_id, error)
             return
-        named = digest({k: v for k, v in _fields(params).items() if k not in NOT_IN_DIGEST})
-        self._seen[method, named] += 1
-        record = _Record(method, named, self._seen[method, named], params)
+        record = self._record(method, params)
         try:
             async with self._deadline():
                 await self._journal.settled()  # a run sees what it wrote itself
@@ -145,6 +143,11 @@ class RunCalls:
             # The top of a call's worker: the run is told, the log has the traceback.
             log.exception("run %s: %s failed", self._scope.run_id, method)
             self._refuse(call_id, record, HostlerError(f"the host failed to carry out {method}"))
+
+    def _record(self, method: str, params: CallParams) -> _Record:
+        named = digest({k: v for k, v in _fields(params).items() if k not in NOT_IN_DIGEST})
+        self._seen[method, named] += 1
+        return _Record(method, named, self._seen[method, named], params)
 
     @contextlib.asynccontextmanager
     async def _deadline(self) -> AsyncIterator[None]:

@@ -12,7 +12,7 @@ from hostler.ports import Database, Tx
 from hostler.records import record, record_of
 from hostler.stores import runs
 from hostler_protocol.calls import RunCreateParams
-from hostler_protocol.errors import HostlerError, InvalidArgumentError, RateLimitedError
+from hostler_protocol.errors import ConflictError, HostlerError, InvalidArgumentError, RateLimitedError
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
 
@@ -56,7 +56,7 @@ class RunController:
 
     async def create(self, parent: CallScope, params: RunCreateParams) -> Effect | HostlerError:
         """A child run; the reply is its RunRecord."""
-        refused = await self._db.read(lambda tx: _refusal(tx, parent))
+        refused, own_lane = await self._db.read(lambda tx: _standing(tx, parent))
         if refused is not None:
             return refused
         inherited = parent.event.envelope
@@ -77,6 +77,12 @@ class RunController:
         pending = await self._core.prepare(
             envelope, caller, parent_run_id=parent.run_id, deadline_at=deadline
         )
+        if pending.lane == own_lane:
+            pending.give_up()
+            return ConflictError(
+                "the child would wait for its own parent: it is the same agent in the same conversation; "
+                "leave conversation_id out, or name another agent"
+            )
 
         def work(tx: Tx) -> Any:
             return pending.work(tx)
@@ -98,15 +104,16 @@ class RunController:
         return self._orchestrator
 
 
-def _refusal(tx: Tx, parent: CallScope) -> HostlerError | None:
-    depth = 0
-    run_id: str | None = parent.run_id
-    while run_id is not None:
-        run = runs.find(tx, parent.workspace_id, run_id)
+def _standing(tx: Tx, parent: CallScope) -> tuple[HostlerError | None, str]:
+    """Why the run may have no further child, if so; and its lane."""
+    own = runs.get(tx, parent.workspace_id, parent.run_id)
+    depth, ancestor = 1, own
+    while ancestor.parent_run_id is not None:
         depth += 1
         if depth > MAX_DEPTH:
-            return InvalidArgumentError(f"child runs may be {MAX_DEPTH} deep, no more")
-        run_id = None if run is None else run.parent_run_id
+            return InvalidArgumentError(f"child runs may be {MAX_DEPTH} deep, no more"), own.lane
+        ancestor = runs.get(tx, parent.workspace_id, ancestor.parent_run_id)
     if len(runs.children(tx, parent.workspace_id, parent.run_id, limit=MAX_CHILDREN)) >= MAX_CHILDREN:
-        return RateLimitedError(f"{MAX_CHILDREN} children of this run are not over yet", CHILD_RETRY_SECONDS)
-    return None
+        text = f"{MAX_CHILDREN} children of this run are not over yet"
+        return RateLimitedError(text, CHILD_RETRY_SECONDS), own.lane
+    return None, own.lane

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from hostler.domain.events import Caller, Event
+from hostler.domain.keys import check_depth
 from hostler_protocol.content import (
     ArtifactElement,
     ArtifactRef,
@@ -176,6 +177,8 @@ def _check_sizes(envelope: EventEnvelope) -> None:
             f"inline base64 has {inline:,} bytes in all; at most {MAX_INLINE_BASE64_BYTES:,}: "
             "upload larger files as artifacts and attach them"
         )
+    for name in ("data", "metadata"):
+        check_depth(name, getattr(envelope, name))
     loose = len(
         msgspec.json.encode(
             [envelope.data, envelope.metadata, envelope.delivery, envelope.actor, envelope.subject]
