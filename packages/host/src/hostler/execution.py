@@ -37,9 +37,11 @@ from hostler_protocol.content import Usage
 from hostler_protocol.errors import (
     HostError,
     HostlerError,
+    PayloadTooLargeError,
     PluginCrashedError,
     PluginError,
     PluginStartError,
+    UnavailableError,
 )
 from hostler_protocol.frames import MessageId
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT
@@ -124,8 +126,14 @@ class ActiveRun:
                 self._end_before_start(error.status_code, error.message)
             except PluginError as error:
                 self._lose(error)
+            except UnavailableError as error:
+                self._restart(
+                    error.message, crashed=False
+                )  # its plugin is being replaced: the next one takes it
             except HostError as error:
                 self._end_before_start("host.error", error.message)
+            except PayloadTooLargeError as error:
+                self._end_before_start("payload_too_large", error.message)
             except HostlerError as error:
                 self._end_before_start("runner.config_invalid", error.message)
             await self._wait_over()
@@ -319,7 +327,7 @@ class ActiveRun:
             return
         settlement = self._settlement() if error.status_code == "runner.crashed" else None
         if settlement is not None and settlement.restart:
-            self._restart(settlement.why)
+            self._restart(settlement.why, crashed=not self.handed_over)
             return
         stream = self._ensure_stream()
         code = "host.restarted" if self.handed_over else error.status_code
@@ -339,7 +347,7 @@ class ActiveRun:
             cancelled=self.stop_requested is not None,
         )
 
-    def _restart(self, why: str) -> None:
+    def _restart(self, why: str, *, crashed: bool) -> None:
         self._ended = True
 
         def again(tx: Tx) -> Any:
@@ -350,7 +358,7 @@ class ActiveRun:
                 "queued",
                 cause=why,
                 actor=self.bench.host_id,
-                crashed=not self.handed_over,
+                crashed=crashed,
             )
 
         self._log.add(Item(move=again, done=self._finish))
