@@ -237,6 +237,8 @@ class Settings:
     """How long after its last sign of life another host on the same database may take over its runs."""
     requests_per_second: float = 1000.0
     """Per API key."""
+    passive: bool = False
+    """Only look and configure: no run is taken, and a plugin is started only when something asks for it."""
 
     @property
     def database_url(self) -> str:

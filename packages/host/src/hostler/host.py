@@ -121,6 +121,11 @@ class Host:
         if self.settings.config is not None:
             config = await asyncio.to_thread(load_config, self.settings.config)
             await self.configurator.apply(config, actor="config file")
+        if not self.settings.passive:
+            await self._begin_work()
+        self.state = "ready"
+
+    async def _begin_work(self) -> None:
         await self._join()
         for plugin_key, error in (await self.supervisor.start_all()).items():
             if error is not None:
@@ -131,7 +136,6 @@ class Host:
         await recover_dead(self.db, self._is_resumable)
         await self.dispatcher.begin()
         self.orchestrator.accepting = True
-        self.state = "ready"
 
     def announce(self, url: str) -> None:
         """Write down where this host serves HTTP, for commands that look for it."""
@@ -270,7 +274,7 @@ class Host:
     ) -> ConfigDiff:
         """Make a configuration hold; its plugins are started. See `Configurator.apply`."""
         diff = await self.configurator.apply(config, actor=actor, dry_run=dry_run, prune=prune)
-        if diff.applied:
+        if diff.applied and not self.settings.passive:
             for plugin_key, error in (await self.supervisor.start_all()).items():
                 self.troubles.pop(plugin_key, None)
                 if error is not None:

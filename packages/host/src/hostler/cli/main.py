@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 import typer
@@ -38,6 +39,7 @@ def _options(
     ),
 ) -> None:
     del version
+    logging.getLogger().addHandler(logging.NullHandler())  # what matters is told; `serve` sets up its log
 
 
 def main() -> None:
@@ -71,3 +73,7 @@ def _report() -> int:
 
 
 __all__ = ["app", "fail", "main"]
+
+
+if __name__ == "__main__":
+    main()

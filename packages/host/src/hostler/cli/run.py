@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
-from hostler.cli.output import INTERRUPTED, USAGE, fail, note
-from hostler.cli.serve import DataOption
+from hostler.cli.options import DataOption, KeyOption, UrlOption
+from hostler.cli.output import FAILED, INTERRUPTED, USAGE, fail, note
 
 MAX_STDIN_BYTES = 1_048_577
 """One byte over what an event may hold: enough to be told that it is too much."""
+CONFIG_SUFFIXES = (".yaml", ".yml", ".toml")
 
 
 def run(
@@ -25,20 +26,26 @@ def run(
         bool, typer.Option("--json", help="One result a line as JSON, and nothing else.")
     ] = False,
     conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="Go on in this conversation.")
+        str | None, typer.Option("--conversation", "-c", metavar="ID", help="Go on in this conversation.")
     ] = None,
-    config: Annotated[
+    settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set", metavar="KEY=VALUE", help="Runner configuration; JSON where it parses as JSON."
         ),
     ] = None,
-    config_file: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="Models and agents for this run.")
+    config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Models, plugins and agents to apply first; KEY=VALUE as --set."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="ID", help="The model for a runner that asks for one.")
     ] = None,
     data: DataOption = None,
-    url: Annotated[str | None, typer.Option("--url", envvar="HOSTLER_URL", help="A running server.")] = None,
-    key: Annotated[str | None, typer.Option("--key", envvar="HOSTLER_KEY", help="Its API key.")] = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
 ) -> None:
     """Run an agent once and stream what it says.
 
@@ -46,16 +53,18 @@ def run(
     the run).
     """
     from hostler.cli.once import Wanted, run_once
-    from hostler_protocol.errors import HostlerError
+    from hostler_protocol.errors import CallerError, HostlerError
 
+    files, pairs = _split(config or [])
     said = text if text is not None else _from_stdin()
     wanted = Wanted(
         target=target,
         text=said,
         as_json=as_json,
         conversation=conversation,
-        config=_settings(config or []),
-        config_file=config_file,
+        config=parse_settings([*(settings or []), *pairs]),
+        model=model,
+        config_file=files,
         data=data,
         url=url,
         key=key,
@@ -64,8 +73,10 @@ def run(
         status = asyncio.run(run_once(wanted))
     except KeyboardInterrupt:
         status = INTERRUPTED
-    except HostlerError as error:
+    except CallerError as error:
         fail(error.message, USAGE)
+    except HostlerError as error:
+        fail(error.message, FAILED)
     raise typer.Exit(status)
 
 
@@ -79,7 +90,17 @@ def _from_stdin() -> str:
         fail("standard input is not UTF-8 text", USAGE)
 
 
-def _settings(pairs: list[str]) -> dict[str, object]:
+def _split(values: list[str]) -> tuple[Path | None, list[str]]:
+    """Tell configuration files from settings among the values of --config."""
+    pairs = [value for value in values if "=" in value and not value.endswith(CONFIG_SUFFIXES)]
+    files = [value for value in values if value not in pairs]
+    if len(files) > 1:
+        fail(f"--config names {len(files)} files: one is enough", USAGE)
+    return (Path(files[0]) if files else None), pairs
+
+
+def parse_settings(pairs: list[str]) -> dict[str, object]:
+    """KEY=VALUE pairs; a value that is JSON is taken as JSON, else as text."""
     import msgspec
 
     config: dict[str, object] = {}

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hostler.cli.output import err, fail, note, show_error
+from hostler.cli.options import DataOption, data_directory
+from hostler.cli.output import INTERRUPTED, USAGE, err, fail, note, show_error
 
 if TYPE_CHECKING:
     from hostler.config import Settings
     from hostler.host import Host
 
-DataOption = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="DIR", help="Data directory.", envvar="HOSTLER_DATA", show_default=False),
-]
+Level = Literal["debug", "info", "warning", "error"]
 
 
 def serve(
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0: any free one.")] = 8420,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any free one.")
+    ] = 8420,
     data: DataOption = None,
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Configuration, YAML or TOML.")
@@ -41,17 +39,19 @@ def serve(
             envvar="HOSTLER_DATABASE",
         ),
     ] = None,
-    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
+    log_level: Annotated[Level, typer.Option("--log-level", help="What to log.")] = "info",
+    log_format: Annotated[
+        Literal["text", "json"], typer.Option("--log-format", help="Lines for people or for programs.")
+    ] = "text",
 ) -> None:
     """Start the host: events in over HTTP, runs, results out. Ctrl-C or SIGTERM stops it in order."""
-    from hostler.config import Settings, default_data_dir
+    from hostler.cli.logs import set_up_logging
+    from hostler.config import Settings
     from hostler.http.admin_key import admin_key
-    from hostler_protocol.errors import HostlerError
+    from hostler_protocol.errors import CallerError, HostlerError
 
-    if log_level.lower() not in {"debug", "info", "warning", "error"}:
-        fail(f"--log-level is {log_level!r}; expected debug, info, warning or error", 2)
-    set_up_logging(log_level)
-    data_dir = (data or default_data_dir()).expanduser().resolve()
+    set_up_logging(log_level, as_json=log_format == "json")
+    data_dir = data_directory(data)
     try:
         key = admin_key(data_dir, os.environ.get("HOSTLER_ADMIN_KEY"))
         settings = Settings(
@@ -65,17 +65,12 @@ def serve(
         if key.made:
             note(f"admin key (shown once, kept in {data_dir / 'admin.key'}): {key.key}")
         asyncio.run(_serve(settings))
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None  # before there was anything to end in order
+    except CallerError as error:
+        fail(error.message, USAGE)
     except HostlerError as error:
         fail(error.message)
-
-
-def set_up_logging(level: str) -> None:
-    """Log to standard error, one line a record."""
-    logging.basicConfig(
-        level=level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s  %(message)s"
-    )
-    for quiet in ("httpx", "httpcore", "asyncio", "uvicorn", "websockets"):
-        logging.getLogger(quiet).setLevel(logging.WARNING)
 
 
 async def _serve(settings: Settings) -> None:
@@ -93,19 +88,26 @@ async def _serve(settings: Settings) -> None:
         with contextlib.suppress(AttributeError):  # no SIGHUP on this platform
             loop.add_signal_handler(signal.SIGHUP, reload.set)
         await _greet(host, server.url)
-        reloader = asyncio.create_task(_reload(host, reload))
-        ended = asyncio.create_task(server.wait())
+        tasks = [
+            asyncio.create_task(_reload(host, reload)),
+            asyncio.create_task(stop.wait()),
+            asyncio.create_task(server.wait()),
+        ]
         try:
-            await asyncio.wait([asyncio.create_task(stop.wait()), ended], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            reloader.cancel()
+            for task in tasks[:2]:
+                task.cancel()
             await server.close()
-            await asyncio.gather(reloader, ended, return_exceptions=True)
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception):
+            raise end
 
 
 def _stop(stop: asyncio.Event) -> None:
     if stop.is_set():
-        os._exit(130)  # asked twice: the facts are safe, the next start settles the rest
+        os._exit(INTERRUPTED)  # asked twice: the facts are safe, the next start settles the rest
     note("stopping: running agents get their time to finish; again to stop at once")
     stop.set()
 
@@ -136,6 +138,8 @@ async def _reload(host: Host, asked: asyncio.Event) -> None:
         try:
             diff = await host.apply(await asyncio.to_thread(load_config, path), actor="config file")
         except HostlerError as error:
-            show_error(f"the configuration was not applied: {error.message}")
+            show_error(f"the configuration was not applied, the one before stays: {error.message}")
         else:
             note(f"configuration applied: {len(diff.effective)} changes")
+            for place, trouble in host.troubles.items():
+                show_error(f"{place}: {trouble}")

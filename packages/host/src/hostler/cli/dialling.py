@@ -1,0 +1,210 @@
+"""A plugin on this machine that serves a running host: a process that dials in, under a token made for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from hostler.cli.client import Api, segment
+from hostler.cli.output import note
+from hostler.plugins.environment import Environments
+from hostler.plugins.limits import DEFAULT_START_LIMITS
+from hostler.plugins.sources import (
+    DEFAULT_COMMAND,
+    TOKEN_VARIABLE,
+    Folder,
+    Launch,
+    SingleFile,
+    argv_of,
+    launch_of,
+    process_environment,
+)
+from hostler_protocol.errors import (
+    ConflictError,
+    HostlerError,
+    InvalidArgumentError,
+    NotFoundError,
+    PluginStartError,
+)
+from hostler_sdk.serve import ERROR_PREFIX
+
+CONNECT_SECONDS = 60.0
+"""From the start of the process to the connected plugin."""
+POLL_SECONDS = 0.05
+STOP_SECONDS = 5.0
+GIVE_UP_SECONDS = 60
+"""How long the process dials a host that does not answer: one that restarts is back by then."""
+TOKEN_SECONDS = 7 * 86_400
+MAX_STDERR_LINES = 200
+
+
+def web_socket_url(api: Api) -> str:
+    """Where plugins dial in."""
+    scheme, _, rest = api.url.partition("://")
+    return f"{'wss' if scheme == 'https' else 'ws'}://{rest}/v1/plugins/connect"
+
+
+async def plugin_state(api: Api, plugin_key: str) -> str | None:
+    """How the server says the plugin stands; None where it does not know it."""
+    try:
+        state: str = (await api.get(f"/v1/plugins/{segment(plugin_key)}"))["state"]
+    except NotFoundError:
+        return None
+    return state
+
+
+class DiallingPlugin:
+    """One process. `said` holds the last lines of its standard error."""
+
+    def __init__(self, process: asyncio.subprocess.Process, *, echo: bool) -> None:
+        self.process = process
+        self.said: deque[str] = deque(maxlen=MAX_STDERR_LINES)
+        self._echo = echo
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            text = line.decode("utf-8", "replace").rstrip()
+            self.said.append(text)
+            if self._echo and not text.startswith(ERROR_PREFIX):
+                sys.stderr.write(text + "\n")
+
+    async def ended(self) -> int:
+        """Wait for its end; the exit status."""
+        await asyncio.wait([self._reader])
+        return await self.process.wait()
+
+    def why(self) -> str:
+        """Why it ended, in its own words."""
+        for line in reversed(self.said):
+            if line.startswith(ERROR_PREFIX):
+                return line.removeprefix(ERROR_PREFIX)
+        last = next((line for line in reversed(self.said) if line.strip()), "")
+        return f"the plugin's process ended with status {self.process.returncode}" + (
+            f": {last}" if last else ""
+        )
+
+    async def stop(self) -> None:
+        """Ask it to leave in order, then kill what is left of its process group."""
+        if self.process.returncode is None:
+            self.process.terminate()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self.process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        await self.process.wait()
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+
+@asynccontextmanager
+async def token_for(api: Api, plugin_key: str) -> AsyncIterator[str]:
+    """A token of one plugin identity, revoked at the end of the block."""
+    made = await api.post(
+        "/v1/keys",
+        {
+            "name": f"{plugin_key} from the command line",
+            "plugin": plugin_key,
+            "expires_at": time.time() + TOKEN_SECONDS,
+        },
+    )
+    try:
+        yield made["key"]
+    finally:
+        with contextlib.suppress(HostlerError):  # it expires by itself
+            await api.delete(f"/v1/keys/{segment(made['record']['key_id'])}")
+
+
+@asynccontextmanager
+async def dialled(
+    api: Api, source: Folder | SingleFile, token: str, data_dir: Path, *, echo: bool = False
+) -> AsyncIterator[DiallingPlugin]:
+    """A process of this plugin, connected to the server; it is gone at the end of the block.
+
+    PluginStartError with the reason where it does not come up.
+    """
+    launch = launch_of(source)
+    if launch.argv[: len(DEFAULT_COMMAND)] != DEFAULT_COMMAND:
+        raise InvalidArgumentError(
+            f"the plugin {launch.identity.key} has a command of its own, which cannot dial in: add it to the "
+            f"server's configuration as plugins: [{launch.cwd}]"
+        )
+    plugin = await _start(api, launch, token, data_dir, echo=echo)
+    try:
+        await _connected(api, launch.identity.key, plugin)
+        yield plugin
+    finally:
+        await plugin.stop()
+
+
+async def _start(api: Api, launch: Launch, token: str, data_dir: Path, *, echo: bool) -> DiallingPlugin:
+    requires = (*launch.requires, "websockets>=15") if launch.requires else ()
+    environments = Environments(data_dir / "plugins" / "environments", DEFAULT_START_LIMITS)
+    if requires:
+        note("building the plugin's environment, if it is not there yet")
+    python = await environments.python_for(requires, base=launch.cwd)
+    process = await asyncio.create_subprocess_exec(
+        *argv_of(launch, python),
+        "--connect",
+        web_socket_url(api),
+        "--give-up-after",
+        str(GIVE_UP_SECONDS),
+        cwd=launch.cwd,
+        env={**process_environment(launch, python), TOKEN_VARIABLE: token},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is ours to act on
+    )
+    return DiallingPlugin(process, echo=echo)
+
+
+async def _connected(api: Api, plugin_key: str, plugin: DiallingPlugin) -> None:
+    ended = asyncio.create_task(plugin.ended())
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            while await plugin_state(api, plugin_key) != "ready":
+                await asyncio.wait([ended], timeout=POLL_SECONDS)
+                if ended.done():
+                    raise PluginStartError(plugin.why())
+    except TimeoutError:
+        last = plugin.said[-1] if plugin.said else "it said nothing"
+        raise PluginStartError(f"the plugin did not connect within {CONNECT_SECONDS:.0f} s: {last}") from None
+    finally:
+        ended.cancel()
+        await asyncio.gather(ended, return_exceptions=True)
+
+
+@asynccontextmanager
+async def turn_of(api: Api, plugin_key: str) -> AsyncIterator[None]:
+    """Wait for our turn: a host takes one connection of an identity, so runs of one plugin go one by one."""
+    folder = Path(tempfile.gettempdir()) / f"hostler-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise ConflictError(f"{folder} belongs to somebody else: remove it, or set TMPDIR")
+    name = hashlib.sha256(f"{api.url} {plugin_key}".encode()).hexdigest()[:32]
+    with (folder / name).open("ab") as file:
+        waiting = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waiting:
+                    note(f"waiting for another run of {plugin_key} to end")
+                waiting = True
+                await asyncio.sleep(POLL_SECONDS * 4)
+        yield

@@ -1,0 +1,40 @@
+"""Logs of a server on standard error: lines for people, or one JSON object a line."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import traceback
+
+import msgspec
+
+QUIET = ("httpx", "httpcore", "asyncio", "uvicorn", "websockets")
+"""Libraries that log each request; their warnings count."""
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: `at` (UTC, ISO 8601), `level`, `logger`, `message`, and `error` if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record."""
+        line = {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info is not None and record.exc_info[0] is not None:
+            line["error"] = "".join(traceback.format_exception(*record.exc_info))
+        return msgspec.json.encode(line).decode()
+
+
+def set_up_logging(level: str, *, as_json: bool = False) -> None:
+    """Log to standard error from here on."""
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s  %(message)s")
+    handler.setFormatter(JsonLines() if as_json else plain)
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,30 @@
+"""Options that many commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Data directory.", envvar="HOSTLER_DATA", show_default=False),
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option("--url", metavar="URL", envvar="HOSTLER_URL", help="A running server.", show_envvar=True),
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", envvar="HOSTLER_KEY", help="Its API key.", show_envvar=True),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
+
+
+def data_directory(data: Path | None) -> Path:
+    """The data directory that is meant, as an absolute path."""
+    from hostler.config import default_data_dir
+
+    return (data or default_data_dir()).expanduser().resolve()

@@ -1,0 +1,143 @@
+"""Which server a command speaks with.
+
+`--url`/`--key` (or HOSTLER_URL/HOSTLER_KEY) where given; else the server that holds the data directory, with
+the key that lies there; else the data directory itself, opened by this process for the time of the command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from hostler.cli.options import data_directory
+from hostler.cli.output import USAGE, fail
+from hostler_protocol.errors import (
+    CallerError,
+    ConflictError,
+    HostlerError,
+    InvalidArgumentError,
+    UnauthorizedError,
+)
+
+if TYPE_CHECKING:
+    from hostler.cli.client import Api
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server and a key for it."""
+
+    url: str
+    key: str
+
+
+def find_server(url: str | None, key: str | None, data_dir: Path) -> Address | None:
+    """The server that is meant; None where no URL is given and nobody holds the data directory.
+
+    UnauthorizedError where no key is known; ConflictError where the holder serves no HTTP.
+    """
+    from hostler.http.admin_key import read_admin_key
+    from hostler.lock import read_holder
+
+    if url is not None:
+        if not key:
+            raise UnauthorizedError(f"{url} needs a key: give it with --key or HOSTLER_KEY")
+        return Address(url, key)
+    holder = read_holder(data_dir)
+    if holder is None:
+        return None
+    if holder.url is None:
+        raise ConflictError(
+            f"the data directory {data_dir} is in use by process {holder.pid}, which serves no HTTP (yet); "
+            "try again when it is done, or give --data another directory"
+        )
+    known = key or os.environ.get("HOSTLER_ADMIN_KEY") or read_admin_key(data_dir)
+    if known is None:
+        raise UnauthorizedError(f"{holder.url} needs a key: give it with --key or HOSTLER_KEY")
+    return Address(holder.url, known)
+
+
+@asynccontextmanager
+async def reach(
+    url: str | None, key: str | None, data: Path | None, *, running: bool = False
+) -> AsyncIterator[Api]:
+    """The API of the server that is meant. `running`: an opened data directory will not do."""
+    from hostler.cli.client import Api
+
+    data_dir = data_directory(data)
+    address = find_server(url, key, data_dir)
+    if address is None and running:
+        raise InvalidArgumentError(
+            f"no server runs on {data_dir}: start one with `hostler serve --data {data_dir}`, "
+            "or name one with --url and --key"
+        )
+    if address is None:
+        async with _opened(data_dir) as api:
+            yield api
+        return
+    api = Api.at(address.url, address.key)
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+@asynccontextmanager
+async def _opened(data_dir: Path) -> AsyncIterator[Api]:
+    """The API over a data directory that no server holds, in this process and without a socket."""
+    import httpx
+
+    from hostler.cli.client import REQUEST_SECONDS, Api
+    from hostler.config import Settings
+    from hostler.host import Host
+    from hostler.http.app import make_app
+
+    key = secrets.token_urlsafe(24)
+    settings = Settings(data_dir=data_dir, admin_key=key, passive=True, shutdown_grace_seconds=0.0)
+    async with Host.open(settings) as host:
+        client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=make_app(host)),
+            base_url="http://localhost",
+            headers={"authorization": f"Bearer {key}"},
+            timeout=REQUEST_SECONDS,
+        )
+        api = Api(client, "http://localhost")
+        try:
+            yield api
+        finally:
+            await api.close()
+
+
+def with_api(
+    ask: Callable[[Api], Awaitable[T]],
+    *,
+    url: str | None,
+    key: str | None,
+    data: Path | None,
+    running: bool = False,
+) -> T:
+    """Ask a server something, for one command; errors end the command with one line."""
+
+    async def asked() -> T:
+        async with reach(url, key, data, running=running) as api:
+            return await ask(api)
+
+    try:
+        return asyncio.run(asked())
+    except InvalidArgumentError as error:
+        fail(error.message, USAGE)
+    except CallerError as error:
+        fail(error.message)
+    except HostlerError as error:
+        fail(error.message)
+
+
+__all__ = ["Address", "find_server", "reach", "with_api"]

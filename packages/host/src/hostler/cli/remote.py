@@ -1,0 +1,116 @@
+"""One run through a running server: of an agent it has, or of a plugin of this machine that dials in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.cli.client import Api, segment
+from hostler.cli.dialling import dialled, plugin_state, token_for, turn_of
+from hostler.cli.once import Wanted, envelope_for, exit_status, refuse_settings, spec_for_one_run
+from hostler.cli.output import FAILED, show_error
+from hostler.cli.reach import Address
+from hostler.cli.show import Show, follow, interrupts
+from hostler.cli.targets import LocalTarget, runner_name, unknown_agent
+from hostler.config import load_config
+from hostler.plugins.sources import Folder, identity_of
+from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError
+from hostler_protocol.manifest import AgentRunnerManifest
+
+MAX_AGENTS = 10_000
+
+
+async def run_through_server(
+    wanted: Wanted, target: LocalTarget | None, data_dir: Path, address: Address
+) -> int:
+    """Run, show what comes, and give the exit status."""
+    api = Api.at(address.url, address.key)
+    try:
+        if wanted.config_file is not None:
+            await api.post("/v1/config", load_config(wanted.config_file))
+        async with _agent(api, wanted, target, data_dir) as name:
+            return await _run(api, wanted, name)
+    finally:
+        await api.close()
+
+
+@asynccontextmanager
+async def _agent(api: Api, wanted: Wanted, target: LocalTarget | None, data_dir: Path) -> AsyncIterator[str]:
+    if target is None:
+        try:
+            await api.get(f"/v1/agents/{segment(wanted.target)}")
+        except NotFoundError:
+            known = [agent["name"] for agent in await api.items("/v1/agents", limit=MAX_AGENTS)]
+            raise unknown_agent(wanted.target, known) from None
+        refuse_settings(wanted)
+        yield wanted.target
+        return
+    identity = identity_of(target.source)
+    async with AsyncExitStack() as stack:
+        if not await _is_there(api, target, identity.key):
+            await stack.enter_async_context(turn_of(api, identity.key))
+            token = await stack.enter_async_context(token_for(api, identity.key))
+            await stack.enter_async_context(dialled(api, target.source, token, data_dir))
+        runner = runner_name(target, await _offered(api, identity.key))
+        runner_id = identity.runner_id(runner)
+        found = await api.get(f"/v1/runners/{segment(runner_id)}")
+        form = msgspec.convert(found, AgentRunnerManifest).config_schema
+        spec = spec_for_one_run(wanted, runner_id, form)
+        await api.put(f"/v1/agents/{segment(spec.name)}", spec)
+        stack.push_async_callback(_remove, api, spec.name)
+        yield spec.name
+
+
+async def _is_there(api: Api, target: LocalTarget, plugin_key: str) -> bool:
+    """Whether the server runs this very folder itself, or somebody serves the plugin to it already."""
+    state = await plugin_state(api, plugin_key)
+    if state is None or state == "disconnected":
+        return False
+    if (await api.get(f"/v1/plugins/{segment(plugin_key)}"))["source"] == "remote":
+        return True
+    if isinstance(target.source, Folder):
+        entries = (await api.get("/v1/config"))["plugins"]
+        folders = [entry if isinstance(entry, str) else entry["path"] for entry in entries]
+        if str(target.source.path) in folders:
+            return True
+    raise ConflictError(
+        f"the server at {api.url} has a plugin {plugin_key} from another place: give yours another name, or "
+        "use another data directory with --data"
+    )
+
+
+async def _offered(api: Api, plugin_key: str) -> list[str]:
+    runners: list[str] = (await api.get(f"/v1/plugins/{segment(plugin_key)}"))["runners"]
+    return runners
+
+
+async def _remove(api: Api, agent: str) -> None:
+    with contextlib.suppress(HostlerError):  # it stays where the server is gone; nothing is routed to it
+        await api.delete(f"/v1/agents/{segment(agent)}")
+
+
+async def _run(api: Api, wanted: Wanted, agent: str) -> int:
+    show = Show(as_json=wanted.as_json)
+    async with interrupts() as interrupted:
+        accepted = await api.post("/v1/events", envelope_for(wanted, agent))
+        run: dict[str, Any] | None = accepted["run"]
+        if run is None:
+            show_error(f"the agent took no run: {accepted['outcome']}")
+            return FAILED
+        path = f"/v1/runs/{segment(run['run_id'])}"
+        try:
+            await follow(
+                api.results(run["run_id"]),
+                show.result,
+                interrupted,
+                lambda: api.post(f"{path}/cancel", {"reason": "interrupted at the terminal"}),
+            )
+        finally:
+            show.end()
+        record = await api.get(path)
+        return exit_status(record["status"], interrupted=interrupted.is_set())

@@ -1,0 +1,155 @@
+"""A run as it is shown: text for people as it comes, or one JSON line a result."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from hostler.cli.output import INTERRUPTED, note, show_error, write_line
+from hostler.feed import StoredResult
+from hostler_protocol.content import text_of
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.results import (
+    ArtifactCreated,
+    LogWritten,
+    MessageCompleted,
+    MessageDelta,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    ToolCallStarted,
+    decode_data,
+)
+
+
+class Show:
+    """Writes results as they come. Text goes to standard output, everything else to standard error."""
+
+    def __init__(self, *, as_json: bool = False, write: Callable[[str], Any] | None = None) -> None:
+        self._as_json = as_json
+        self._write_text = write or _to_stdout
+        self._streamed = False
+        self._open_line = False
+
+    def result(self, result: StoredResult) -> None:
+        """Show one result."""
+        if self._as_json:
+            write_line(result.json)
+            return
+        raw = msgspec.json.decode(result.json, type=_DataOnly).data
+        try:
+            data = decode_data(result.type, raw)
+        except InvalidArgumentError:
+            return  # a type this version does not know: kept in the journal, nothing to show
+        self._data(data)
+
+    def _data(self, data: object) -> None:
+        match data:
+            case MessageDelta(chunk=chunk):
+                self._streamed = True
+                self._write(text_of(chunk.content))
+            case MessageCompleted(message=message):
+                self._whole(text_of(message.content))
+            case RunCompleted(message=message) if message is not None:
+                self._whole(text_of(message.content))
+            case ToolCallStarted(tool_name=name):
+                self._aside(f"tool {name}")
+            case ArtifactCreated() as artifact:
+                self._aside(f"artifact {artifact.name or artifact.artifact_type}  {artifact.artifact_id}")
+            case LogWritten(level="info" | "warning", text=text):
+                self._aside(text)  # errors bring tracebacks: those are for the journal, not for a terminal
+            case RunPaused():
+                self._aside("the run is paused: it waits for somebody")
+            case RunFailed(code="cancelled", error=error):
+                self._aside(f"cancelled: {error}")
+            case RunFailed(error=error):
+                self.end()
+                show_error(error)
+            case _:
+                pass
+
+    def _whole(self, text: str) -> None:
+        if not self._streamed:
+            self._write(text)
+        self._streamed = False
+        self.end()
+
+    def _aside(self, text: str) -> None:
+        self.end()
+        note(text)
+
+    def end(self) -> None:
+        """Finish a line that is not finished."""
+        if self._open_line:
+            self._write("\n")
+            self._open_line = False
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._write_text(text)
+            self._open_line = not text.endswith("\n")
+
+
+def _to_stdout(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+class _DataOnly(msgspec.Struct):
+    data: msgspec.Raw
+
+
+@asynccontextmanager
+async def interrupts() -> AsyncIterator[asyncio.Event]:
+    """An event that Ctrl-C sets, for the time of the block; a second Ctrl-C ends the process."""
+    interrupted = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, _interrupt, interrupted)
+    try:
+        yield interrupted
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+async def follow(
+    results: AsyncIterator[StoredResult],
+    show: Callable[[StoredResult], None],
+    interrupted: asyncio.Event,
+    cancel: Callable[[], Awaitable[Any]],
+) -> None:
+    """Show results until they end; cancel the run when interrupted, and show how it ends."""
+    canceller = asyncio.create_task(_cancel_when(interrupted, cancel))
+    showing = asyncio.create_task(_show_all(results, show))
+    try:
+        await asyncio.wait([showing, canceller], return_when=asyncio.FIRST_COMPLETED)
+        if canceller.done():
+            canceller.result()  # raises what kept the run from being cancelled
+        await showing
+    finally:
+        for task in (showing, canceller):
+            task.cancel()
+        await asyncio.gather(showing, canceller, return_exceptions=True)
+
+
+async def _show_all(results: AsyncIterator[StoredResult], show: Callable[[StoredResult], None]) -> None:
+    async for result in results:
+        show(result)
+
+
+def _interrupt(interrupted: asyncio.Event) -> None:
+    if interrupted.is_set():
+        os._exit(INTERRUPTED)
+    interrupted.set()
+    note("cancelling; Ctrl-C again to leave at once")
+
+
+async def _cancel_when(interrupted: asyncio.Event, cancel: Callable[[], Awaitable[Any]]) -> None:
+    await interrupted.wait()
+    await cancel()

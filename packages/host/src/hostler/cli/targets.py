@@ -1,0 +1,84 @@
+"""What a command line names: a plugin folder, a file with a runner class, or an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostler.plugins.sources import Folder, SingleFile
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.manifest import FormItem
+
+MODEL_ITEMS = ("model-fallback-selector", "llm-model-selector", "select-llm-model")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTarget:
+    """A plugin on disk and the runner that is meant; None: its only one."""
+
+    source: Folder | SingleFile
+    runner: str | None
+
+
+def local_target(target: str) -> LocalTarget | None:
+    """A plugin folder or file that a target names; None where it is an agent's name.
+
+    InvalidArgumentError where it looks like a path and leads nowhere.
+    """
+    path_text, colon, name = target.rpartition(":")
+    if path_text.endswith(".py"):
+        if not name:
+            raise InvalidArgumentError(f"{target}: name the class as well, like {path_text}:MyRunner")
+        path = Path(path_text).expanduser()
+        if not path.is_file():
+            raise InvalidArgumentError(
+                f"there is no file {path_text}: name an existing one, like echo.py:Echo"
+            )
+        return LocalTarget(SingleFile(path.resolve(), name), None)
+    if target.endswith(".py"):
+        raise InvalidArgumentError(f"{target}: name the class as well, like {target}:MyRunner")
+    for text, runner in ((target, None), (path_text, name or None)):
+        path = Path(text).expanduser()
+        if text and path.is_dir() and (_is_path(text) or (path / "hostler.yaml").exists()):
+            return LocalTarget(Folder(path.resolve()), runner)
+    if _is_path(target):
+        raise InvalidArgumentError(f"there is no plugin folder {path_text if colon else target}")
+    return None
+
+
+def _is_path(text: str) -> bool:
+    return "/" in text or text.startswith((".", "~"))
+
+
+def unknown_agent(name: str, known: Collection[str]) -> NotFoundError:
+    """The error for a name that no agent has."""
+    listed = ", ".join(sorted(known)) or "none"
+    return NotFoundError(
+        f"there is no agent {name!r} (known: {listed}); a runner of your own is named like file.py:Class, "
+        "a plugin folder like ./folder"
+    )
+
+
+def runner_name(target: LocalTarget, offered: Iterable[str]) -> str:
+    """The runner that is meant, of those a plugin offers."""
+    names = sorted(offered)
+    listed = ", ".join(names) or "none"
+    if target.runner is not None:
+        if target.runner not in names:
+            raise NotFoundError(f"the plugin has no runner {target.runner!r}; its runners are: {listed}")
+        return target.runner
+    if len(names) != 1:
+        raise InvalidArgumentError(f"the plugin has several runners ({listed}); name one: folder:runner")
+    return names[0]
+
+
+def with_model(config: Mapping[str, Any], form: Iterable[FormItem], model: str | None) -> dict[str, Any]:
+    """The configuration with `model` where the runner's form asks for one."""
+    if model is None:
+        return dict(config)
+    for item in form:
+        if item.kind in MODEL_ITEMS:
+            return {**config, item.name: model}
+    raise InvalidArgumentError("--model: this runner's form asks for no model")
