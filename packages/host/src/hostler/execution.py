@@ -127,9 +127,7 @@ class ActiveRun:
             except PluginError as error:
                 self._lose(error)
             except UnavailableError as error:
-                self._restart(
-                    error.message, crashed=False
-                )  # its plugin is being replaced: the next one takes it
+                self._restart(error.message, crashed=False)  # the plugin is being replaced
             except HostError as error:
                 self._end_before_start("host.error", error.message)
             except PayloadTooLargeError as error:
