@@ -23,7 +23,7 @@ class ToolApprovalPolicy(Strict):
     subjects: list[str] = msgspec.field(default_factory=lambda: ["requester", "role:admin"])
     min_approvals: int = 1
     separation_of_duty: bool = False
-    expires_in: float = 1800
+    expires_in: float = 1800.0
     editable: bool = False
     locked: list[str] = []
 
@@ -78,7 +78,7 @@ class Concurrency(Strict):
     """What happens to an event whose lane is busy. `debounce` in seconds."""
 
     on_busy: OnBusy = "steer"
-    debounce: float = 0
+    debounce: float = 0.0
     max_runs: int | None = None
 
 

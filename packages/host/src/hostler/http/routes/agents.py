@@ -59,7 +59,7 @@ async def put_agent(ask: Ask, body: AgentSpec) -> AgentRecord:
     """
     if body.name != ask.parameters["name"]:
         raise InvalidArgumentError(
-            f"the body's name is {body.name!r} and the path's {ask.path['name']!r}: they must be the same"
+            f"the body's name is {body.name!r} and the path's {ask.parameters['name']!r}: they must be the same"
         )
     return agent_record(await _save(ask, body))
 

@@ -1,0 +1,210 @@
+"""Two workspaces with the same ids everywhere, and every route there is: neither ever sees the other's.
+
+The table below names each route; a route that is added without a case fails the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from hostler.domain.scopes import StateArea
+from hostler.http.app import ENDPOINTS
+from hostler.stores import artifacts, keys, states
+from hostler.stores.artifacts import NewArtifact
+from support.databases import run
+from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
+
+SECRET = "only-in-the-other-workspace"
+
+
+@dataclass
+class Things:
+    """Ids that exist in both workspaces (the same), and those that only the other one has."""
+
+    run_id: str
+    key_id: str
+
+
+Case = Callable[[httpx.AsyncClient, Things], Awaitable[httpx.Response]]
+
+
+def get(path: str) -> Case:
+    return lambda client, things: client.get(path.format(**vars(things)))
+
+
+def send(method: str, path: str, **given: Any) -> Case:
+    return lambda client, things: client.request(method, path.format(**vars(things)), **given)
+
+
+# What a key of one workspace is answered about the other's things: a status, or "own" where both have such a
+# thing and the answer must be that of the key's own workspace.
+OWN = "own"
+CASES: dict[str, tuple[Case, int | str]] = {
+    "post_event": (
+        send(
+            "POST",
+            "/v1/events",
+            json={"event_type": "other.kind", "input": {}, "event_id": "e-new", "workspace_id": OTHER},
+        ),
+        403,
+    ),
+    "list_events": (get("/v1/events"), OWN),
+    "get_event": (get("/v1/events/same"), OWN),
+    "list_runs": (get("/v1/runs"), OWN),
+    "get_run": (get("/v1/runs/{run_id}"), 404),
+    "get_journal": (get("/v1/runs/{run_id}/journal"), 404),
+    "stream_run": (get("/v1/runs/{run_id}/stream"), 404),
+    "cancel_run": (send("POST", "/v1/runs/{run_id}/cancel", json={}), 404),
+    "list_conversations": (get("/v1/conversations"), OWN),
+    "get_history": (get("/v1/conversations/same/history"), OWN),
+    "search_history": (get("/v1/conversations/same/search?q=say"), OWN),
+    "get_state": (get("/v1/conversations/same/state"), OWN),
+    "delete_conversation": (send("DELETE", "/v1/conversations/theirs"), 404),
+    "list_agents": (get("/v1/agents"), OWN),
+    "create_agent": (send("POST", "/v1/agents", json={"name": "theirs", "runner": PUPPET_RUNNER}), 201),
+    "get_agent": (get("/v1/agents/puppet"), OWN),
+    "put_agent": (send("PUT", "/v1/agents/new", json={"name": "new", "runner": PUPPET_RUNNER}), 200),
+    "list_agent_versions": (get("/v1/agents/puppet/versions"), OWN),
+    "delete_agent": (send("DELETE", "/v1/agents/only-theirs"), 404),
+    "list_plugins": (get("/v1/plugins"), 200),
+    "connect_plugin": (get("/v1/plugins/connect"), 426),
+    "get_plugin": (get("/v1/plugins/test%2Fpuppet"), 200),
+    "get_plugin_logs": (get("/v1/plugins/test%2Fpuppet/logs"), 403),
+    "restart_plugin": (send("POST", "/v1/plugins/test%2Fpuppet/restart"), 403),
+    "list_runners": (get("/v1/runners"), 200),
+    "get_runner": (get("/v1/runners/plugin%3Atest%2Fpuppet%2Fdefault"), 200),
+    "list_models": (get("/v1/models"), 200),
+    "upload_artifact": (send("POST", "/v1/artifacts", content=b"mine"), 201),
+    "get_artifact": (get("/v1/artifacts/same"), OWN),
+    "get_artifact_content": (get("/v1/artifacts/same/content"), OWN),
+    "delete_artifact": (send("DELETE", "/v1/artifacts/theirs"), 404),
+    "create_key": (
+        send("POST", "/v1/keys", json={"name": "k", "rights": ["admin"], "workspace_id": OTHER}),
+        403,
+    ),
+    "list_keys": (get("/v1/keys"), OWN),
+    "revoke_key": (send("DELETE", "/v1/keys/{key_id}"), 404),
+    "get_usage": (get("/v1/usage"), OWN),
+    "list_audit": (get("/v1/audit"), OWN),
+    "apply_config": (send("POST", "/v1/config", json={}), 403),
+    "export_config": (get("/v1/config"), 403),
+    "metrics": (get("/metrics"), 403),
+    "healthz": (get("/healthz"), 200),
+    "readyz": (get("/readyz"), 200),
+    "openapi_document": (get("/v1/openapi.json"), 200),
+    "docs": (get("/docs"), 200),
+}
+
+
+def test_every_route_has_a_case() -> None:
+    assert {endpoint.name for endpoint in ENDPOINTS} == set(CASES)
+
+
+async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncClient, Things]:
+    """The same ids in a workspace, with content that tells whose it is."""
+    await served.agent("puppet", workspace, metadata={"whose": text})
+    token = await served.key(workspace, "admin", name=text)
+    client = httpx.AsyncClient(base_url=served.url, headers={"authorization": f"Bearer {token}"}, timeout=60)
+    answer = await client.post(
+        "/v1/events",
+        params={"wait": 30},
+        json={
+            "event_type": "message.received",
+            "input": {"text": f"say 0 {text}"[:5] + f"{len(text)}"},
+            "event_id": "same",
+            "conversation_id": "same",
+            "actor": {"actor_id": text},
+            "data": {"whose": text},
+        },
+    )
+    assert answer.status_code == 200, answer.text
+    blob = await served.host.blobs.put(text.encode())
+
+    def store(tx: Any) -> str:
+        artifacts.create(
+            tx,
+            workspace,
+            NewArtifact(artifact_type="file", blob=blob, source="upload", artifact_id="same", name=text),
+        )
+        area = StateArea("conversation", "0" * 64, "agent", "same", None, None)
+        states.set(tx, workspace, area, "whose", states.encode(text))
+        key, _ = keys.create(tx, workspace, name=text, subject=text, rights=["admin"])
+        return key.key_id
+
+    key_id = await served.host.db.write(store)
+    return client, Things(answer.json()["run_id"], key_id)
+
+
+def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        ours, _ = await fill(served, WORKSPACE, "ours")
+        theirs, foreign = await fill(served, OTHER, SECRET)
+        await served.agent("only-theirs", OTHER)
+        blob = await served.host.blobs.put(b"x")
+        new = NewArtifact(artifact_type="file", blob=blob, source="upload", artifact_id="theirs")
+        await served.host.db.write(lambda tx: artifacts.create(tx, OTHER, new))
+        await theirs.post(
+            "/v1/events",
+            json={"event_type": "none", "input": {}, "event_id": "x", "conversation_id": "theirs"},
+        )
+        before = await snapshot(theirs)
+        for name, (case, expected) in CASES.items():
+            answer = await case(ours, foreign)
+            wanted = 200 if expected == OWN else expected
+            assert answer.status_code == wanted, (name, answer.status_code, answer.text)
+            assert SECRET not in answer.text, name
+            assert foreign.run_id not in answer.text or wanted == 404, name
+            if expected == OWN:
+                other = await case(theirs, foreign)
+                assert other.status_code == 200, name
+                assert other.text != answer.text, f"{name}: the same answer in both workspaces"
+        assert await snapshot(theirs) == before
+        await ours.aclose()
+        await theirs.aclose()
+
+    run(_with(tmp_path, scenario))
+
+
+async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
+    """All that a workspace can read of itself."""
+    paths = [
+        *("/v1/events", "/v1/runs", "/v1/agents", "/v1/conversations", "/v1/keys", "/v1/audit"),
+        *("/v1/conversations/same/history", "/v1/conversations/same/state", "/v1/artifacts/theirs"),
+    ]
+    return {path: (await client.get(path)).text for path in paths}
+
+
+def test_every_route_refuses_strangers_and_keys_without_its_right(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        things = Things("r", "k")
+        async with served.as_key(None) as nobody, served.as_key("hostler_" + "x" * 43) as stranger:
+            for endpoint in ENDPOINTS:
+                case, _ = CASES[endpoint.name]
+                for client in (nobody, stranger):
+                    answer = await case(client, things)
+                    if endpoint.right is None:
+                        assert answer.status_code == 200, endpoint.name
+                    else:
+                        assert answer.status_code == 401, endpoint.name
+                        assert answer.json()["code"] == "unauthorized"
+                        assert answer.headers["www-authenticate"]
+        weak = await served.key(WORKSPACE, "plugins:connect")
+        async with served.as_key(weak) as client:
+            for endpoint in ENDPOINTS:
+                if endpoint.right in (None, "plugins:connect"):
+                    continue
+                answer = await CASES[endpoint.name][0](client, things)
+                assert answer.status_code == 403, endpoint.name
+                assert answer.json()["details"] == {"right": endpoint.right}
+
+    run(_with(tmp_path, scenario))
+
+
+async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:
+    async with serving(tmp_path, **settings) as served:
+        await scenario(served)
