@@ -193,3 +193,27 @@ def test_an_address_of_another_kind_says_which_there_are(address: str) -> None:
 def test_an_sqlite_address_names_a_file(tmp_path: Path) -> None:
     asyncio.run(open_database(f"sqlite://{tmp_path}/facts.db").close())
     assert (tmp_path / "facts.db").exists()
+
+
+def test_a_lock_that_another_process_keeps_fails_the_waiting_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
+    path = tmp_path / "facts.db"
+    database = open_database(path)
+    write(database, lambda tx: tx.run(CREATE))
+    stranger = sqlite3.connect(path, isolation_level=None)
+    stranger.execute("BEGIN IMMEDIATE")
+
+    async def many() -> list[object]:
+        works = [database.write(insert(number)) for number in range(300)]
+        return await asyncio.gather(*works, return_exceptions=True)
+
+    outcomes = run(many(), 30)
+    assert all(isinstance(outcome, StorageError) and outcome.retryable for outcome in outcomes)
+    assert "nothing was written" in str(outcomes[0])
+    stranger.execute("ROLLBACK")
+    stranger.close()
+    write(database, insert(1))
+    assert ids(database) == [1]
+    asyncio.run(database.close())

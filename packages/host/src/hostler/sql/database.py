@@ -51,7 +51,10 @@ class ContentionError(StorageError):
 
 
 class ConnectionLostError(StorageError):
-    """The connection broke, or cannot be made. The message says whether anything was committed."""
+    """The database cannot be reached, or is locked: no part of a group would fare better.
+
+    The message says whether anything was committed.
+    """
 
 
 class Session(Protocol):
@@ -117,6 +120,8 @@ class _Job:
     synced: bool
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    room: asyncio.Semaphore
+    """Where its place is given back; only when it is settled, also if its caller has gone."""
     value: Any = None
     failed: BaseException | None = None
 
@@ -176,9 +181,13 @@ class SqlDatabase:
             threading.Thread(target=self._read_forever, name=f"hostler-reader-{n}", daemon=True)
             for n in range(readers)
         ]
+        try:
+            self._writer.start()
+        except BaseException:
+            driver.close()
+            raise
         for thread in self._readers:
             thread.start()
-        self._writer.start()
 
     @property
     def dialect(self) -> Dialect:
@@ -227,15 +236,16 @@ class SqlDatabase:
         room: asyncio.Semaphore,
         jobs: queue.SimpleQueue[_Job | None],
     ) -> T:
-        async with room:
-            if self._closed:
-                raise UnavailableError(_CLOSED)
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[T] = loop.create_future()
-            jobs.put(_Job(work, synced, loop, future))
-            if self._writer.ended:  # the queue may have been emptied just before
-                raise UnavailableError(_CLOSED)
-            return await future
+        await room.acquire()
+        if self._closed or self._writer.ended:
+            room.release()
+            raise UnavailableError(_CLOSED)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        jobs.put(_Job(work, synced, loop, future, room))
+        if self._writer.ended:  # the queue may have been emptied just before
+            raise UnavailableError(_CLOSED)
+        return await future
 
     def _read_forever(self) -> None:
         session: Session | None = None
@@ -318,8 +328,17 @@ class _Writer:
             self._attempt(session, group, grow=True)
         except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
             session.rollback()
+            if isinstance(error, ConnectionLostError):  # what waits behind need not find out one by one
+                group += self._queued()
             self._separate(session, group, error)
         _settle(group)
+
+    def _queued(self) -> list[_Job]:
+        """What is queued right now, at most a group of it."""
+        queued: list[_Job] = []
+        while len(queued) < MAX_GROUP_WORKS and (job := self._next(wait=False)) is not None:
+            queued.append(job)
+        return queued
 
     def _attempt(self, session: Session, group: list[_Job], *, grow: bool) -> None:
         """One transaction with all of `group`; while it `grow`s, with what is queued meanwhile."""
@@ -399,6 +418,7 @@ def _settle(jobs: list[_Job]) -> None:
 
 def _wake(jobs: list[_Job]) -> None:
     for job in jobs:
+        job.room.release()
         if job.future.done():  # its caller was cancelled
             continue
         if job.failed is None:

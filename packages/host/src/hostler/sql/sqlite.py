@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.ports import Dialect, Row
-from hostler.sql.database import ConstraintError
+from hostler.sql.database import ConnectionLostError, ConstraintError
 from hostler.sql.migrate import Migrator, split_statements
 from hostler.sql.statements import Query
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, StorageError
@@ -112,7 +112,7 @@ class SqliteSession:
                 self._full_sync = synced
             self._execute(self._begin)
         except sqlite3.Error as error:
-            raise translated(error, self._path) from error
+            raise ConnectionLostError(f"{translated(error, self._path)}; nothing was written") from error
         return time.time_ns() // 1_000_000
 
     def commit(self) -> None:
