@@ -1,7 +1,10 @@
 -- Hosts on this database, by lease.
 
 -- name: join
+-- A row that is still there is the same host's, and nobody has taken its runs over: that begins with removing it.
 INSERT INTO hosts (host_id, address, started_at, lease_until) VALUES (:host_id, :address, :now, :lease_until)
+ON CONFLICT (host_id) DO UPDATE
+SET address = excluded.address, started_at = excluded.started_at, lease_until = excluded.lease_until
 
 -- name: renew
 -- A lease that is over stays over: another host may be settling this one's runs.

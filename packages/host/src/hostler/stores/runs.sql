@@ -168,7 +168,7 @@ SELECT run_id FROM runs WHERE workspace_id = :workspace_id AND active_lane = :la
 
 -- name: count_queued
 -- How many wait in all queues; counts no further than :limit.
-SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE status = 'queued' LIMIT :limit) AS some
+SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE status = 'queued' LIMIT :limit) AS some_of_them
 
 -- name: spent_since
 -- What the ended runs of an agent used since a time.
