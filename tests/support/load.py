@@ -1,0 +1,91 @@
+"""Customers of a host that is killed under them: they send events, follow the runs, and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.oracle import Oracle
+from support.server_process import HostProcess
+from support.wire_client import LOST, ask, stream
+
+
+@dataclass
+class Load:
+    """So many customers at once. Each sends an event, follows its run to the end, and sends the next one.
+
+    Customers share conversations, so that some runs wait for others.
+    """
+
+    host: HostProcess
+    oracle: Oracle
+    plan: dict[str, Any]
+    agents: list[str]
+    customers: int = 8
+    conversations: int = 5
+    results: int = 0
+    """Seen by all so far."""
+    _moved: asyncio.Event = field(default_factory=asyncio.Event)
+    _closing: bool = False
+
+    @contextlib.asynccontextmanager
+    async def going(self) -> AsyncIterator[None]:
+        """Customers come while the block runs; at its end each one is served."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self.customers):
+                group.create_task(self._customer(number))
+            yield
+            self._closing = True
+
+    async def until(self, results: int) -> None:
+        """Wait until so many results were seen."""
+        while self.results < results:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def _customer(self, number: int) -> None:
+        count = 0
+        while not self._closing:
+            event_id = f"e{number}-{count}"
+            run_id = await self._send(event_id, number + count)
+            await self._follow(run_id)
+            count += 1
+
+    async def _send(self, event_id: str, turn: int) -> str:
+        event = {
+            "event_id": event_id,
+            "event_type": "message.received",
+            "agent": self.agents[turn % len(self.agents)],
+            "conversation_id": f"c{turn % self.conversations}",
+            "input": {"text": json.dumps(self.plan)},
+        }
+        while True:
+            await self.host.up.wait()
+            try:
+                answer = await ask(self.host.url, "POST", "/v1/events", event)
+            except LOST:
+                await asyncio.sleep(0)
+                continue  # nobody knows whether it was taken: the same event again
+            assert answer.status == 202, answer
+            return self.oracle.accept(event_id, answer.json())
+
+    async def _follow(self, run_id: str) -> None:
+        first = True
+        while True:
+            await self.host.up.wait()
+            after = self.oracle.last(run_id)
+            self.oracle.resumed += not first and after > 0
+            try:
+                async with contextlib.aclosing(stream(self.host.url, run_id, after)) as pieces:
+                    async for seen in pieces:
+                        self.results += len(seen)
+                        self._moved.set()
+                        if self.oracle.see(run_id, seen):
+                            return
+            except LOST:
+                await asyncio.sleep(0)
+            first = False

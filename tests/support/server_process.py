@@ -1,0 +1,150 @@
+"""`hostler serve` as a process of its own, to be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from hostler.lock import read_holder
+
+KEY = "key-of-the-tests"
+SERVE = [sys.executable, "-c", "from hostler.cli.main import main; main()", "serve"]
+READY_SECONDS = 60.0
+"""Bound of a start; generous, since it only has to end what hangs."""
+LOOK_SECONDS = 0.02
+PLUGINS = Path(__file__).with_name("plugins")
+
+
+class HostDiedError(Exception):
+    """The host ended although nobody asked it to; the text is the end of its log."""
+
+
+def config_file(path: Path, *, plugins: list[Path], agents: list[dict[str, Any]]) -> Path:
+    """Write a configuration (JSON is YAML)."""
+    path.write_text(json.dumps({"plugins": [str(plugin) for plugin in plugins], "agents": agents}))
+    return path
+
+
+@dataclass
+class HostProcess:
+    """One host over one data directory, through all its lives."""
+
+    data: Path
+    config: Path
+    database: str | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    url: str = ""
+    lives: int = 0
+    up: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while it takes requests."""
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """The end of what it wrote."""
+        path = self.data.with_suffix(".log")
+        return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+
+    def spawn(self) -> None:
+        """Start the process, without waiting for anything."""
+        assert self._process is None
+        arguments = ["--data", str(self.data), "--port", "0", "--config", str(self.config)]
+        if self.database is not None:
+            arguments += ["--database", self.database]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("HOSTLER_")}
+        environment |= {"HOSTLER_ADMIN_KEY": KEY, **self.environment}
+        with self.data.with_suffix(".log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*SERVE, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        self.lives += 1
+
+    async def locked(self) -> None:
+        """Wait until it has the data directory; it is starting up then."""
+        await self._until(lambda: self._holder() is not None)
+
+    async def ready(self) -> None:
+        """Wait until it takes requests."""
+        await self._until(lambda: self._holder() not in {None, ""})
+        self.url = self._holder() or ""
+        self.up.set()
+
+    async def start(self) -> None:
+        """Start, and wait until it takes requests."""
+        self.spawn()
+        await self.ready()
+
+    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+        """End it by force, and wait until the process is gone."""
+        self.up.clear()
+        assert self._process is not None
+        self._process.send_signal(how)
+        self._process.wait(READY_SECONDS)
+        self._process = None
+
+    async def stop(self) -> int:
+        """Ask it to end; its exit status."""
+        self.up.clear()
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        process, self._process = self._process, None
+        return await asyncio.to_thread(process.wait, READY_SECONDS)
+
+    def pause(self) -> None:
+        """Stop the process without it knowing."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def memory(self) -> int:
+        """Resident bytes of the host process alone."""
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+    def end(self) -> None:
+        """Whatever state it is in: nothing of it is left."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(READY_SECONDS)
+        self._process = None
+
+    def _holder(self) -> str | None:
+        holder = read_holder(self.data)
+        if holder is None or self._process is None or holder.pid != self._process.pid:
+            return None
+        return holder.url or ""
+
+    async def _until(self, holds: Any) -> None:
+        async with asyncio.timeout(READY_SECONDS):
+            while not holds():
+                if self._process is None or self._process.poll() is not None:
+                    raise HostDiedError(self.log)
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def serving(host: HostProcess) -> AsyncIterator[HostProcess]:
+    """A host that takes requests; gone when the block is left, however it is left."""
+    try:
+        await host.start()
+        yield host
+    finally:
+        host.end()
