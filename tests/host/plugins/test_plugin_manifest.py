@@ -92,7 +92,7 @@ def test_a_single_file_is_known_by_its_real_path(tmp_path: Path) -> None:
 def test_the_environment_is_an_allow_list() -> None:
     inherited = {
         "PATH": "/bin",
-        "HOME": "/home/me",
+        "HOME": "/srv/me",
         "LC_TIME": "de_DE",
         "PYTHONPATH": "/own",
         "HTTPS_PROXY": "http://proxy:3128",

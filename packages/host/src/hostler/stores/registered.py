@@ -103,7 +103,10 @@ class RegisteredFiles:
     # -- inside, on a thread --------------------------------------------------------------------------------
 
     def _register(self, path: Path) -> RegisteredFile:
-        real = Path(os.path.realpath(path))
+        try:
+            real = Path(os.path.realpath(path))
+        except OSError as error:  # a folder on the way was exchanged just now
+            raise InvalidArgumentError(f"{path} cannot be registered: {error.strerror or error}") from error
         if not self._is_allowed(real):
             raise InvalidArgumentError(
                 f"{path} lies in no allowed folder; allowed are: {', '.join(map(str, self._roots)) or 'none'}"
