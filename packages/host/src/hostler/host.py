@@ -142,11 +142,15 @@ class Host:
         holder = Holder(pid=os.getpid(), started_at=self.started_at, url=url, version=VERSION)
         self._lock.note(holder)
 
-    async def stop(self) -> None:
-        """Take no new events, let runs finish for a while, hand over the rest, end all processes."""
+    async def drain(self) -> None:
+        """Take no new events, let runs finish for a while, hand over the rest; watchers see how they end."""
         self.state = "draining"
         self.orchestrator.accepting = False
         await self.dispatcher.stop(self.settings.shutdown_grace_seconds)
+
+    async def stop(self) -> None:
+        """Drain, then end all processes."""
+        await self.drain()
         if self._heart is not None:
             self._heart.cancel()
             await asyncio.gather(self._heart, return_exceptions=True)

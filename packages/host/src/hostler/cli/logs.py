@@ -14,7 +14,7 @@ QUIET = ("httpx", "httpcore", "asyncio", "uvicorn", "websockets")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: `at` (UTC, ISO 8601), `level`, `logger`, `message`, and `error` if there is one."""
+    """One JSON object a line: `at` (UTC, ISO 8601), `level`, `logger`, `message`, perhaps `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Write one record."""

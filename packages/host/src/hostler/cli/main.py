@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from hostler.cli import chat as chat_command
 from hostler.cli import run as run_command
 from hostler.cli import serve as serve_command
 from hostler.cli.output import INTERRUPTED, fail, show_error
@@ -21,6 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run_command.run)
+app.command("chat")(chat_command.chat)
 app.command("serve")(serve_command.serve)
 
 

@@ -33,14 +33,17 @@ async def run_through_server(
     try:
         if wanted.config_file is not None:
             await api.post("/v1/config", load_config(wanted.config_file))
-        async with _agent(api, wanted, target, data_dir) as name:
+        async with agent_on_server(api, wanted, target, data_dir) as name:
             return await _run(api, wanted, name)
     finally:
         await api.close()
 
 
 @asynccontextmanager
-async def _agent(api: Api, wanted: Wanted, target: LocalTarget | None, data_dir: Path) -> AsyncIterator[str]:
+async def agent_on_server(
+    api: Api, wanted: Wanted, target: LocalTarget | None, data_dir: Path
+) -> AsyncIterator[str]:
+    """The name of the agent to run: one the server has, or one made for the time of the block."""
     if target is None:
         try:
             await api.get(f"/v1/agents/{segment(wanted.target)}")

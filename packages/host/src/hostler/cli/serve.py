@@ -43,6 +43,9 @@ def serve(
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Lines for people or for programs.")
     ] = "text",
+    with_parent: Annotated[
+        bool, typer.Option("--with-parent", hidden=True, help="End when standard input is closed.")
+    ] = False,
 ) -> None:
     """Start the host: events in over HTTP, runs, results out. Ctrl-C or SIGTERM stops it in order."""
     from hostler.cli.logs import set_up_logging
@@ -64,7 +67,7 @@ def serve(
         )
         if key.made:
             note(f"admin key (shown once, kept in {data_dir / 'admin.key'}): {key.key}")
-        asyncio.run(_serve(settings))
+        asyncio.run(_serve(settings, with_parent=with_parent))
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None  # before there was anything to end in order
     except CallerError as error:
@@ -73,7 +76,7 @@ def serve(
         fail(error.message)
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, *, with_parent: bool) -> None:
     from hostler.host import Host
     from hostler.http.server import serve as serve_http
 
@@ -81,6 +84,8 @@ async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _stop, stop)
+    if with_parent:
+        loop.add_reader(0, _parent_left, stop)
     async with Host.open(settings) as host:
         server = await serve_http(host, settings)
         host.announce(server.url)
@@ -98,6 +103,7 @@ async def _serve(settings: Settings) -> None:
         finally:
             for task in tasks[:2]:
                 task.cancel()
+            await host.drain()  # open streams show how their runs end
             await server.close()
             ends = await asyncio.gather(*tasks, return_exceptions=True)
     for end in ends:
@@ -110,6 +116,12 @@ def _stop(stop: asyncio.Event) -> None:
         os._exit(INTERRUPTED)  # asked twice: the facts are safe, the next start settles the rest
     note("stopping: running agents get their time to finish; again to stop at once")
     stop.set()
+
+
+def _parent_left(stop: asyncio.Event) -> None:
+    if not os.read(0, 4096):
+        asyncio.get_running_loop().remove_reader(0)
+        stop.set()
 
 
 async def _greet(host: Host, url: str) -> None:

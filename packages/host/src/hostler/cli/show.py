@@ -32,8 +32,15 @@ from hostler_protocol.results import (
 class Show:
     """Writes results as they come. Text goes to standard output, everything else to standard error."""
 
-    def __init__(self, *, as_json: bool = False, write: Callable[[str], Any] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        as_json: bool = False,
+        write: Callable[[str], Any] | None = None,
+        before_end: Callable[[], None] | None = None,
+    ) -> None:
         self._as_json = as_json
+        self._before_end = before_end
         self._write_text = write or _to_stdout
         self._streamed = False
         self._open_line = False
@@ -87,6 +94,8 @@ class Show:
 
     def end(self) -> None:
         """Finish a line that is not finished."""
+        if self._before_end is not None:
+            self._before_end()
         if self._open_line:
             self._write("\n")
             self._open_line = False

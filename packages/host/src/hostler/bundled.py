@@ -1,0 +1,21 @@
+"""The runners and examples that come with the host: in a checkout beside the packages, else in the wheel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from hostler_protocol.errors import NotFoundError
+
+Kind = Literal["runners", "examples"]
+_PACKAGE = Path(__file__).resolve().parent
+_PLACES = (_PACKAGE / "_bundled", *_PACKAGE.parents[3:4])
+
+
+def bundled(kind: Kind, name: str) -> Path:
+    """The plugin folder of a shipped runner or example. NotFoundError where it did not come along."""
+    for place in _PLACES:
+        folder = place / kind / name
+        if (folder / "hostler.yaml").is_file():
+            return folder
+    raise NotFoundError(f"{kind}/{name} did not come with this installation: install the released package")
