@@ -362,6 +362,36 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
     run(_with(tmp_path, scenario))
 
 
+def test_a_conversation_and_a_person_are_deleted_with_a_receipt(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        for conversation in ("kept", "gone"):
+            await served.say("remember k v", conversation_id=conversation, actor={"actor_id": "ada"})
+        state = (await served.client.get("/v1/conversations/gone/state")).json()
+        assert [(entry["scope"], entry["key"], entry["value"]) for entry in state["items"]] == [
+            ("conversation", "k", "v")
+        ]
+        running = await served.say("hold", conversation_id="gone", wait=None)
+        busy = await served.client.delete("/v1/conversations/gone")
+        assert (busy.status_code, busy.json()["code"]) == (409, "conflict")
+        await served.client.post(f"/v1/runs/{running['run']['run_id']}/cancel")
+        async with served.client.stream("GET", f"/v1/runs/{running['run']['run_id']}/stream") as ended:
+            await ended.aread()
+        receipt = await served.client.delete("/v1/conversations/gone")
+        assert receipt.status_code == 200, receipt.text
+        assert receipt.json()["workspace_id"] == "default"
+        for path in ("history", "state"):
+            assert (await served.client.get(f"/v1/conversations/gone/{path}")).json()["items"] == []
+            assert (await served.client.get(f"/v1/conversations/kept/{path}")).json()["items"]
+        assert (await served.client.delete("/v1/conversations/gone")).status_code == 404
+        person = await served.client.delete("/v1/actors/ada")
+        assert person.status_code == 200, person.text
+        assert (await served.client.get("/v1/conversations/kept/history")).json()["items"] == []
+        actions = [fact["action"] for fact in (await served.client.get("/v1/audit")).json()["items"]]
+        assert len([action for action in actions if "delet" in action]) == 2
+
+    run(_with(tmp_path, scenario))
+
+
 async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:
     async with serving(tmp_path, **settings) as served:
         await scenario(served)

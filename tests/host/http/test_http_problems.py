@@ -10,6 +10,7 @@ from hostler.http import problems
 from hostler.http.problems import (
     STATUS_OF_CLASS,
     STATUS_OF_CODE,
+    HeadersTooLargeError,
     KeyReusedError,
     MethodNotAllowedError,
     RangeNotSatisfiableError,
@@ -60,6 +61,7 @@ CASES: list[tuple[HostlerError, int, str]] = [
     (RangeNotSatisfiableError(3), 416, "invalid_argument"),
     (KeyReusedError("x"), 422, "conflict"),
     (UpgradeRequiredError("x"), 426, "invalid_argument"),
+    (HeadersTooLargeError("x"), 431, "payload_too_large"),
     (RateLimitedError("x", 2.5), 429, "rate_limited"),
     (HostError("x"), 500, "runtime_error"),
     (PluginCrashedError("x"), 502, "runtime_error"),

@@ -65,6 +65,7 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "search_history": (get("/v1/conversations/same/search?q=say"), OWN),
     "get_state": (get("/v1/conversations/same/state"), OWN),
     "delete_conversation": (send("DELETE", "/v1/conversations/theirs"), 404),
+    "delete_actor": (send("DELETE", f"/v1/actors/{SECRET}"), 200),
     "list_agents": (get("/v1/agents"), OWN),
     "create_agent": (send("POST", "/v1/agents", json={"name": "theirs", "runner": PUPPET_RUNNER}), 201),
     "get_agent": (get("/v1/agents/puppet"), OWN),

@@ -18,10 +18,11 @@ from hostler.http.limits import (
     BODY_IDLE_SECONDS,
     JSON_BODY_SECONDS,
     MAX_BODY_BYTES,
+    MAX_HEADER_BYTES,
     MAX_QUERY_BYTES,
     MAX_QUERY_FIELDS,
 )
-from hostler.http.problems import RequestTimeoutError, UnsupportedMediaTypeError
+from hostler.http.problems import HeadersTooLargeError, RequestTimeoutError, UnsupportedMediaTypeError
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.errors import CancelledCallError, InvalidArgumentError, PayloadTooLargeError
 
@@ -65,6 +66,14 @@ class Ask:
         """Where the connection comes from; no header can change it."""
         client = self.scope.get("client")
         return client[0] if client else "local"
+
+
+def check_headers(scope: Scope) -> None:
+    """HeadersTooLargeError over MAX_HEADER_BYTES: a server's own bound may be softer."""
+    size = len(scope["raw_path"]) + len(scope["query_string"])
+    size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+    if size > MAX_HEADER_BYTES:
+        raise HeadersTooLargeError(f"path and headers have {size:,} bytes; at most {MAX_HEADER_BYTES:,}")
 
 
 def headers_of(scope: Scope) -> dict[str, str]:

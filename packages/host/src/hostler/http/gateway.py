@@ -19,6 +19,7 @@ from hostler.http.answers import COMMON_HEADERS, Answer, Empty, Json
 from hostler.http.asgi import Message, Receive, Scope, Send
 from hostler.http.ask import (
     Ask,
+    check_headers,
     check_json_type,
     decode_json,
     decode_query,
@@ -140,6 +141,7 @@ async def send_problem(error: HostlerError, exchange: Exchange) -> int:
 
 async def _reply(surface: Surface, endpoint: Endpoint, exchange: Exchange) -> Answer:
     scope = exchange.scope
+    check_headers(scope)
     ask = Ask(surface, scope, exchange.receive, scope["method"], exchange.path, {}, headers_of(scope))
     if endpoint.right is not None:
         await admit(surface, ask)

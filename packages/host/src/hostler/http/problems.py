@@ -19,6 +19,7 @@ from hostler_protocol.errors import (
     ErrorCode,
     HostlerError,
     InvalidArgumentError,
+    PayloadTooLargeError,
     PluginError,
     StorageError,
     UnauthorizedError,
@@ -63,6 +64,10 @@ class KeyReusedError(ConflictError):
     """An Idempotency-Key came with another request than the first time."""
 
 
+class HeadersTooLargeError(PayloadTooLargeError):
+    """Path and headers together are over their limit."""
+
+
 class RangeNotSatisfiableError(InvalidArgumentError):
     """The range begins after the end."""
 
@@ -87,6 +92,7 @@ STATUS_OF_CLASS: dict[type[HostlerError], int] = {
     RangeNotSatisfiableError: 416,
     KeyReusedError: 422,
     UpgradeRequiredError: 426,
+    HeadersTooLargeError: 431,
     PluginError: 502,
     StorageError: 503,
     UnavailableError: 503,

@@ -58,8 +58,9 @@ async def put_agent(ask: Ask, body: AgentSpec) -> AgentRecord:
     is the path's.
     """
     if body.name != ask.parameters["name"]:
+        named = ask.parameters["name"]
         raise InvalidArgumentError(
-            f"the body's name is {body.name!r} and the path's {ask.parameters['name']!r}: they must be the same"
+            f"the body's name is {body.name!r} and the path's {named!r}: they must be the same"
         )
     return agent_record(await _save(ask, body))
 

@@ -11,10 +11,11 @@ from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import Limit, Moment, PageQuery, scoped
-from hostler.stores import conversations, search, transcripts
+from hostler.stores import conversations, deletion, search, transcripts
+from hostler.stores.deletion import DeletionReceipt
 from hostler.stores.unfiltered import ANY, AnyOr
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
 from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 
@@ -62,11 +63,10 @@ class StateRecord(Strict):
     updated_at: float
 
 
-class DeletionReceipt(Strict):
-    """What was deleted, by kind. Digests of events stay in the hash chain."""
+class ActorQuery(Strict):
+    """`actor_type`: only this type of actor; without it every type of this id."""
 
-    conversation_id: str
-    deleted: dict[str, int]
+    actor_type: str | None = None
 
 
 @endpoint("GET", "/v1/conversations", right="conversations:read", tag="conversations")
@@ -184,6 +184,35 @@ async def get_state(ask: Ask, query: PageQuery) -> Listing[StateRecord]:
         ],
         next_cursor=cursors.issue([rows[-1].scope_key, rows[-1].key]) if more else None,
         has_more=more,
+    )
+
+
+@endpoint("DELETE", "/v1/conversations/{conversation_id}", right="conversations:write", tag="conversations")
+async def delete_conversation(ask: Ask) -> DeletionReceipt:
+    """Delete all that is kept of a conversation, with a receipt.
+
+    Its rows of the event log stay, empty, with their digests: the hash chain still verifies. While a run of
+    it is active that is a `conflict`.
+    """
+    conversation_id, db = ask.parameters["conversation_id"], ask.surface.host.db
+    if not await db.read(lambda tx: conversations.known(tx, ask.workspace_id, conversation_id)):
+        raise NotFoundError(f"there is no conversation {conversation_id!r}")
+    return await deletion.delete_conversation(db, ask.workspace_id, conversation_id, by=ask.caller.subject)
+
+
+@endpoint("DELETE", "/v1/actors/{actor_id}", right="conversations:write", tag="conversations")
+async def delete_actor(ask: Ask, query: ActorQuery) -> DeletionReceipt:
+    """Delete a person's data, with a receipt: what they said, what was answered, state about them.
+
+    A person of whom nothing is kept gets a receipt of nothing. While a run of theirs is active that is a
+    `conflict`.
+    """
+    return await deletion.delete_actor(
+        ask.surface.host.db,
+        ask.workspace_id,
+        ask.parameters["actor_id"],
+        by=ask.caller.subject,
+        actor_type=query.actor_type,
     )
 
 

@@ -1,0 +1,175 @@
+"""The OpenAPI document: well formed, complete, and true of what is really answered."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.http import docs_page, openapi
+from hostler.http.app import ENDPOINTS
+from support.databases import run
+from support.http_host import Served, serving
+from support.json_schema import faults
+
+DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi.document(ENDPOINTS, "1.2.3")))
+
+
+def walk(value: Any) -> Any:
+    yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from walk(inner)
+
+
+def test_the_document_is_well_formed() -> None:
+    assert DOCUMENT["openapi"] == "3.1.0"
+    assert {"title", "version"} <= set(DOCUMENT["info"])
+    operations = [op for path in DOCUMENT["paths"].values() for op in path.values()]
+    ids = [operation["operationId"] for operation in operations]
+    assert len(ids) == len(set(ids)) == len(ENDPOINTS)
+    tags = {tag["name"] for tag in DOCUMENT["tags"]}
+    for path, methods in DOCUMENT["paths"].items():
+        in_path = re.findall(r"{(\w+)}", path)
+        for operation in methods.values():
+            parameters = operation["parameters"]
+            named = [p["name"] for p in parameters if p["in"] == "path"]
+            assert named == in_path, path
+            assert len({(p["in"], p["name"]) for p in parameters}) == len(parameters)
+            assert operation["summary"]
+            assert set(operation["tags"]) <= tags
+            assert any(status.startswith(("1", "2")) for status in operation["responses"])
+            assert all(response["description"] for response in operation["responses"].values())
+
+
+def test_every_reference_leads_somewhere_and_every_schema_is_used() -> None:
+    names = set(DOCUMENT["components"]["schemas"])
+    used = {
+        item["$ref"].removeprefix("#/components/schemas/")
+        for item in walk(DOCUMENT)
+        if isinstance(item, dict) and isinstance(item.get("$ref"), str)
+    }
+    assert used == names
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]+", name) for name in names)
+
+
+def test_only_open_routes_need_no_key() -> None:
+    keyless = {
+        path
+        for path, methods in DOCUMENT["paths"].items()
+        for operation in methods.values()
+        if operation.get("security") == []
+    }
+    assert keyless == {"/healthz", "/readyz", "/v1/openapi.json", "/docs"}
+
+
+def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        said = await served.say("remember k v", conversation_id="c", event_id="e")
+        upload = await served.client.post("/v1/artifacts", params={"name": "a"}, content=b"abc")
+        made = await served.client.post("/v1/keys", json={"name": "k", "rights": ["runs:read"]})
+        values = {
+            "run_id": said["run_id"],
+            "event_id": "e",
+            "conversation_id": "c",
+            "name": "puppet",
+            "plugin": "test%2Fpuppet",
+            "runner_id": "plugin%3Atest%2Fpuppet%2Fdefault",
+            "artifact_id": upload.json()["artifact_id"],
+            "actor_id": "ada",
+        }
+        check(made, "/v1/keys", "post", 201)
+        check(upload, "/v1/artifacts", "post", 201)
+        for path, methods in DOCUMENT["paths"].items():
+            if "get" not in methods or path == "/v1/plugins/connect":
+                continue
+            query = "?q=v" if path.endswith("/search") else ""
+            answer = await served.client.get(path.format(**values) + query)
+            check(answer, path, "get", 200)
+            refused = await served.client.get(path.format(**values) + "?no=such")
+            if refused.status_code != 200:
+                check(refused, path, "get", 400)
+        event = {"event_type": "message.received", "input": {"text": "say 1"}}
+        check(await served.client.post("/v1/events", json=event), "/v1/events", "post", 202)
+        waited = await served.client.post("/v1/events?wait=30", json=event)
+        check(waited, "/v1/events", "post", 200)
+        check(await served.client.post("/v1/events", json={}), "/v1/events", "post", 400)
+        config = await served.client.get("/v1/config")
+        applied = await served.client.post("/v1/config", json=config.json())
+        check(applied, "/v1/config", "post", 200)
+        for path in ("/v1/actors/{actor_id}", "/v1/conversations/{conversation_id}"):
+            check(await served.client.delete(path.format(**values)), path, "delete", 200)
+
+    def check(answer: Any, path: str, method: str, status: int) -> None:
+        assert answer.status_code == status, (path, answer.text)
+        responses = DOCUMENT["paths"][path][method]["responses"]
+        response = responses.get(str(status)) or responses["default"]
+        kind = answer.headers["content-type"].partition(";")[0]
+        assert kind in response["content"], (path, kind)
+        if kind.endswith("json") and path != "/v1/openapi.json":
+            schema = response["content"][kind]["schema"]
+            assert faults(answer.json(), schema, DOCUMENT) == [], path
+
+    run(_with(tmp_path, scenario))
+
+
+def test_bodies_the_document_allows_are_taken_and_others_are_not() -> None:
+    schema = DOCUMENT["components"]["schemas"]["EventEnvelope"]
+    good = {"event_type": "a", "input": {"contents": [{"type": "text", "text": "x"}]}}
+    assert faults(good, schema, DOCUMENT) == []
+    for bad in ({}, {"event_type": 1, "input": {}}, {**good, "unknown": 1}):
+        assert faults(bad, schema, DOCUMENT)
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.ids: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag != "meta":
+            self.open.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), f"a script in {tag}"
+            if name in ("href", "src"):
+                self.addresses.append(value or "")
+            if name == "id":
+                self.ids.add(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_shows_every_route_and_needs_no_internet() -> None:
+    page = _Page()
+    html = docs_page.render(DOCUMENT)
+    page.feed(html)
+    assert page.open == []
+    assert "script" not in page.tags
+    assert all(address.startswith(("#", "/")) for address in page.addresses)
+    assert {address[1:] for address in page.addresses if address.startswith("#")} <= page.ids
+    for path in DOCUMENT["paths"]:
+        assert path.replace("&", "&amp;") in html
+
+
+def test_both_are_served(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        async with served.as_key(None) as client:
+            document = await client.get("/v1/openapi.json")
+            assert document.json()["paths"] == DOCUMENT["paths"]
+            page = await client.get("/docs")
+            assert page.headers["content-type"] == "text/html; charset=utf-8"
+            assert "default-src 'none'" in page.headers["content-security-policy"]
+
+    run(_with(tmp_path, scenario))
+
+
+async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:
+    async with serving(tmp_path, **settings) as served:
+        await scenario(served)
