@@ -1,6 +1,6 @@
 """A Host API call from a real plugin process, against a bare asyncio pipe echo in the same run.
 
-    python bench/calls.py [--calls 2000] [--rounds 7]
+    python -m bench.calls [--calls 2000] [--rounds 7]
 
 Hostler: a runner of the SDK in a plugin process awaits `ctx.states.get` again and again; the host answers at
 once (no database: this is the way there and back). Bare: a child that reads a line with asyncio, decodes and
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import statistics
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from bench.table import Row, middle, text_of
 
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.sources import SingleFile
@@ -133,7 +133,7 @@ async def bare(echo: asyncio.subprocess.Process, calls: int) -> float:
 
 
 async def measure(calls: int, rounds: int) -> dict[str, float]:
-    """Medians in microseconds, and the ratio of one call to a bare round trip."""
+    """Medians in microseconds by way."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "caller.py")
         path.write_text(RUNNER)
@@ -156,8 +156,34 @@ async def measure(calls: int, rounds: int) -> dict[str, float]:
         echo.stdin.close()
         await echo.wait()
         await supervisor.close(5)
-    found = {f"{name}_us": statistics.median(values) for name, values in times.items()}
-    return found | {"ratio": found["call_us"] / found["bare_us"]}
+    return {name: middle(values) for name, values in times.items()}
+
+
+def rows(quick: bool) -> list[Row]:
+    """Measure."""
+    return rows_of(asyncio.run(measure(100, 1) if quick else measure(2000, 7)))
+
+
+def rows_of(us: dict[str, float]) -> list[Row]:
+    """Microseconds by way -> rows."""
+    against = f"a bare asyncio pipe echo ({us['bare']:.0f} us)"
+    return [
+        Row(
+            "a host call, one after the other",
+            us["call"],
+            "us",
+            us["call"] / us["bare"],
+            against,
+            "at most 2",
+        ),
+        Row(
+            "a host call, 32 in flight",
+            us["call_32_at_once"],
+            "us",
+            us["call_32_at_once"] / us["bare"],
+            against,
+        ),
+    ]
 
 
 def main() -> None:
@@ -168,11 +194,7 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
-    found = asyncio.run(measure(options.calls, options.rounds))
-    print(f"bare asyncio pipe echo      {found['bare_us']:8.1f} us a round trip")
-    print(f"call through a plugin       {found['call_us']:8.1f} us a round trip")
-    print(f"  32 in flight              {found['call_32_at_once_us']:8.1f} us a call")
-    print(f"ratio call / bare           {found['ratio']:8.2f}")
+    print(text_of(rows_of(asyncio.run(measure(options.calls, options.rounds)))))
 
 
 if __name__ == "__main__":

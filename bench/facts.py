@@ -1,6 +1,6 @@
 """Facts per second through the stores against raw SQLite writing the same rows with the same durability.
 
-    python bench/facts.py [--seconds 2] [--postgres URL]
+    python -m bench.facts [--seconds 2] [--postgres URL]
 
 A run is 26 facts: an event, the user's message, the run and its changes of status, 20 results, one state
 value, the assistant's message. Hostler commits it at two points (accept, end). Raw is one connection that
@@ -13,12 +13,13 @@ import argparse
 import asyncio
 import itertools
 import sqlite3
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from bench.table import Row, middle, text_of
 
 from hostler.domain.events import Event
 from hostler.domain.scopes import StateArea
@@ -41,6 +42,8 @@ RESULTS = [
     Entry("result", "message.completed", COMPLETED),
 ]
 TABLES = ("events", "transcripts", "runs", "journal", "states")
+ACCEPTED = 3
+"""The first so many of TABLES hold what `accept` stores, the others nearly all of the rest."""
 
 
 def accept(tx: Tx, run_id: str, conversation: str) -> None:
@@ -130,8 +133,8 @@ def rows_of_a_run(path: Path) -> list[tuple[str, list[tuple[Any, ...]]]]:
     return found
 
 
-def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]]) -> Callable[[], None]:
-    """A function that writes the rows of another run in one transaction."""
+def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]], points: int = 1) -> Callable[[], None]:
+    """A function that writes the rows of another run in one transaction, or in two (accept, end)."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA synchronous=FULL")
     numbers = itertools.count(time.time_ns())
@@ -144,7 +147,10 @@ def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]]) -> Callab
         new_run, new_conversation = new_id(), new_id()
         swap = {run_id: new_run, event_id: f"event-{new_run}", conversation: new_conversation}
         connection.execute("BEGIN IMMEDIATE")
-        for statement, rows in template:
+        for index, (statement, rows) in enumerate(template):
+            if index == ACCEPTED and points == 2:
+                connection.execute("COMMIT")
+                connection.execute("BEGIN IMMEDIATE")
             fresh: list[list[Any]] = []
             for row in rows:
                 values = [swap.get(value, value) for value in row]
@@ -181,8 +187,8 @@ def measure_raw(path: Path, seconds: float) -> float:
     return done / (time.perf_counter() - began)
 
 
-async def rounds(folder: Path, seconds: float, count: int) -> None:
-    """Measure in turns, so that a noisy neighbour hurts all alike; print medians and ratios."""
+async def rounds(folder: Path, seconds: float, count: int) -> list[Row]:
+    """Measure in turns, so that a noisy neighbour hurts all alike."""
     path = folder / "facts.db"
     database = open_database(path)
     await one_run(database)
@@ -194,13 +200,20 @@ async def rounds(folder: Path, seconds: float, count: int) -> None:
             found[str(at_once)].append(rate)
             found[f"commits {at_once}"].append(commits)
     await database.close()
-    middle = {name: statistics.median(values) for name, values in found.items()}
-    print(f"raw SQLite, one transaction a run   {middle['raw']:8.0f} runs/s   1.00")
-    for many in ("1", "32"):
-        print(
-            f"stores, {many:>2} run(s) at once            {middle[many]:8.0f} runs/s   "
-            f"{middle[many] / middle['raw']:.2f}   {middle[f'commits {many}']:.2f} commits a run"
-        )
+    got = {name: middle(values) for name, values in found.items()}
+    against = f"raw SQLite, one transaction a run ({got['raw']:,.0f} runs/s)"
+    rows = []
+    for many, words, goal in (("1", "one at a time", "at least 0.45"), ("32", "32 at once", "at least 1.5")):
+        name = f"facts of a run through the stores, {words}"
+        rows.append(Row(name, got[many], "runs/s", got[many] / got["raw"], against, goal))
+        rows.append(Row(f"commits of a run, {words}", got[f"commits {many}"], "", goal="at most 2"))
+    return rows
+
+
+def rows(quick: bool) -> list[Row]:
+    """Measure on SQLite, with full durability."""
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(rounds(Path(folder), 0.3 if quick else 2.0, 1 if quick else 5))
 
 
 async def on_postgres(url: str, seconds: float) -> None:
@@ -223,7 +236,7 @@ def main() -> None:
     parser.add_argument("--postgres", help="address of an empty PostgreSQL database to measure as well")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        asyncio.run(rounds(Path(folder), arguments.seconds, arguments.rounds))
+        print(text_of(asyncio.run(rounds(Path(folder), arguments.seconds, arguments.rounds))))
     if arguments.postgres:
         asyncio.run(on_postgres(arguments.postgres, arguments.seconds))
 

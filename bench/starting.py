@@ -1,0 +1,102 @@
+"""How long things take to start: the host until it is ready, the command, what every plugin imports."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.served import START_SECONDS, start, wait_ready
+from bench.table import Row, middle, text_of
+
+
+def until_ready() -> float:
+    """Seconds from spawning `hostler serve` (no plugins, a fresh data directory) to a ready `/readyz`."""
+    with tempfile.TemporaryDirectory() as name, (Path(name) / "log").open("wb") as log:
+        began = time.perf_counter()
+        process = start(Path(name), log, with_plugin=False)
+        try:
+            port = wait_ready(Path(name), process)
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
+                answer.read()
+            return time.perf_counter() - began
+        finally:
+            process.terminate()
+            process.wait(START_SECONDS)
+
+
+def python(*arguments: str) -> float:
+    """Seconds of a Python process with these arguments."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+WAYS: dict[str, Callable[[], float]] = {
+    "pass": lambda: python("-c", "pass"),
+    "msgspec": lambda: python("-c", "import asyncio, msgspec"),
+    "sdk": lambda: python("-c", "import hostler_sdk"),
+    "web": lambda: python("-c", "import litestar, msgspec"),
+    "version": lambda: python("-m", "hostler", "--version"),
+    "serve": until_ready,
+}
+
+
+def rows(quick: bool) -> list[Row]:
+    """Measure in turns."""
+    times: dict[str, list[float]] = {name: [] for name in WAYS}
+    for index in range(2 if quick else 12):
+        for name, way in WAYS.items():
+            seconds = way()
+            if index:  # the first round fills the caches of files
+                times[name].append(seconds)
+    got = {name: middle(values) for name, values in times.items()}
+
+    def against(name: str, other: str, what: str) -> tuple[float, str]:
+        return got[name] / got[other], f"{what} ({got[other] * 1e3:.0f} ms)"
+
+    return [
+        Row(
+            "`import hostler_sdk`, what every plugin pays",
+            got["sdk"] * 1e3,
+            "ms",
+            *against("sdk", "msgspec", "`import asyncio, msgspec`"),
+            goal="at most 2.5",
+        ),
+        Row(
+            "`hostler --version`",
+            got["version"] * 1e3,
+            "ms",
+            *against("version", "pass", "`python -c pass`"),
+            goal="at most 12",
+        ),
+        Row(
+            "`hostler serve` until it is ready",
+            got["serve"] * 1e3,
+            "ms",
+            *against("serve", "pass", "`python -c pass`"),
+            goal="at most 60",
+        ),
+        Row(
+            "`hostler serve` until it is ready",
+            got["serve"] * 1e3,
+            "ms",
+            *against("serve", "web", "`import litestar, msgspec`"),
+        ),
+    ]
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    print(text_of(rows(parser.parse_args().quick)))
+
+
+if __name__ == "__main__":
+    main()
