@@ -10,10 +10,8 @@ from decimal import Decimal
 
 from hostler.config import ModelEntry, Price, resolve_secret
 from hostler.domain.nearest import did_you_mean
-from hostler.models.demo import DEMO_CONTEXT_WINDOW, DemoModel
 from hostler.models.errors import Endpoint
 from hostler.models.litellm import LiteLLMModel
-from hostler.models.openai import OpenAIModel
 from hostler.models.port import ModelProvider
 from hostler.models.retrying import RetryPolicy
 from hostler_protocol.content import Usage
@@ -25,7 +23,9 @@ _MILLION = Decimal(1_000_000)
 _OPERATIONS = {"llm": ("invoke", "stream", "count_tokens"), "rerank": ("rerank",)}
 
 Resolve = Callable[[str | None], str | None]
-Build = Callable[[ModelEntry, str | None], ModelProvider]
+Built = tuple[ModelProvider, int | None]
+"""A provider, and the context window it is known to have."""
+Build = Callable[[ModelEntry, str | None], Built]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,8 @@ def _model(entry: ModelEntry, resolve: Resolve) -> Model:
         raise InvalidArgumentError(
             f"model {entry.id!r}: the API key is empty or holds characters that no key has, like spaces"
         )
-    window = entry.context_window
-    if window is None and entry.provider == "demo":
-        window = DEMO_CONTEXT_WINDOW
-    return Model(entry, build(entry, key), window)
+    provider, window = build(entry, key)
+    return Model(entry, provider, window if entry.context_window is None else entry.context_window)
 
 
 def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> Endpoint:
@@ -144,9 +142,12 @@ def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> Endpoint:
     )
 
 
-def _openai(entry: ModelEntry, key: str | None) -> ModelProvider:
+def _openai(entry: ModelEntry, key: str | None) -> Built:
+    # a tenth of a host's start is importing an HTTP client; many hosts call no model
+    from hostler.models.openai import OpenAIModel  # noqa: PLC0415
+
     url = entry.base_url or OPENAI_URL
-    return OpenAIModel(
+    provider = OpenAIModel(
         endpoint_of(entry, key, url),
         base_url=url,
         api_key=key,
@@ -154,10 +155,11 @@ def _openai(entry: ModelEntry, key: str | None) -> ModelProvider:
         retries=RetryPolicy(entry.max_retries),
         silence_seconds=entry.timeout,
     )
+    return provider, None
 
 
-def _litellm(entry: ModelEntry, key: str | None) -> ModelProvider:
-    return LiteLLMModel(
+def _litellm(entry: ModelEntry, key: str | None) -> Built:
+    provider = LiteLLMModel(
         endpoint_of(entry, key, entry.base_url or "LiteLLM"),
         base_url=entry.base_url,
         api_key=key,
@@ -165,10 +167,13 @@ def _litellm(entry: ModelEntry, key: str | None) -> ModelProvider:
         max_retries=entry.max_retries,
         silence_seconds=entry.timeout,
     )
+    return provider, None
 
 
-def _demo(entry: ModelEntry, _key: str | None) -> ModelProvider:
-    return DemoModel(entry.id, defaults=entry.extra_args)
+def _demo(entry: ModelEntry, _key: str | None) -> Built:
+    from hostler.models.demo import DEMO_CONTEXT_WINDOW, DemoModel  # noqa: PLC0415  (as above)
+
+    return DemoModel(entry.id, defaults=entry.extra_args), DEMO_CONTEXT_WINDOW
 
 
 PROVIDERS: Mapping[str, Build] = {"openai": _openai, "litellm": _litellm, "demo": _demo}
