@@ -324,6 +324,17 @@ def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
     return removed
 
 
+def merge_index(tx: Tx, pages: int, *, begin: bool) -> bool:
+    """SQLite: rewrite part of the text index, so that removed texts leave the file; whether more is to do.
+
+    The first step begins to merge everything, the others go on with it; each writes about `pages` pages.
+    """
+    before = tx.one(_q.index_changes)
+    tx.run(_q.merge_index, pages=-pages if begin else pages)
+    after = tx.one(_q.index_changes)
+    return before is not None and after is not None and after["changes"] - before["changes"] > 1
+
+
 def _keys(tx: Tx, ws: str, *, direction: Direction, **scope: Any) -> list[Row]:
     """Sequences and sizes of a scope, by the index that fits it."""
     backward = direction == "backward"

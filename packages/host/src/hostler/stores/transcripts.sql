@@ -106,8 +106,12 @@ DELETE FROM transcript_docs WHERE workspace_id = :ws AND seq = :seq
 DELETE FROM transcripts WHERE workspace_id = :ws AND seq = :seq
 
 -- name: merge_index (sqlite)
--- One bounded step of rewriting the index, which is when what was deleted really leaves it.
+-- One bounded step of rewriting the index, which is when what was removed really leaves it.
 INSERT INTO transcript_search (transcript_search, rank) VALUES ('merge', :pages)
+
+-- name: index_changes (sqlite)
+-- Rows changed on this connection so far: a step of merging that had nothing to do changes at most one.
+SELECT total_changes() AS changes
 
 -- name: of_event
 -- The item that an event made.

@@ -1,0 +1,263 @@
+"""Deletion on request: a conversation, or a person's data, complete and with a receipt.
+
+What came before the request goes; what arrives meanwhile is new and stays. Rows of events and runs stay,
+emptied: the hash chain keeps the digests of what was deleted and still verifies. Interrupted, or asked again,
+a deletion goes on with what is left.
+
+Not found, because nothing says whose it is: what a runner put into plugin or workspace storage or into
+`runner` state, and what runs of other conversations read through a grant that crosses conversations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hostler.ports import Database, Row, Tx
+from hostler.sql.statements import load
+from hostler.stores import artifacts, audit, chain, erasing, transcripts
+from hostler.stores.erasing import STEP_ROWS, until_nothing
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import ConflictError
+from hostler_protocol.runs import TERMINAL_STATUSES
+
+_q = load(__file__)
+
+_MERGE_PAGES = 500
+"""About 2 MB of the text index rewritten in one transaction."""
+_MAX_MERGES = 10_000
+_NAMED_RUNS = 10
+_MAX_CHILDREN = 100_000
+"""Runs that one run may have made for itself, far above what budgets allow."""
+
+
+class DeletionReceipt(Strict):
+    """What was deleted, by kind, and the proof of what stays.
+
+    `target` is `conversation:` or `actor:` and the SHA-256 of the id: the receipt outlives the id. The event
+    chain ends (or ended, at that moment) at `chain_seq` with `chain_digest`; `events` of its rows are empty
+    now and keep their digests. Times are UTC epoch seconds.
+    """
+
+    audit_id: str
+    workspace_id: str
+    target: str
+    requested_at: float
+    finished_at: float
+    deleted: dict[str, int]
+    chain_seq: int
+    chain_digest: str
+
+
+async def delete_conversation(
+    database: Database, ws: str, conversation_id: str, *, by: str
+) -> DeletionReceipt:
+    """Delete everything of a conversation, with all its threads. `by`: who asked, for the audit.
+
+    ConflictError while a run of the conversation is active: cancel it first.
+    """
+    erasure = await _begin(database, ws)
+    await erasure.refuse_active(conversation_id)
+    await erasure.runs(conversation_id, since=0)
+    await erasure.conversation_items(conversation_id)
+    await erasure.conversation_files(conversation_id)
+    await erasure.step(
+        "states", lambda tx: tx.run(_q.drop_state_of_conversation, ws=ws, conversation_id=conversation_id)
+    )
+    await erasure.conversation_events(conversation_id)
+    return await erasure.finish("conversation", conversation_id, by)
+
+
+async def delete_actor(
+    database: Database, ws: str, actor_id: str, *, by: str, actor_type: str | None = None
+) -> DeletionReceipt:
+    """Delete a person's data: what they said, what was answered, and the state kept for and about them.
+
+    Journals of the conversations they took part in go too, since runs read what was said there. Walks the
+    event log, in small steps. `actor_type` None: whatever type. ConflictError at a run of theirs that is
+    still active: cancel it and ask again.
+    """
+    erasure = await _begin(database, ws)
+    await erasure.actor_events(actor_id, actor_type)
+    await erasure.step(
+        "states",
+        lambda tx: tx.run(_q.drop_state_of_actor, ws=ws, actor_id=actor_id, actor_type=actor_type),
+    )
+    return await erasure.finish("actor", actor_id, by)
+
+
+async def _begin(database: Database, ws: str) -> _Erasure:
+    def heads(tx: Tx) -> tuple[int, int, int]:
+        return tx.now, transcripts.latest_seq(tx, ws), chain.head(tx, ws, "events").seq
+
+    now, last_item, last_event = await database.read(heads)
+    return _Erasure(database, ws, now, last_item, last_event)
+
+
+class _Erasure:
+    """One deletion on its way: its bounds and what it has counted."""
+
+    def __init__(self, database: Database, ws: str, now: int, last_item: int, last_event: int) -> None:
+        self._database = database
+        self._ws = ws
+        self._now = now
+        self._last_item = last_item
+        self._last_event = last_event
+        self._counts: dict[str, int] = {}
+
+    async def step(self, kind: str, step: Callable[[Tx], int]) -> None:
+        """Repeat a bounded step until it finds nothing."""
+        self._count(kind, await until_nothing(self._database, step))
+
+    async def refuse_active(self, conversation_id: str) -> None:
+        rows = await self._read(
+            _q.active_runs, conversation_id=conversation_id, until=self._now, limit=_NAMED_RUNS
+        )
+        if rows:
+            names = ", ".join(row["run_id"] for row in rows)
+            raise ConflictError(f"runs of this conversation are still active: cancel them first ({names})")
+
+    async def conversation_items(self, conversation_id: str) -> None:
+        await self._items(_q.items_of_conversation, conversation_id=conversation_id, until=self._last_item)
+
+    async def conversation_files(self, conversation_id: str) -> None:
+        await self._artifacts(_q.artifacts_of_conversation, conversation_id=conversation_id, until=self._now)
+
+    async def conversation_events(self, conversation_id: str) -> None:
+        while rows := await self._read(
+            _q.events_of_conversation,
+            conversation_id=conversation_id,
+            until=self._last_event,
+            limit=STEP_ROWS,
+        ):
+            for row in rows:
+                await self._artifacts(_q.artifacts_of_event, event_id=row["event_id"])
+            await self._empty_events(rows)
+
+    async def runs(self, conversation_id: str, *, since: int, only_journals: bool = False) -> None:
+        """Empty the runs of a conversation, or only drop their journals."""
+        after = ""
+        bounds = {"conversation_id": conversation_id, "since": since, "until": self._now}
+        while rows := await self._read(_q.runs_of_conversation, **bounds, after=after, limit=STEP_ROWS):
+            for row in rows:
+                await (self._journal if only_journals else self._run)(row["run_id"])
+            after = rows[-1]["run_id"]
+
+    async def actor_events(self, actor_id: str, actor_type: str | None) -> None:
+        """Walk the log; what the person's events made goes before the events are emptied."""
+        after = 0
+        seen: set[str] = set()
+        while rows := await self._read(
+            _q.events_between, after=after, until=self._last_event, limit=STEP_ROWS
+        ):
+            theirs = [row for row in rows if _is_about(row, actor_id, actor_type)]
+            for row in theirs:
+                conversation_id = row["conversation_id"]
+                if conversation_id is not None and conversation_id not in seen:
+                    # Before the event is emptied: should this be refused, asking again finds it.
+                    await self.runs(conversation_id, since=row["created_at"], only_journals=True)
+                    seen.add(conversation_id)
+                await self._of_event(row)
+            await self._empty_events(theirs)
+            after = int(rows[-1]["seq"])
+
+    async def finish(self, kind: str, name: str, by: str) -> DeletionReceipt:
+        """Let the text index forget, and write the receipt into the audit chain."""
+        if self._database.dialect == "sqlite" and self._counts.get("transcripts"):
+            await self._purge_index()
+        target = f"{kind}:{hashlib.sha256(name.encode()).hexdigest()}"
+        counts = {one: count for one, count in sorted(self._counts.items()) if count}
+
+        def receipt(tx: Tx) -> DeletionReceipt:
+            head = chain.head(tx, self._ws, "events")
+            body: dict[str, Any] = {"deleted": counts, "chain_seq": head.seq, "chain_digest": head.digest}
+            audit_id = audit.record(tx, self._ws, by, "data.deleted", target, body)
+            return DeletionReceipt(
+                audit_id=audit_id,
+                workspace_id=self._ws,
+                target=target,
+                requested_at=self._now / 1000,
+                finished_at=tx.now / 1000,
+                deleted=counts,
+                chain_seq=head.seq,
+                chain_digest=head.digest,
+            )
+
+        return await self._database.write(receipt)
+
+    # -- pieces -----------------------------------------------------------------------------------------
+
+    async def _of_event(self, event: Row) -> None:
+        """What one event of a person made. Absorbed by a running agent it made no run of its own."""
+        await self._items(_q.items_of_event, event_id=event["event_id"])
+        await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
+        run_id = event["run_id"]
+        if run_id is None:
+            return
+        if event["outcome"] == "steered":
+            await self._journal(run_id)
+        else:
+            await self._run(run_id)
+
+    async def _run(self, run_id: str) -> None:
+        """Empty a run and the runs it made for itself."""
+        waiting = [run_id]
+        while waiting:
+            waiting += await self._one_run(waiting.pop())
+
+    async def _one_run(self, run_id: str) -> list[str]:
+        await self._journal(run_id)
+        await self._items(_q.items_of_run, run_id=run_id)
+        for event in await self._read(_q.event_of_run, run_id=run_id):
+            await self._items(_q.items_of_event, event_id=event["event_id"])
+            await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
+            await self._empty_events([event])
+        await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
+        self._count("runs", await self._database.write(lambda tx: erasing.empty_run(tx, self._ws, run_id)))
+        return [row["run_id"] for row in await self._read(_q.children, run_id=run_id, limit=_MAX_CHILDREN)]
+
+    async def _purge_index(self) -> None:
+        """Merge the whole text index, in steps."""
+        for step in range(_MAX_MERGES):
+            begin = step == 0
+            if not await self._database.write(
+                lambda tx, begin=begin: transcripts.merge_index(tx, _MERGE_PAGES, begin=begin)  # type: ignore[misc]
+            ):
+                return
+
+    async def _journal(self, run_id: str) -> None:
+        status = await self._read(_q.run_status, run_id=run_id)
+        if status and status[0]["status"] not in TERMINAL_STATUSES:
+            raise ConflictError(f"run {run_id} is still active: cancel it first, then ask again")
+        await self.step("journal_entries", lambda tx: erasing.drop_journal(tx, run_id))
+
+    async def _items(self, query: Any, **where: Any) -> None:
+        def remove(tx: Tx) -> int:
+            rows = tx.all(query, ws=self._ws, limit=STEP_ROWS, **where)
+            return transcripts.remove(tx, self._ws, [row["seq"] for row in rows])
+
+        await self.step("transcripts", remove)
+
+    async def _artifacts(self, query: Any, **where: Any) -> None:
+        def remove(tx: Tx) -> int:
+            rows = tx.all(query, ws=self._ws, limit=STEP_ROWS, **where)
+            return sum(artifacts.remove(tx, self._ws, row["artifact_id"]) is not None for row in rows)
+
+        await self.step("artifacts", remove)
+
+    async def _empty_events(self, rows: Iterable[Row]) -> None:
+        seqs = [int(row["seq"]) for row in rows]
+        self._count("events", await self._database.write(lambda tx: erasing.empty_events(tx, self._ws, seqs)))
+
+    async def _read(self, query: Any, **where: Any) -> list[Row]:
+        return await self._database.read(lambda tx: tx.all(query, ws=self._ws, **where))
+
+    def _count(self, kind: str, count: int) -> None:
+        self._counts[kind] = self._counts.get(kind, 0) + count
+
+
+def _is_about(event: Row, actor_id: str, actor_type: str | None) -> bool:
+    """Whether the person did it, or it was done to them."""
+    did = event["actor_id"] == actor_id and actor_type in (None, event["actor_type"])
+    return did or (event["subject_id"] == actor_id and actor_type in (None, event["subject_type"]))

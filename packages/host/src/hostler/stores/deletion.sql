@@ -1,0 +1,60 @@
+-- Deletion on request: what belongs to a conversation, or to a person.
+
+-- name: items_of_conversation
+SELECT seq FROM transcripts
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq <= :until ORDER BY seq LIMIT :limit
+
+-- name: items_of_event
+SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id LIMIT :limit
+
+-- name: items_of_run
+SELECT seq FROM transcripts WHERE workspace_id = :ws AND run_id = :run_id LIMIT :limit
+
+-- name: active_runs
+SELECT run_id FROM runs
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND created_at <= :until
+  AND status NOT IN ('completed', 'failed', 'cancelled', 'timeout')
+ORDER BY created_at LIMIT :limit
+
+-- name: runs_of_conversation
+SELECT run_id FROM runs
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND created_at >= :since AND created_at <= :until
+  AND run_id > :after
+ORDER BY run_id LIMIT :limit
+
+-- name: children
+-- Runs that a run made for itself: they have no conversation of their own.
+SELECT run_id FROM runs WHERE workspace_id = :ws AND parent_run_id = :run_id AND conversation_id IS NULL LIMIT :limit
+
+-- name: event_of_run
+SELECT e.seq, e.event_id FROM runs AS r
+JOIN events AS e ON e.workspace_id = r.workspace_id AND e.event_id = r.event_id
+WHERE r.workspace_id = :ws AND r.run_id = :run_id
+
+-- name: run_status
+SELECT status FROM runs WHERE workspace_id = :ws AND run_id = :run_id
+
+-- name: artifacts_of_conversation
+SELECT artifact_id FROM artifacts
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND created_at <= :until LIMIT :limit
+
+-- name: artifacts_of_event
+SELECT artifact_id FROM artifacts WHERE workspace_id = :ws AND event_id = :event_id LIMIT :limit
+
+-- name: drop_state_of_conversation
+DELETE FROM states WHERE workspace_id = :ws AND conversation_id = :conversation_id AND scope = 'conversation'
+
+-- name: drop_state_of_actor
+-- State kept for the person as an actor, or about the person as a subject.
+DELETE FROM states
+WHERE workspace_id = :ws AND actor_id = :actor_id AND scope IN ('actor', 'subject')
+  AND (CAST(:actor_type AS text) IS NULL OR actor_type = :actor_type)
+
+-- name: events_of_conversation
+SELECT seq, event_id FROM events
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq <= :until ORDER BY seq LIMIT :limit
+
+-- name: events_between
+-- A step through the log, to find a person's events.
+SELECT seq, event_id, run_id, outcome, conversation_id, created_at, actor_type, actor_id, subject_type, subject_id
+FROM events WHERE workspace_id = :ws AND seq > :after AND seq <= :until ORDER BY seq LIMIT :limit

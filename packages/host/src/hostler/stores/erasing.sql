@@ -1,0 +1,40 @@
+-- Emptying rows: what retention and deletion on request have in common. Rows of events and runs stay, without content.
+
+-- name: empty_event
+-- Identity, place in the chain and digests stay; a second delivery is still known.
+UPDATE events SET body = NULL, input_summary = '', conversation_id = NULL, thread_id = NULL, actor_type = NULL,
+    actor_id = NULL, actor_name = NULL, subject_type = NULL, subject_id = NULL, requester = NULL, routing = '{}',
+    steering = NULL
+WHERE workspace_id = :ws AND seq = :seq AND body IS NOT NULL
+
+-- name: journal_rows
+SELECT last_position, count, blob FROM journal WHERE run_id = :run_id ORDER BY last_position LIMIT :limit
+
+-- name: delta_rows
+SELECT last_position, count, blob FROM journal
+WHERE run_id = :run_id AND type = 'message.delta' ORDER BY last_position LIMIT :limit
+
+-- name: delete_journal
+DELETE FROM journal WHERE run_id = :run_id AND last_position <= :last
+
+-- name: delete_deltas
+DELETE FROM journal WHERE run_id = :run_id AND last_position <= :last AND type = 'message.delta'
+
+-- name: empty_run
+-- What it cost and how it ended stay.
+UPDATE runs SET conversation_id = NULL, thread_id = NULL, requester = NULL, cancel_reason = NULL, grant_json = NULL,
+    binding = '{}', lane = run_id
+WHERE workspace_id = :ws AND run_id = :run_id AND status IN ('completed', 'failed', 'cancelled', 'timeout')
+
+-- name: uploads_of_run
+SELECT upload_id FROM uploads WHERE workspace_id = :ws AND run_id = :run_id
+
+-- name: artifacts_of_run
+SELECT artifact_id FROM artifacts WHERE workspace_id = :ws AND run_id = :run_id LIMIT :limit
+
+-- name: answers_naming
+-- Stored HTTP answers that hold the output of a run.
+DELETE FROM idempotency WHERE workspace_id = :ws AND instr(answer, :run_id) > 0
+
+-- name: answers_naming (postgres)
+DELETE FROM idempotency WHERE workspace_id = :ws AND strpos(answer, :run_id) > 0

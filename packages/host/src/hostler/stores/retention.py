@@ -1,0 +1,228 @@
+"""Retention: what a workspace no longer wants to keep goes, in small transactions beside the traffic.
+
+Nothing here stops when it is interrupted: the next collection goes on. Rows of events and runs stay, emptied,
+so that hash chains verify, ids stay known and what runs cost can still be added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import NamedTuple
+
+from hostler.ports import Database, Tx
+from hostler.sql.statements import load
+from hostler.stores import artifacts, blobs, chain, erasing, transcripts, uploads
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.erasing import STEP_ROWS, until_nothing
+from hostler_protocol._base import Strict
+
+_q = load(__file__)
+
+DAY_MS = 86_400_000
+ANSWERS_KEPT_MS = DAY_MS
+"""Answers to Idempotency-Keys: nobody repeats a request a day later."""
+UPLOADS_KEPT_MS = DAY_MS
+"""Unfinished uploads."""
+_RUNS_PER_STEP = 50
+
+
+class RetentionPolicy(Strict):
+    """How many days things are kept; None: for ever.
+
+    `deltas`: the pieces of streamed messages in journals (whole messages stay); `journals`: all of what ended
+    runs did; `states`: state of conversations that nobody has touched.
+    """
+
+    events: float | None = None
+    transcripts: float | None = None
+    journals: float | None = None
+    deltas: float | None = None
+    artifacts: float | None = None
+    states: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What went, by kind: events, transcripts, journal_entries, deltas, artifacts, states, uploads, answers,
+    blobs, files. `freed_bytes` of the blob folder."""
+
+    counts: dict[str, int]
+    freed_bytes: int = 0
+
+
+async def collect(database: Database, folder: BlobFolder, policy: RetentionPolicy) -> Collected:
+    """Collect all workspaces by one policy, then the blobs that nothing names any more."""
+    counts: dict[str, int] = {}
+    for ws in sorted(await _workspaces(database)):
+        for kind, count in (await collect_workspace(database, ws, policy)).items():
+            counts[kind] = counts.get(kind, 0) + count
+    removed = await blobs.collect(database, folder)
+    counts["blobs"] = removed.blobs
+    counts["files"] = await blobs.sweep(database, folder)
+    return Collected(counts, removed.size_bytes)
+
+
+async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy) -> dict[str, int]:
+    """Collect one workspace; how much went, by kind."""
+    now = await database.read(lambda tx: tx.now)
+    counts = {
+        "artifacts": await until_nothing(database, lambda tx: _expired_artifacts(tx, ws)),
+        "uploads": await until_nothing(database, lambda tx: _old_uploads(tx, ws)),
+        "answers": await database.write(
+            lambda tx: tx.run(_q.drop_old_answers, ws=ws, before=tx.now - ANSWERS_KEPT_MS)
+        ),
+    }
+    if policy.events is not None:
+        counts["events"] = await _events(database, ws, _before(now, policy.events))
+    if policy.transcripts is not None:
+        oldest = _before(now, policy.transcripts)
+        counts["transcripts"] = await until_nothing(database, lambda tx: _transcripts(tx, ws, oldest))
+    if policy.deltas is not None:
+        counts["deltas"] = await _journals(database, ws, _before(now, policy.deltas), kind="deltas")
+    if policy.journals is not None:
+        counts["journal_entries"] = await _journals(
+            database, ws, _before(now, policy.journals), kind="journals"
+        )
+    if policy.artifacts is not None:
+        counts["artifacts"] += await _artifacts(database, ws, _before(now, policy.artifacts))
+    if policy.states is not None:
+        counts["states"] = await _states(database, ws, _before(now, policy.states))
+    return counts
+
+
+def _before(now: int, days: float) -> int:
+    return now - round(days * DAY_MS)
+
+
+def _swept_until(tx: Tx, ws: str, kind: str) -> int:
+    row = tx.one(_q.swept_until, ws=ws, kind=kind)
+    return 0 if row is None else int(row["swept_until"])
+
+
+async def _workspaces(database: Database) -> set[str]:
+    """Every workspace that has events or audit facts."""
+    names: set[str] = set()
+    chains: tuple[chain.Chain, ...] = ("events", "audit")
+    for one in chains:
+        after = ""
+        while found := await database.read(partial(chain.workspaces, chain=one, after=after)):
+            names.update(found)
+            after = found[-1]
+    return names
+
+
+class _Swept(NamedTuple):
+    """How far a sweep of events came: `mark` is kept for the next one, `place` only for this one."""
+
+    emptied: int
+    place: int
+    mark: int
+    more: bool
+
+
+async def _events(database: Database, ws: str, before: int) -> int:
+    """Empty events older than `before`. The mark stops at the first that a run still needs."""
+    mark = await database.read(lambda tx: _swept_until(tx, ws, "events"))
+    swept = _Swept(0, mark, mark, True)
+    emptied = 0
+    while swept.more:
+        swept = await database.write(partial(_sweep_events, ws=ws, before=before, so_far=swept))
+        emptied += swept.emptied
+    return emptied
+
+
+def _sweep_events(tx: Tx, ws: str, before: int, so_far: _Swept) -> _Swept:
+    rows = tx.all(_q.events_after, ws=ws, after=so_far.place, limit=STEP_ROWS)
+    old = list(takewhile(lambda row: row["created_at"] < before, rows))
+    if not old:
+        return so_far._replace(emptied=0, more=False)
+    emptied = erasing.empty_events(tx, ws, [int(row["seq"]) for row in old if not row["is_needed"]])
+    place, mark = int(old[-1]["seq"]), so_far.mark
+    if mark == so_far.place:  # nothing has been left behind so far
+        free = list(takewhile(lambda row: not row["is_needed"], old))
+        mark = int(free[-1]["seq"]) if free else mark
+        tx.run(_q.set_swept_until, ws=ws, kind="events", until=mark)
+    return _Swept(emptied, place, mark, len(old) == STEP_ROWS)
+
+
+def _transcripts(tx: Tx, ws: str, before: int) -> int:
+    rows = tx.all(_q.oldest_transcripts, ws=ws, limit=STEP_ROWS)
+    old = takewhile(lambda row: row["created_at"] < before, rows)
+    return transcripts.remove(tx, ws, [int(row["seq"]) for row in old])
+
+
+async def _journals(database: Database, ws: str, before: int, *, kind: str) -> int:
+    """Drop the deltas, or the whole journal, of runs that ended before `before`."""
+    drop = erasing.drop_deltas if kind == "deltas" else erasing.drop_journal
+    after, after_run, dropped = await database.read(lambda tx: _swept_until(tx, ws, kind)), "", 0
+    while True:
+        page = {"ws": ws, "before": before, "after": after, "after_run": after_run, "limit": _RUNS_PER_STEP}
+        rows = await database.read(lambda tx, page=page: tx.all(_q.finished_runs, **page))  # type: ignore[misc]
+        for row in rows:
+            dropped += await until_nothing(database, lambda tx, run_id=row["run_id"]: drop(tx, run_id))  # type: ignore[misc]
+        if len(rows) < _RUNS_PER_STEP:
+            # Whatever ends from now on ends later than this.
+            await database.write(lambda tx: tx.run(_q.set_swept_until, ws=ws, kind=kind, until=before - 1))
+            return dropped
+        after, after_run = int(rows[-1]["finished_at"]), str(rows[-1]["run_id"])
+
+
+async def _artifacts(database: Database, ws: str, before: int) -> int:
+    after, removed = "", 0
+    while True:
+        rows = await database.read(
+            lambda tx, after=after: tx.all(_q.artifacts_after, ws=ws, after=after, limit=STEP_ROWS)  # type: ignore[misc]
+        )
+        old = [row["artifact_id"] for row in rows if row["created_at"] < before]
+        if old:
+            removed += await database.write(lambda tx, old=old: _remove_artifacts(tx, ws, old))  # type: ignore[misc]
+        if len(rows) < STEP_ROWS:
+            return removed
+        after = rows[-1]["artifact_id"]
+
+
+def _expired_artifacts(tx: Tx, ws: str) -> int:
+    rows = tx.all(_q.expired_artifacts, ws=ws, now=tx.now, limit=STEP_ROWS)
+    return _remove_artifacts(tx, ws, [row["artifact_id"] for row in rows])
+
+
+def _remove_artifacts(tx: Tx, ws: str, ids: list[str]) -> int:
+    return sum(artifacts.remove(tx, ws, artifact_id) is not None for artifact_id in ids)
+
+
+def _old_uploads(tx: Tx, ws: str) -> int:
+    rows = tx.all(_q.old_uploads, ws=ws, before=tx.now - UPLOADS_KEPT_MS, limit=STEP_ROWS)
+    for row in rows:
+        uploads.abandon(tx, ws, row["upload_id"])
+    return len(rows)
+
+
+async def _states(database: Database, ws: str, before: int) -> int:
+    """Drop state of conversations where neither state nor transcript was touched since `before`."""
+    after, dropped = "", 0
+
+    def untouched(tx: Tx, conversation_id: str) -> bool:
+        last = tx.one(_q.last_said, ws=ws, conversation_id=conversation_id)
+        return last is None or last["created_at"] < before
+
+    def drop(tx: Tx, ids: list[str]) -> int:
+        return sum(
+            tx.run(_q.drop_conversation_state, ws=ws, conversation_id=conversation_id)
+            for conversation_id in ids
+            if untouched(tx, conversation_id)
+        )
+
+    while True:
+        rows = await database.read(
+            lambda tx, after=after: tx.all(  # type: ignore[misc]
+                _q.conversations_with_state, ws=ws, after=after, limit=STEP_ROWS
+            )
+        )
+        old = [row["conversation_id"] for row in rows if row["updated_at"] < before]
+        if old:
+            dropped += await database.write(lambda tx, old=old: drop(tx, old))  # type: ignore[misc]
+        if len(rows) < STEP_ROWS:
+            return dropped
+        after = rows[-1]["conversation_id"]

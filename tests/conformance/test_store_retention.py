@@ -1,0 +1,491 @@
+"""Retention and deletion on request, on every database: what goes, what stays, and the proof of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.domain.events import Event
+from hostler.domain.scopes import StateArea
+from hostler.ports import Tx
+from hostler.sql.database import SqlDatabase
+from hostler.sql.statements import Query, parse
+from hostler.stores import (
+    artifacts,
+    audit,
+    blobs,
+    chain,
+    deletion,
+    events,
+    idempotency,
+    journal,
+    retention,
+    runs,
+    search,
+    states,
+    transcripts,
+    uploads,
+)
+from hostler.stores.artifacts import NewArtifact
+from hostler.stores.blobs import Blob, BlobFolder
+from hostler.stores.journal import Entry
+from hostler.stores.retention import DAY_MS, RetentionPolicy
+from hostler.stores.runs import NewRun
+from hostler.stores.transcripts import item_of
+from hostler.stores.unfiltered import ANY
+from hostler_protocol.content import Message
+from hostler_protocol.errors import ConflictError, ExpiredError
+from hostler_protocol.events import Actor, EventEnvelope, Input, Subject
+from hostler_protocol.ids import new_id
+from support.databases import read, run, write
+
+AGE = parse(
+    """
+-- name: run
+UPDATE runs SET finished_at = :at, created_at = :at WHERE run_id = :run_id
+-- name: states
+UPDATE states SET updated_at = :at WHERE workspace_id = :ws
+-- name: uploads
+UPDATE uploads SET created_at = :at WHERE workspace_id = :ws
+-- name: answers
+UPDATE idempotency SET created_at = :at WHERE workspace_id = :ws
+-- name: artifact
+UPDATE artifacts SET created_at = :at WHERE artifact_id = :artifact_id
+""",
+    "age",
+)
+TABLES = (
+    *("events", "transcripts", "artifacts", "uploads", "states", "storage", "runs", "journal", "idempotency"),
+    "audit",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[BlobFolder]:
+    opened = BlobFolder(tmp_path / "blobs")
+    yield opened
+    opened.close()
+
+
+@dataclass
+class World:
+    """A host's facts, made as the host makes them, with everything one turn of a conversation leaves."""
+
+    database: SqlDatabase
+    folder: BlobFolder
+
+    def turn(
+        self,
+        conversation: str | None,
+        person: str,
+        *,
+        ws: str = "w",
+        age_days: float = 0,
+        end: Any = "completed",
+        outcome: Any = "started",
+        absorbed_by: str | None = None,
+        parent: str | None = None,
+        subject: str | None = None,
+    ) -> str:
+        """A message and its run; every text of it names conversation and person. The run's id."""
+        now = read(self.database, lambda tx: tx.now)
+        at = now - round(age_days * DAY_MS)
+        run_id, event_id = absorbed_by or new_id(), new_id()
+        text = f"secret words of {person} in {conversation}"
+        of_run = f"journal of {text} {run_id}" if absorbed_by is None else ""
+        blob = run(self.folder.put(of_run.encode()))
+        picture = run(self.folder.put(f"picture of {text} {event_id}".encode()))
+
+        def work(tx: Tx) -> None:
+            place: dict[str, Any] = {"bot_id": "b", "conversation_id": conversation, "thread_id": None}
+            envelope = EventEnvelope(
+                event_type="message.received",
+                event_id=event_id,
+                workspace_id=ws,
+                bot_id="b",
+                conversation_id=conversation,
+                input=Input(text=text),
+                actor=Actor(actor_id=person, actor_name=f"{person} by name"),
+                subject=None if subject is None else Subject(subject_type="user", subject_id=subject),
+            )
+            event = Event(ws, event_id, envelope, "digest", False, at, requester=person)
+            events.insert(tx, event, outcome, run_id, {"candidates": [text]})
+            message = Message(role="user", content=text)
+            transcripts.append(tx, ws, item_of(message, event_id=event_id, created_at=at, **place))
+            given = NewArtifact(
+                artifact_type="image", blob=picture, source="event", event_id=event_id, name=text, **place
+            )
+            artifacts.create(tx, ws, given)
+            if absorbed_by is None:
+                self._run(tx, ws, run_id, event_id, person, place, blob, text, end, parent)
+            areas = [StateArea("actor", _digest("actor", person), "a1", actor_type="user", actor_id=person)]
+            if conversation is not None:
+                key = _digest("conversation", conversation)
+                areas.append(StateArea("conversation", key, "a1", conversation_id=conversation))
+            for area in areas:
+                states.set(tx, ws, area, "note", states.encode(text))
+
+        write(self.database, work)
+        if end is not None and absorbed_by is None:
+            write(self.database, lambda tx: runs.transition(tx, run_id, None, end, cause="t", actor="t"))
+            write(self.database, lambda tx: tx.run(AGE.run, run_id=run_id, at=at))
+        return run_id
+
+    def _run(
+        self,
+        tx: Tx,
+        ws: str,
+        run_id: str,
+        event_id: str,
+        person: str,
+        place: Any,
+        blob: Blob,
+        text: str,
+        end: Any,
+        parent: str | None,
+    ) -> None:
+        new = NewRun(
+            workspace_id=ws,
+            run_id=run_id,
+            agent_id="a1",
+            agent_name="echo",
+            agent_version=1,
+            runner_id="plugin:a/b/c",
+            lane=f"lane {run_id}",
+            event_id=event_id,
+            requester=person,
+            binding={"because": text},
+            parent_run_id=parent,
+            **place,
+        )
+        runs.open(tx, new, "h1")
+        runs.transition(tx, run_id, 1, "running", cause="t", actor="t")
+        runs.freeze_grant(tx, run_id, 1, f'{{"note":"{text}"}}')
+        delta = Entry("result", "message.delta", f'{{"data":{{"text":"{text}"}}}}')
+        entries = [delta] * 600 + [Entry("call", "history.page", f'"{text}"', blob=blob.sha256), delta]
+        runs.append(tx, run_id, 1, [*entries, Entry("result", "message.completed", f'{{"data":"{text}"}}')])
+        blobs.reference(tx, blob)
+        answer = Message(role="assistant", content=f"answer with {text}")
+        transcripts.append(tx, ws, item_of(answer, run_id=run_id, **place))
+        made = NewArtifact(artifact_type="file", blob=blob, source="run", run_id=run_id, name=text, **place)
+        artifacts.create(tx, ws, made)
+        idempotency.begin(tx, ws, person, run_id, "body")
+        output = f'{{"run_id":"{run_id}","output":"{text}"}}'
+        idempotency.finish(tx, ws, person, run_id, status=200, answer=output)
+
+    def facts(self, needle: str, ws: str = "w") -> list[str]:
+        """In which tables rows of a workspace hold the needle anywhere, and how they are scoped."""
+
+        def rows(tx: Tx) -> list[str]:
+            found = []
+            for table in TABLES:
+                every = tx.all(
+                    parse(f"-- name: all\nSELECT * FROM {table} WHERE workspace_id = :ws", "t").all, ws=ws
+                )
+                found += [f"{table} {row.get('scope', '')}".strip() for row in every if needle in repr(row)]
+            return found
+
+        return read(self.database, rows)
+
+    def files(self, needle: str) -> int:
+        """How many files hold the needle."""
+        every = (path for path in self.folder._root.rglob("*") if path.is_file())
+        return sum(needle in path.read_bytes().decode() for path in every)
+
+    def verify(self, ws: str = "w") -> int:
+        """Walk the event chain; how many rows are empty."""
+        result = read(self.database, lambda tx: chain.verify(tx, ws, "events"))
+        assert result.done
+        assert result.broken is None
+        return result.deleted
+
+    def purge_blobs(self) -> int:
+        return run(blobs.collect(self.database, self.folder, grace_seconds=-60)).blobs
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+@pytest.fixture
+def world(database: SqlDatabase, folder: BlobFolder) -> World:
+    return World(database, folder)
+
+
+# -- deletion on request ----------------------------------------------------------------------------------
+
+
+def test_a_deleted_conversation_is_gone_everywhere_and_the_chain_still_verifies(world: World) -> None:
+    gone = [world.turn("c-gone", "ada") for _ in range(3)]
+    world.turn("c-kept", "ada")
+    world.turn("c-gone", "ada", ws="w2")
+    child = world.turn(None, "ada", parent=gone[0])
+    others = [world.facts("c-gone", "w2"), world.facts("c-kept")]
+    receipt = run(deletion.delete_conversation(world.database, "w", "c-gone", by="admin"))
+    assert world.facts("c-gone") == []
+    assert world.facts("ada in None") == ["states actor"], "what a deleted run did by another run goes too"
+    assert [world.facts("c-gone", "w2"), world.facts("c-kept")] == others
+    assert world.purge_blobs() == 4 * 2
+    assert world.files("c-gone") == 2, "those of the other workspace"
+    assert receipt.deleted == {
+        "artifacts": 8,
+        "events": 4,
+        "journal_entries": 4 * 606,
+        "runs": 4,
+        "states": 1,
+        "transcripts": 8,
+    }
+    assert world.verify() == 4
+    head = read(world.database, lambda tx: chain.head(tx, "w", "events"))
+    assert (receipt.chain_seq, receipt.chain_digest) == (head.seq, head.digest)
+    for run_id in (*gone, child):
+        found = read(world.database, lambda tx, run_id=run_id: runs.get(tx, "w", run_id))  # type: ignore[misc]
+        assert found.status == "completed", "how it ended stays in the ledger"
+        assert found.grant_json is None
+    fact = read(world.database, lambda tx: audit.page(tx, "w", limit=1))[0]
+    assert (fact.audit_id, fact.action, fact.actor) == (receipt.audit_id, "data.deleted", "admin")
+    assert fact.target == receipt.target == f"conversation:{hashlib.sha256(b'c-gone').hexdigest()}"
+    assert world.verify("w2") == 0
+
+
+def test_a_deleted_conversation_is_in_no_page_no_search_and_no_index(world: World) -> None:
+    world.turn("c-gone", "ada")
+    world.turn("c-kept", "ada")
+    run(deletion.delete_conversation(world.database, "w", "c-gone", by="admin"))
+
+    def look(tx: Tx) -> None:
+        assert not transcripts.page(tx, "w", conversation_id="c-gone").items
+        assert search.search(tx, "w", "secret", conversation_id="c-gone").total_count == 0
+        assert search.search(tx, "w", "secret", conversation_id=ANY).total_count == 2
+        assert not events.page(tx, "w", conversation_id="c-gone")
+        if tx.dialect == "sqlite":
+            block = Query("t.index", *["SELECT block FROM transcript_search_data"] * 2)
+            index = b"".join(bytes(row["block"]) for row in tx.all(block))
+            assert b"kept" in index
+            assert b"gone" not in index
+
+    read(world.database, look)
+
+
+def test_deleting_again_finds_nothing_and_a_second_delivery_is_still_known(world: World) -> None:
+    world.turn("c", "ada")
+    run(deletion.delete_conversation(world.database, "w", "c", by="admin"))
+    again = run(deletion.delete_conversation(world.database, "w", "c", by="admin"))
+    assert again.deleted == {}
+
+    def deliver(tx: Tx) -> None:
+        event_id = tx.all(Query("t.id", *["SELECT event_id FROM events"] * 2))[0]["event_id"]
+        envelope = EventEnvelope(event_type="message.received", event_id=event_id, input=Input(text="x"))
+        outcome = events.insert(tx, Event("w", event_id, envelope, "digest", False, 1), "started", None, {})
+        assert isinstance(outcome, events.Duplicate)
+        assert outcome.same_body
+        assert outcome.record.envelope is None
+
+    write(world.database, deliver)
+
+
+def test_what_arrives_after_the_request_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.turn("c", "ada")
+    begin = deletion._begin
+
+    async def begin_then_more(*given: Any) -> Any:
+        erasure = await begin(*given)
+        late = item_of(Message(role="user", content="said meanwhile"), conversation_id="c")
+        await world.database.write(lambda tx: transcripts.append(tx, "w", late))
+        return erasure
+
+    monkeypatch.setattr(deletion, "_begin", begin_then_more)
+    run(deletion.delete_conversation(world.database, "w", "c", by="admin"))
+    page = read(world.database, lambda tx: transcripts.page(tx, "w", conversation_id="c"))
+    assert [item.content for item in page.items] == ["said meanwhile"]
+
+
+def test_a_conversation_with_an_active_run_is_not_deleted(world: World) -> None:
+    active = world.turn("c", "ada", end=None)
+    before = world.facts("ada")
+    with pytest.raises(ConflictError, match=active):
+        run(deletion.delete_conversation(world.database, "w", "c", by="admin"))
+    assert world.facts("ada") == before
+    with pytest.raises(ConflictError, match=active):
+        run(deletion.delete_actor(world.database, "w", "ada", by="admin"))
+    write(world.database, lambda tx: runs.transition(tx, active, None, "cancelled", cause="t", actor="t"))
+    assert run(deletion.delete_actor(world.database, "w", "ada", by="admin")).deleted["runs"] == 1
+
+
+def test_a_persons_data_goes_from_shared_conversations_and_others_keep_theirs(world: World) -> None:
+    world.turn("before", "eve")
+    world.turn("shared", "eve")
+    world.turn("shared", "ada")
+    eves_run = world.turn("shared", "eve")
+    world.turn("shared", "ada", outcome="steered", absorbed_by=eves_run)
+    world.turn("private", "ada")
+    world.turn("added", "eve", subject="ada")
+    world.turn("private", "ada", ws="w2")
+    other = world.facts("of ada", "w2")
+    receipt = run(deletion.delete_actor(world.database, "w", "ada", by="admin"))
+    world.purge_blobs()
+    # State of a conversation belongs to all who take part in it.
+    assert set(world.facts("ada in")) == {"states conversation"}
+    assert sorted(world.facts("eve in added")) == ["states actor", "states conversation"], "about ada"
+    assert world.facts("eve in before"), "nothing of ada there"
+    assert world.facts("of ada", "w2") == other
+    assert world.files("of ada in shared") == 0
+    page = read(world.database, lambda tx: transcripts.page(tx, "w", conversation_id="shared"))
+    texts = [item.content for item in page.items]
+    assert texts == ["answer with secret words of eve in shared", "secret words of eve in shared"] * 2
+    assert not read(world.database, lambda tx: journal.page(tx, eves_run)).items, "it read what ada said"
+    assert receipt.deleted["events"] == 4
+    assert receipt.deleted["runs"] == 3
+    assert world.verify() == 4
+
+
+# -- retention by age -------------------------------------------------------------------------------------
+
+
+def test_each_kind_goes_when_it_is_old_and_only_then(world: World) -> None:
+    old, new = world.turn("c-old", "ada", age_days=40), world.turn("c-new", "eve", age_days=1)
+    world.turn("c-old", "ada", ws="w2", age_days=40)
+    policy = RetentionPolicy(events=30, transcripts=30, journals=30, deltas=7)
+    counts = run(retention.collect_workspace(world.database, "w", policy))
+    assert {kind: counts[kind] for kind in ("events", "transcripts", "journal_entries", "deltas")} == {
+        "events": 1,
+        "transcripts": 1,  # the answer was stored with the transaction's own, present time
+        "journal_entries": 606 - 601,
+        "deltas": 601,
+    }
+    assert world.verify() == 1
+
+    def look(tx: Tx) -> None:
+        assert not journal.page(tx, old).items
+        assert len(journal.page(tx, new).items) > 5
+        assert [event.envelope is None for event in events.page(tx, "w")] == [False, True]
+        assert not any(event.envelope is None for event in events.page(tx, "w2"))
+
+    read(world.database, look)
+    assert run(retention.collect_workspace(world.database, "w", RetentionPolicy())) == {
+        "artifacts": 0,
+        "uploads": 0,
+        "answers": 0,
+    }
+
+
+def test_dropped_deltas_leave_the_rest_and_expire_the_cursors_into_them(world: World) -> None:
+    run_id = world.turn("c", "ada", age_days=10)
+    assert run(retention.collect_workspace(world.database, "w", RetentionPolicy(deltas=7)))["deltas"] == 601
+
+    def look(tx: Tx) -> None:
+        kinds = {entry.type for entry in journal.page(tx, run_id).items}
+        assert "message.completed" in kinds
+        assert "history.page" in kinds
+        assert "message.delta" not in kinds
+        assert [entry.sequence for entry in journal.results(tx, run_id).items] == [602]
+        with pytest.raises(ExpiredError):
+            journal.results(tx, run_id, 300)
+
+    read(world.database, look)
+    assert run(retention.collect_workspace(world.database, "w", RetentionPolicy(deltas=7)))["deltas"] == 0
+
+
+def test_an_event_goes_only_when_its_run_has_ended_and_is_not_forgotten(world: World) -> None:
+    waiting = world.turn("c1", "ada", age_days=40, end=None)
+    world.turn("c2", "eve", age_days=40)
+    policy = RetentionPolicy(events=30)
+    assert run(retention.collect_workspace(world.database, "w", policy))["events"] == 1
+    assert run(retention.collect_workspace(world.database, "w", policy))["events"] == 0
+    write(world.database, lambda tx: runs.transition(tx, waiting, None, "failed", cause="t", actor="t"))
+    assert run(retention.collect_workspace(world.database, "w", policy))["events"] == 1
+    assert world.verify() == 2
+
+
+def test_many_rows_go_in_bounded_steps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (retention,):
+        monkeypatch.setattr(module, "STEP_ROWS", 3)
+        monkeypatch.setattr(module, "_RUNS_PER_STEP", 2)
+    for n in range(8):
+        world.turn(f"c{n}", "ada", age_days=40)
+    world.turn("new", "ada")
+    policy = RetentionPolicy(events=30, transcripts=30, journals=30, artifacts=-1)
+    counts = run(retention.collect_workspace(world.database, "w", policy))
+    assert (counts["events"], counts["journal_entries"], counts["artifacts"]) == (8, 8 * 606, 18)
+    again = run(retention.collect_workspace(world.database, "w", policy))
+    assert (again["events"], again["journal_entries"], again["artifacts"]) == (0, 0, 0)
+
+
+def test_state_goes_where_nobody_touched_the_conversation(world: World) -> None:
+    world.turn("c-old", "ada", age_days=40)
+    world.turn("c-talks", "eve")
+
+    def age(tx: Tx) -> None:
+        tx.run(AGE.states, ws="w", at=tx.now - 40 * DAY_MS)
+
+    write(world.database, age)
+    policy = RetentionPolicy(states=30, transcripts=30)
+    # The old conversation's answer is of today, so it counts as touched until its transcript is gone.
+    assert run(retention.collect_workspace(world.database, "w", policy))["states"] == 0
+    seqs = [
+        item.seq
+        for item in read(world.database, lambda tx: transcripts.page(tx, "w", conversation_id="c-old")).items
+    ]
+    write(world.database, lambda tx: transcripts.remove(tx, "w", seqs))
+    assert run(retention.collect_workspace(world.database, "w", policy))["states"] == 1
+    rows = read(
+        world.database, lambda tx: tx.all(Query("t.s", *["SELECT scope, conversation_id FROM states"] * 2))
+    )
+    assert sorted((row["scope"], row["conversation_id"]) for row in rows if row["conversation_id"]) == [
+        ("conversation", "c-talks")
+    ]
+    assert len(rows) == 3, "state of actors stays"
+
+
+def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_bytes_after_them(
+    world: World,
+) -> None:
+    now = read(world.database, lambda tx: tx.now)
+    kept, expired = run(world.folder.put(b"kept")), run(world.folder.put(b"expired"))
+    new = {blob: NewArtifact(artifact_type="file", blob=blob, source="run") for blob in (kept, expired)}
+    write(world.database, lambda tx: artifacts.create(tx, "w", new[kept]))
+    gone = NewArtifact(artifact_type="file", blob=expired, source="run", expires_at=now - 1)
+    write(world.database, lambda tx: artifacts.create(tx, "w", gone))
+    part = uploads.Part(None, 0, b"part", False)
+    prepared = run(uploads.prepare(world.database, world.folder, "w", "r", part))
+    write(world.database, lambda tx: uploads.commit(tx, "w", "r", prepared, lambda blob: new[kept]))
+    write(world.database, lambda tx: idempotency.begin(tx, "w", "caller", "key", "digest"))
+    first = run(retention.collect_workspace(world.database, "w", RetentionPolicy()))
+    assert first == {"artifacts": 1, "uploads": 0, "answers": 0}
+
+    def age(tx: Tx) -> None:
+        for query in (AGE.uploads, AGE.answers):
+            tx.run(query, ws="w", at=now - 2 * DAY_MS)
+
+    write(world.database, age)
+    second = run(retention.collect_workspace(world.database, "w", RetentionPolicy()))
+    assert second == {"artifacts": 0, "uploads": 1, "answers": 1}
+    assert world.purge_blobs() == 2
+    assert run(world.folder.read(kept.sha256)) == b"kept"
+
+
+def test_old_artifacts_go_and_new_ones_stay(world: World) -> None:
+    blob = run(world.folder.put(b"bytes"))
+    for name in ("old", "new"):
+        artifact = NewArtifact(artifact_type="file", blob=blob, source="run", artifact_id=name)
+        write(world.database, lambda tx, artifact=artifact: artifacts.create(tx, "w", artifact))  # type: ignore[misc]
+    now = read(world.database, lambda tx: tx.now)
+    write(world.database, lambda tx: tx.run(AGE.artifact, artifact_id="old", at=now - 40 * DAY_MS))
+    counts = run(retention.collect_workspace(world.database, "w", RetentionPolicy(artifacts=30)))
+    assert counts["artifacts"] == 1
+    assert read(world.database, lambda tx: artifacts.find(tx, "w", "new")) is not None
+    assert world.purge_blobs() == 0, "the other one names the same bytes"
+
+
+def test_one_collection_serves_all_workspaces(world: World) -> None:
+    for n in range(5):
+        world.turn("c", "ada", ws=f"w{n}", age_days=40)
+    collected = run(retention.collect(world.database, world.folder, RetentionPolicy(events=30)))
+    assert collected.counts["events"] == 5
+    for n in range(5):
+        assert world.verify(f"w{n}") == 1
