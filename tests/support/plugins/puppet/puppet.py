@@ -1,4 +1,4 @@
-"""A runner that does what its input says: `say N`, `remember K V`, `make TEXT`, `hold`, `fail`, `strings PATH`.
+"""A runner that does as its input says: `say N`, `remember K V`, `make TEXT`, `hold`, `fail`, `strings PATH`.
 
 `strings`: it connects to a Unix socket and emits one delta per line that comes, until the socket is closed.
 """

@@ -11,6 +11,7 @@ from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from hostler.http.asgi import Scope
 from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS
@@ -105,3 +106,13 @@ class BoundedConnection(H11Protocol):
         self._headers_came()
         self.transport.write(answer)
         self.transport.close()
+
+
+class BoundedSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket connection; a refused handshake is complete, and no error of the server."""
+
+    async def send(self, message: Any) -> None:
+        """Send a message of the application."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True

@@ -23,17 +23,28 @@ log = logging.getLogger("hostler.http")
 
 
 class SocketChannel:
-    """An accepted WebSocket as plugins/remote.py wants it."""
+    """A WebSocket as plugins/remote.py wants it.
 
-    def __init__(self, receive: Any, send: Any) -> None:
+    It is accepted when it is first used, so that a refusal before that is a plain HTTP answer, which a
+    plugin's process can tell from a connection that broke.
+    """
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self.accepted = False
         self._receive = receive
         self._send = send
         self._closed = False
+
+    async def _accept(self) -> None:
+        if not self.accepted:
+            self.accepted = True
+            await self._send({"type": "websocket.accept", "subprotocol": None, "headers": []})
 
     async def receive(self) -> str | bytes | None:
         """The next frame; None once the connection is closed."""
         if self._closed:
             return None
+        await self._accept()
         message = await self._receive()
         if message["type"] != "websocket.receive":
             self._closed = True
@@ -46,6 +57,7 @@ class SocketChannel:
         if self._closed:
             raise ConnectionResetError("the WebSocket is closed")
         try:
+            await self._accept()
             await self._send({"type": "websocket.send", "text": data})
         except (OSError, RuntimeError) as error:  # RuntimeError: uvicorn's word for "closed meanwhile"
             self._closed = True
@@ -53,7 +65,7 @@ class SocketChannel:
 
     async def close(self, code: int, reason: str) -> None:
         """Close the connection; harmless where it is closed."""
-        if self._closed:
+        if self._closed or not self.accepted:
             return
         self._closed = True
         short = reason.encode()[:_MAX_CLOSE_REASON_BYTES].decode("utf-8", "ignore")
@@ -67,19 +79,17 @@ async def serve(surface: Surface, path: str, scope: Scope, receive: Receive, sen
     """Serve a WebSocket, from its handshake to its end."""
     await receive()  # websocket.connect
     ask = Ask(surface, scope, receive, "GET", path, {}, headers_of(scope))
+    channel = SocketChannel(receive, send)
     try:
         if path != PATH:
             raise NotFoundError(f"there is no WebSocket at {path}; there is one at {PATH}")
         await admit(surface, ask)
         plugin = _plugin_of(ask)
-    except HostlerError as error:
-        await _deny(scope, send, error)
-        return
-    await send({"type": "websocket.accept", "subprotocol": None, "headers": []})
-    channel = SocketChannel(receive, send)
-    try:
         await surface.host.supervisor.serve_remote(plugin, channel)
     except HostlerError as error:
+        if not channel.accepted:
+            await _deny(scope, send, error)
+            return
         log.warning("remote plugin %s: %s", plugin, error.message)
         await channel.close(_POLICY_VIOLATION, error.message)
 

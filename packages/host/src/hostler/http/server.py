@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from hostler.http.app import App, make_app
-from hostler.http.connection import BoundedConnection
+from hostler.http.connection import BoundedConnection, BoundedSocket
 from hostler.http.limits import KEEP_ALIVE_SECONDS, MAX_HEADER_BYTES, SHUTDOWN_SECONDS
 from hostler_protocol.errors import UnavailableError
 from hostler_protocol.limits import MAX_MESSAGE_BYTES
@@ -42,7 +42,7 @@ class HttpServer:
             uvicorn.Config(
                 app,
                 http=BoundedConnection,
-                ws="websockets-sansio",
+                ws=BoundedSocket,
                 ws_max_size=MAX_MESSAGE_BYTES + 1,
                 ws_max_queue=4,
                 lifespan="off",
