@@ -27,6 +27,8 @@ class Execution(Protocol):
     """A run under way."""
 
     run: Run
+    queued_again: bool
+    """Whether the run waits for another attempt, once `execute` has returned."""
 
     async def execute(self) -> None:
         """Carry it through to its end."""
@@ -151,6 +153,7 @@ class Dispatcher:
             self._active.pop(run.run_id, None)
             self._tasks.pop(run.run_id, None)
             self.finished += 1
+            self._waiting += execution.queued_again
             self._left(run.agent_id)
 
     # -- claims -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import msgspec
 
 from hostler.calls.scope import CallScope
 from hostler.domain.grants import Grant
-from hostler.domain.outcomes import Ending, Paused, Step, Stored, Uploaded, Warned
+from hostler.domain.outcomes import Ending, Paused, Step, Stored, Warned
 from hostler.domain.recovery import Settlement, settle
 from hostler.domain.sequence import ResultStream, StreamState, added
 from hostler.feed import Feed, StoredResult
@@ -103,12 +103,14 @@ class ActiveRun:
     _prepared: Prepared | None = None
     _stop_timer: asyncio.TimerHandle | None = None
     _deadline_timer: asyncio.TimerHandle | None = None
-    _restarting: bool = False
     _ended: bool = False
     _effects: bool = False
     _credit: int = 0
     _credit_bytes: int = 0
+    _starting: asyncio.Timeout | None = None
+    """Around the wait for the plugin: how it is cut short."""
     handed_over: bool = False
+    queued_again: bool = False
 
     def __post_init__(self) -> None:
         self._log = RunLog(self.bench.db, self.bench.feed, self.run.run_id, self.run.attempt, self._fenced)
@@ -144,8 +146,10 @@ class ActiveRun:
             return
         connection = await bench.connect(run.runner_id)
         prepared = await bench.prepare(run, connection)
+        if self._ended:  # handed over meanwhile
+            return
         self._connection, self._prepared = connection, prepared
-        uploads: dict[str, Uploaded] = {}
+        uploads = dict(prepared.uploads)
         stream = self._stream = ResultStream(
             run.run_id, prepared.grant, state=prepared.stream_state, uploads=uploads
         )
@@ -183,7 +187,26 @@ class ActiveRun:
         )
         await connection.start_run(params, self)
 
+    async def _connected(self) -> PluginConnection | None:
+        """The plugin's connection, whose start may take minutes; None: the run is to go no further."""
+        starting = self._starting = asyncio.timeout(None)
+        try:
+            async with starting:
+                return await self.bench.connect(self.run.runner_id)
+        except TimeoutError:
+            if not starting.expired():
+                raise
+            return None
+        finally:
+            self._starting = None
+
+    def _wait_no_more(self) -> None:
+        if self._starting is not None and not self._starting.expired():
+            self._starting.reschedule(asyncio.get_running_loop().time())
+
     def _stopped_early(self, stream: ResultStream) -> bool:
+        if self._ended:
+            return True
         if self.stop_requested is None:
             return False
         self._apply(stream.stop("cancelled", self.stop_requested))
@@ -242,7 +265,7 @@ class ActiveRun:
     def on_result(self, result: AgentRunResult, size: int) -> None:
         """Take one result."""
         stream = self._stream
-        if stream is None or stream.is_over:
+        if stream is None or self._ended:
             return
         steps = stream.receive(result, size)
         last = next((step for step in reversed(steps) if isinstance(step, Stored)), None)
@@ -252,17 +275,17 @@ class ActiveRun:
 
     def on_end(self) -> None:
         """The runner finished."""
-        if self._stream is not None:
+        if self._stream is not None and not self._ended:
             self._apply(self._stream.end())
 
     def on_broken(self, code: str, reason: str) -> None:
         """The run broke the rules."""
-        if self._stream is not None:
+        if self._stream is not None and not self._ended:
             self._apply(self._stream.fail(code, reason))
 
     def on_warning(self, reason: str) -> None:
         """Something was dropped."""
-        if self._stream is not None and not self._stream.is_over:
+        if self._stream is not None and not self._ended:
             self._apply(self._stream.warn(reason))
 
     def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
@@ -287,14 +310,15 @@ class ActiveRun:
             return
         self.stop_requested = reason
         if self._stream is None or self._connection is None:
-            return  # `_start` looks before it goes on
+            self._wait_no_more()  # `_start` looks before it goes on
+            return
         self._stream.stopping("cancelled", reason)
         self._connection.cancel_run(self.run.run_id, reason)
         loop = asyncio.get_running_loop()
         self._stop_timer = loop.call_later(self.bench.cancel_grace_seconds, self._stop_now, reason)
 
     def _stop_now(self, reason: str) -> None:
-        if self._stream is not None:
+        if self._stream is not None and not self._ended:
             self._apply(self._stream.stop("cancelled", reason))
 
     def _set_deadline(self, deadline_at: float | None) -> None:
@@ -303,7 +327,7 @@ class ActiveRun:
             self._deadline_timer = asyncio.get_running_loop().call_later(delay, self._deadline_over)
 
     def _deadline_over(self) -> None:
-        if self._stream is None or self._stream.is_over:
+        if self._stream is None or self._ended:
             return
         if self._connection is not None:
             self._connection.cancel_run(self.run.run_id, "deadline")
@@ -316,12 +340,16 @@ class ActiveRun:
             if self._connection is not None:
                 self._connection.cancel_run(self.run.run_id, why)
             self._lose(PluginCrashedError(why))
+            self._wait_no_more()
 
     # -- endings ----------------------------------------------------------------------------------
 
     def _lose(self, error: PluginError) -> None:
         """The process that worked on it is gone: by the agent's policy it begins again, or fails."""
         if self._ended:
+            return
+        if self.handed_over and self._prepared is None and self.stop_requested is None:
+            self._restart(error.message, crashed=False)  # nothing of it was begun
             return
         settlement = self._settlement() if error.status_code == "runner.crashed" else None
         if settlement is not None and settlement.restart:
@@ -359,7 +387,11 @@ class ActiveRun:
                 crashed=crashed,
             )
 
-        self._log.add(Item(move=again, done=self._finish))
+        self._log.add(Item(move=again, last=True, done=self._given_back))
+
+    def _given_back(self, _answer: Any, error: HostlerError | None) -> None:
+        self.queued_again = error is None
+        self._over.set()
 
     def _end_before_start(self, code: str, error: str) -> None:
         self._apply(self._ensure_stream().fail(code, error))
@@ -401,6 +433,7 @@ class ActiveRun:
             case Ending() as ending:
                 self._ended = True
                 item.move = partial(self._end, ending, entry)
+                item.last = True
                 item.done = self._finish
                 if self._gated is not None:
                     self._gated.standing = "ended"

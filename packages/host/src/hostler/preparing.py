@@ -25,7 +25,7 @@ from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant, apis_of, decode_grant, grant_for, resources_of
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.scopes import scopes_for
-from hostler.domain.sequence import StreamState
+from hostler.domain.sequence import MAX_MESSAGES_PER_RUN, StreamState
 from hostler.gate import Spending
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
@@ -64,6 +64,8 @@ class Prepared:
     history_before: int
     event_seq: int
     stream_state: StreamState
+    uploads: dict[str, Uploaded]
+    """What earlier attempts uploaded."""
     deadline_at: float | None
     daily: Spending | None
     prompt: tuple[ModelMessage, ...]
@@ -97,6 +99,7 @@ class _Origin:
     own_seq: int | None
     """The transcript sequence of the event's own item."""
     complete_ids: frozenset[str]
+    uploads: dict[str, Uploaded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +167,7 @@ class Preparer:
                 produced=run.kept_sequence > 0,
                 complete_ids=set(origin.complete_ids),
             ),
+            uploads=origin.uploads,
             deadline_at=deadline_at,
             daily=await self._spending(run, grant),
             prompt=configuration.prompt,
@@ -259,9 +263,15 @@ def _origin(tx: Tx, run: Run) -> _Origin:
     if agent is None:
         raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
     own = transcripts.of_event(tx, run.workspace_id, event.event_id)
-    said = transcripts.of_run(tx, run.workspace_id, run.run_id) if run.attempt > 1 else []
+    if run.attempt == 1:
+        return _Origin(event, agent, own, frozenset(), {})
+    said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
     ids = frozenset(message.message_id for message in said if message.message_id is not None)
-    return _Origin(event, agent, own, ids)
+    uploads = {
+        made.artifact_id: Uploaded(made.size_bytes, made.sha256, made.mime_type, made.name)
+        for made in artifacts.uploaded_by(tx, run.workspace_id, run.run_id)
+    }
+    return _Origin(event, agent, own, ids, uploads)
 
 
 def _place(tx: Tx, run: Run, grant: Grant, origin: _Origin) -> _Place:

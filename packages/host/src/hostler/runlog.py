@@ -44,6 +44,8 @@ class Item:
     published: StoredResult | None = None
     synced: bool = True
     size: int = 0
+    last: bool = False
+    """The attempt ends with it: what is added later is not written."""
     done: Callable[[Any, HostlerError | None], None] | None = None
     """Told on the loop once it is durable (answer, None), or that it never will be (None, error)."""
 
@@ -71,14 +73,19 @@ class RunLog:
     _written: int = 0
     _waiting: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
     _lost: HostlerError | None = None
+    _sealed: bool = False
     _closing: bool = False
 
     def add(self, item: Item) -> None:
-        """Queue an item. Its order among all items of the run is that of the calls."""
-        if self._lost is not None:
+        """Queue an item. Its order among all items of the run is that of the calls.
+
+        After the last one of the attempt nothing is taken: it would be fenced, and undo its whole batch.
+        """
+        if self._lost is not None or self._sealed:
             if item.done is not None:
                 item.done(None, self._lost)
             return
+        self._sealed = item.last
         self._queue.append(item)
         self._added += 1
         self._changed.set()

@@ -25,6 +25,9 @@ from hostler_protocol.runs import ArtifactMetadata
 _q = load(__file__)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
+_MAX_UPLOADED = 10_000
+"""Uploads of one run that a later attempt of it may announce."""
+
 Source = Literal["event", "run", "upload", "registered"]
 
 
@@ -153,6 +156,12 @@ def find(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
     """The artifact with this id, unless it has expired."""
     row = tx.one(_q.find, ws=ws, artifact_id=artifact_id, now=tx.now)
     return None if row is None else _stored(row)
+
+
+def uploaded_by(tx: Tx, ws: str, run_id: str) -> list[StoredArtifact]:
+    """What a run uploaded and is still there, at most 10,000."""
+    rows = tx.all(_q.uploaded_by, ws=ws, run_id=run_id, now=tx.now, limit=_MAX_UPLOADED)
+    return [_stored(row) for row in rows]
 
 
 def remove(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:

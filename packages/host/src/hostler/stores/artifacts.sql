@@ -18,5 +18,11 @@ WHERE workspace_id = :ws AND artifact_id = :artifact_id AND (expires_at IS NULL 
 -- Also what has expired and is not collected yet.
 SELECT * FROM artifacts WHERE workspace_id = :ws AND artifact_id = :artifact_id
 
+-- name: uploaded_by
+SELECT * FROM artifacts
+WHERE workspace_id = :ws AND run_id = :run_id AND source = 'upload' AND (expires_at IS NULL OR expires_at > :now)
+ORDER BY created_at, artifact_id
+LIMIT :limit
+
 -- name: delete
 DELETE FROM artifacts WHERE workspace_id = :ws AND artifact_id = :artifact_id
