@@ -24,7 +24,9 @@ _q = load(__file__)
 MAX_CANDIDATES = 2_000
 """Proposed items a search looks at; reached where the tokens are common and the literal text is not."""
 MAX_COUNTED = 100
-"""Hits that are counted; a total beyond a page helps nobody at the price of reading them."""
+"""Hits that are counted; a larger total helps nobody at its price."""
+_FIRST_BATCH = 11
+"""What a search for ten hits looks at where everything proposed is one."""
 _BATCH = 50
 _BATCHES_OF_ANY_THREAD = 6
 """Candidates of other threads are passed over one by one at first: nearly always there are none, and
@@ -37,7 +39,11 @@ _CLOCK_SLACK_MS = 300_000
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What was found, newest first. `total_count` counts hits, up to 100; `complete`: there are no more."""
+    """What was found, newest first.
+
+    `complete`: all there is was looked at, and `total_count` is exact. Else it says about how many there are,
+    up to 100: what the index proposes, before filters and literal comparison.
+    """
 
     items: list[StoredItem]
     total_count: int
@@ -52,6 +58,11 @@ class _Filter:
     role: str | None
     after: int | None
     before: int | None
+
+    @property
+    def has_thread(self) -> bool:
+        """Whether one thread of one conversation is asked for."""
+        return isinstance(self.conversation_id, str) and self.thread_id is not ANY
 
     def passes(self, row: Row) -> bool:
         return (
@@ -92,34 +103,58 @@ def search(
         low = _first_seq_at(tx, ws, after - _CLOCK_SLACK_MS) - 1
     if before is not None:
         high = min(high, _first_seq_at(tx, ws, before + _CLOCK_SLACK_MS))
-    propose = _proposals_sqlite if tx.dialect == "sqlite" else _proposals_postgres
+    sqlite = tx.dialect == "sqlite"
+    propose = _proposals_sqlite if sqlite else _proposals_postgres
+    enough = limit + 1 if sqlite else MAX_COUNTED  # where items come in order, no more are read than shown
     found: list[int] = []
     complete = True
     for looked_at, row in enumerate(propose(tx, ws, fits, asked.tokens, (low, high)), start=1):
         if fits.passes(row) and asked.matches(row["search_text"]):
             found.append(row["seq"])
-        if len(found) >= MAX_COUNTED or looked_at >= MAX_CANDIDATES:
+        if len(found) >= enough or looked_at >= MAX_CANDIDATES:
             complete = False
             break
-    return Hits(transcripts.items(tx, ws, found[:limit]), len(found), complete)
+    total = len(found)
+    if sqlite and total > limit:
+        total = max(total, _count_sqlite(tx, ws, fits, asked.tokens, (low, high)))
+    return Hits(transcripts.items(tx, ws, found[:limit]), total, complete)
 
 
 def _proposals_sqlite(
     tx: Tx, ws: str, fits: _Filter, words: tuple[str, ...], between: tuple[int, int]
 ) -> Iterator[Row]:
     """What the index proposes between two sequences (exclusive), newest first."""
-    tokens = wanted_tokens("sqlite", ws, fits.conversation_id, fits.bot_id, words)
-    match = " ".join(f'"{token}"' for token in tokens)
     low, high = between
-    if isinstance(fits.conversation_id, str) and fits.thread_id is not ANY:
-        for _ in range(_BATCHES_OF_ANY_THREAD):
-            rows = tx.all(_q.proposed, after_seq=low, before_seq=high, limit=_BATCH, ws=ws, match=match)
+    match = _match_sqlite(ws, fits, words)
+    if fits.has_thread:
+        for step in range(_BATCHES_OF_ANY_THREAD):
+            limit = _BATCH if step else _FIRST_BATCH
+            rows = tx.all(_q.proposed, after_seq=low, before_seq=high, limit=limit, ws=ws, match=match)
             yield from rows
-            if len(rows) < _BATCH:
+            if len(rows) < limit:
                 return
             high = rows[-1]["seq"]
-        match += f' "{thread_token(ws, fits.conversation_id, fits.thread_id)}"'
+        match += f' "{_thread_of(ws, fits)}"'
     yield from _batches(tx, _q.proposed, (low, high), ws=ws, match=match)
+
+
+def _count_sqlite(tx: Tx, ws: str, fits: _Filter, words: tuple[str, ...], between: tuple[int, int]) -> int:
+    """How many items have the words, by the index alone."""
+    low, high = between
+    match = _match_sqlite(ws, fits, words)
+    row = tx.one(_q.count_proposed, ws=ws, match=match, after_seq=low, before_seq=high, limit=MAX_COUNTED)
+    return 0 if row is None else int(row["items"])
+
+
+def _match_sqlite(ws: str, fits: _Filter, words: tuple[str, ...]) -> str:
+    tokens = wanted_tokens("sqlite", ws, fits.conversation_id, fits.bot_id, words)
+    return " ".join(f'"{token}"' for token in tokens)
+
+
+def _thread_of(ws: str, fits: _Filter) -> str:
+    if not isinstance(fits.conversation_id, str) or fits.thread_id is ANY:
+        raise RuntimeError("a search over threads has no thread's token")
+    return thread_token(ws, fits.conversation_id, fits.thread_id)
 
 
 def _proposals_postgres(
@@ -127,8 +162,8 @@ def _proposals_postgres(
 ) -> Iterator[Row]:
     """The same: first from the newest items, then, where that was not enough, from all others."""
     tokens = wanted_tokens("postgres", ws, fits.conversation_id, fits.bot_id, words)
-    if isinstance(fits.conversation_id, str) and fits.thread_id is not ANY:
-        tokens.append(thread_token(ws, fits.conversation_id, fits.thread_id))
+    if fits.has_thread:
+        tokens.append(_thread_of(ws, fits))
     match = " & ".join(f"'{token}'" for token in tokens)
     scope = {
         "any_conversation": int(fits.conversation_id is ANY),
@@ -144,12 +179,13 @@ def _proposals_postgres(
 
 def _batches(tx: Tx, query: Query, between: tuple[int, int], **params: Any) -> Iterator[Row]:
     low, high = between
+    limit = _FIRST_BATCH
     while True:
-        rows = tx.all(query, after_seq=low, before_seq=high, limit=_BATCH, **params)
+        rows = tx.all(query, after_seq=low, before_seq=high, limit=limit, **params)
         yield from rows
-        if len(rows) < _BATCH:
+        if len(rows) < limit:
             return
-        high = rows[-1]["seq"]
+        high, limit = rows[-1]["seq"], _BATCH
 
 
 def _first_seq_at(tx: Tx, ws: str, when: int) -> int:

@@ -24,6 +24,18 @@ SELECT t.seq, t.conversation_id, t.thread_id, t.bot_id, t.role, t.created_at, t.
 FROM matching AS m JOIN transcripts AS t ON t.workspace_id = :ws AND t.seq = m.seq
 ORDER BY t.seq DESC LIMIT :limit
 
+-- name: count_proposed (sqlite)
+-- How many the index would propose, up to :limit: without reading a single item.
+SELECT COUNT(*) AS items FROM (
+    SELECT rowid FROM transcript_search AS s
+    WHERE s.transcript_search MATCH :match
+      AND s.rowid > COALESCE((SELECT doc FROM transcript_docs WHERE workspace_id = :ws AND seq <= :after_seq
+                              ORDER BY seq DESC LIMIT 1), 0)
+      AND s.rowid < COALESCE((SELECT doc FROM transcript_docs WHERE workspace_id = :ws AND seq >= :before_seq
+                              ORDER BY seq LIMIT 1), 9223372036854775807)
+    ORDER BY s.rowid DESC LIMIT :limit
+) AS counted
+
 -- name: proposed_recent (postgres)
 -- The same among the newest items only (after the window's floor): right for what is common, where the index would
 -- give more than can be sorted.
