@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hostler.sql.database import Driver, SqlDatabase
+from hostler.sql.database import SqlDatabase
+from hostler.sql.session import Driver
 from hostler.sql.sqlite import SqliteDriver
 from hostler_protocol.errors import InvalidArgumentError
 

@@ -18,8 +18,8 @@ from psycopg import errors
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from hostler.ports import Dialect, Row
-from hostler.sql.database import ConnectionLostError, ConstraintError, ContentionError
 from hostler.sql.migrate import Migrator
+from hostler.sql.session import ConnectionLostError, ConstraintError, ContentionError
 from hostler.sql.statements import Query, load
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 from hostler_protocol.ids import new_id

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hostler.ports import Dialect, Row
-from hostler.sql.database import ConnectionLostError, ConstraintError
 from hostler.sql.migrate import Migrator, split_statements
+from hostler.sql.session import ConnectionLostError, ConstraintError
 from hostler.sql.statements import Query
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, StorageError
 

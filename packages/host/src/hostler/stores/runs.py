@@ -109,11 +109,15 @@ def transition(
 ) -> Moved | Fenced:
     """Change a run's status if that is allowed from where it stands; the first terminal status wins.
 
+    Not to `claimed`: that is what `open` and `claim_next` do.
+
     `attempt` None: whatever the attempt is (recovery, cancellation). `entries` (the terminal result, say)
     are journalled before the lifecycle entry, in the same update. Going back to `queued` begins a new
     attempt; `crashed` counts it as a recovery. Fields that are None stay as they are. NotFoundError for no
     such run.
     """
+    if to == "claimed":
+        raise ValueError("a run is claimed by claim_next, which knows whether its lane is free")
     results, kept = _count_results(entries)
     for _ in range(_MAX_RACES):
         row = _status(tx, run_id)
