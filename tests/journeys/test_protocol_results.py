@@ -315,7 +315,7 @@ def test_an_upload_is_announced_also_by_a_later_attempt(tmp_path: Path) -> None:
         async with within(), stage(tmp_path) as host:
             await host.agent(recovery={"on_crash": "restart"})
             part = base64.b64encode(b"half ").decode()
-            steps = {
+            steps: Steps = {
                 "1": [
                     [
                         "call",

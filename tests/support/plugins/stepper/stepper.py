@@ -17,7 +17,8 @@ A step is a list, its first item says which:
     crash                     kill the process
     silent                    do not send `run/end`
 
-In DATA and PARAMS a text "$N.a.b" is looked up in answer N. With a `--connect URL` on its command line it dials a host instead of using stdin and stdout.
+In DATA and PARAMS a text "$N.a.b" is looked up in answer N. With `--connect URL` on its command line it dials a
+host instead of using stdin and stdout.
 """
 
 import asyncio
