@@ -168,7 +168,7 @@ def test_what_it_costs_does_not_grow_with_the_conversation(meters: tuple[Meter, 
         costs.append(meter.cost(lambda tx, n=meter.items, found=found: found.append(WORK[name](tx, n))))  # type: ignore[misc]
         assert (found[-1] > 0) is (name not in FOUND_NOTHING)
     (small_pages, small_steps), (large_pages, large_steps) = costs
-    # Twenty times the messages make the trees a level deeper and spread the same hits over more pages; without
+    # Twenty times the messages make trees a level deeper and spread the same hits over more pages; without
     # a cache each step down a tree is a page read.
     assert large_pages <= 4 * small_pages + 60, costs
     assert large_steps <= 2 * small_steps + 60, costs
