@@ -355,6 +355,7 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
             'hostler_http_requests_total{route="post_event",status="200"} 1.0',
             'hostler_plugin_ready{plugin="test/puppet"} 1.0',
             "hostler_stream_readers 0.0",
+            'hostler_events_total{duplicate="false",outcome="started"} 1.0',
             'hostler_runs_open{status="running"} 0.0',
         ):
             assert line in text.splitlines()

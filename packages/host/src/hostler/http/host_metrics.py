@@ -36,6 +36,12 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             {key: float(count) for key, count in host.gate.counts.items()},
             ("method", "outcome"),
         ),
+        Sample(
+            "hostler_database_groups_total",
+            "Group commits of the writer.",
+            {(): float(host.db.groups_committed)},
+        ),
+        Sample("hostler_runs_waiting", "Runs that wait on this process.", {(): dispatcher["waiting"]}),
         Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
         Sample("hostler_feed_watchers", "Watchers of live runs.", {(): host.feed.watchers}),
         Sample(

@@ -68,6 +68,17 @@ class Metrics:
             registry=self._registry,
         )
 
+        self._events = Counter(
+            "hostler_events_total",
+            "Events taken over HTTP, by what became of them; duplicates counted apart.",
+            ["outcome", "duplicate"],
+            registry=self._registry,
+        )
+
+    def accepted(self, outcome: str, *, duplicate: bool) -> None:
+        """One event was taken."""
+        self._events.labels(outcome, "true" if duplicate else "false").inc()
+
     def answered(self, route: str, status: int, seconds: float) -> None:
         """One request is over."""
         self._requests.labels(route, str(status)).inc()

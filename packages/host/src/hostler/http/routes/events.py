@@ -106,6 +106,7 @@ async def post_event(
         body = msgspec.structs.replace(body, event_id=f"idem-{identity}")
     host = ask.surface.host
     accepted = await host.accept(body, ask.caller)
+    ask.surface.metrics.accepted(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.run is None:
         return Json(accepted, 202)
     run_id = accepted.run.run_id
