@@ -10,15 +10,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from hostler.domain.agents import Agent
-from hostler.ports import Database
+from hostler.ports import Database, Tx
 from hostler.stores import runs
 from hostler.stores.run_rows import Run
-from hostler_protocol.errors import StorageError
+from hostler_protocol.errors import HostlerError, StorageError
 
 log = logging.getLogger(__name__)
 
 SHARED_POLL_SECONDS = 0.5
 """How often a host looks for runs that another one on its database queued, or gave back."""
+HAND_OVER_SECONDS = 10.0
+"""What a stopping host waits for the last writes of runs that it hands over."""
 RETRY_SECONDS = 1.0
 """Back-off after the database did not answer."""
 
@@ -41,13 +43,17 @@ class Execution(Protocol):
 
 
 class Dispatcher:
-    """The runs of this process. `make` builds the execution of a claimed run."""
+    """The runs of this process.
+
+    `make` builds the execution of a claimed run; `fail` ends one that this host could not carry through.
+    """
 
     def __init__(
         self,
         db: Database,
         host_id: str,
         make: Callable[[Run], Execution],
+        fail: Callable[[Tx, Run], None],
         *,
         max_active: int,
         max_queued: int,
@@ -55,6 +61,7 @@ class Dispatcher:
         self._db = db
         self._host_id = host_id
         self._make = make
+        self._fail = fail
         self._max_active = max_active
         self._max_queued = max_queued
         self._reserved = 0
@@ -147,14 +154,21 @@ class Dispatcher:
                 execution.cancel(run.cancel_reason)
             await execution.execute()
         except Exception:
-            # The top of a run's worker: the run is settled by recovery, the mistake is in the log.
+            # The top of a run's worker: the mistake is in the log, and the run still gets its ending.
             log.exception("run %s: the host failed to carry it through", run.run_id)
+            await self._abandon(run)
         finally:
             self._active.pop(run.run_id, None)
             self._tasks.pop(run.run_id, None)
             self.finished += 1
             self._waiting += execution.queued_again
             self._left(run.agent_id)
+
+    async def _abandon(self, run: Run) -> None:
+        try:
+            await self._db.write(lambda tx: self._fail(tx, run))
+        except HostlerError as error:
+            log.error("run %s: not settled now (%s); the next start settles it", run.run_id, error)
 
     # -- claims -----------------------------------------------------------------------------------
 
@@ -218,6 +232,9 @@ class Dispatcher:
         await self._settle(grace_seconds)
         for execution in list(self._active.values()):
             execution.hand_over("the host was stopped before the run ended")
+        await self._settle(HAND_OVER_SECONDS)
+        for task in list(self._tasks.values()):
+            task.cancel()  # the database takes nothing: the next start settles them
         await self._settle(None)
 
     async def _settle(self, seconds: float | None) -> None:

@@ -120,7 +120,9 @@ class ActiveRun:
 
     async def execute(self) -> None:
         """Carry the attempt through. Never raises for what a plugin or caller did."""
+        self.bench.feed.open(self.run.run_id, self.run.sequence)
         self._pump = asyncio.create_task(self._log.pump(), name=f"journal of run {self.run.run_id}")
+        self._pump.add_done_callback(lambda _: self._over.set())  # without its journal a run is over
         try:
             try:
                 await self._start()
@@ -144,7 +146,10 @@ class ActiveRun:
         bench, run = self.bench, self.run
         if self._stopped_early(self._ensure_stream()):
             return
-        connection = await bench.connect(run.runner_id)
+        connection = await self._connected()
+        if connection is None:
+            self._stopped_early(self._ensure_stream())
+            return
         prepared = await bench.prepare(run, connection)
         if self._ended:  # handed over meanwhile
             return
@@ -419,10 +424,9 @@ class ActiveRun:
                 self._store(step, size if step is credited else 0, credited=step is credited)
 
     def _store(self, stored: Stored, size: int, *, credited: bool) -> None:
-        entry = Entry("result", stored.type, stored.body())
-        published = StoredResult(
-            stored.sequence, stored.type, _encoder.encode(stored.result(self.run.run_id))
-        )
+        body = stored.body()
+        entry = Entry("result", stored.type, body)
+        published = StoredResult.of(self.run.run_id, stored.sequence, stored.type, body)
         item = Item(published=published, synced=not stored.is_delta, size=len(published.json))
         if stored.projection is not None:
             if self._scope is None:

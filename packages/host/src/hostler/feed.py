@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from hostler_protocol.limits import KIB
 from hostler_protocol.results import TERMINAL_RESULTS
 
@@ -20,8 +22,12 @@ RING_BYTES = 512 * KIB
 """Recent results kept per active run. A reader further behind than this reads the journal."""
 BATCH_RESULTS = 512
 """Results handed to a watcher at once."""
-POLL_SECONDS = 1.0
-"""How long a watcher sleeps at most before it looks into the journal: covers runs of other hosts."""
+SHARED_POLL_SECONDS = 1.0
+"""How long a watcher sleeps at most before it looks into the journal, where other hosts may write there."""
+OWN_POLL_SECONDS = 30.0
+"""The same where nobody else does: every change is told, this is only a second rope."""
+
+_encoder = msgspec.json.Encoder()
 
 
 class StoredResult(NamedTuple):
@@ -30,6 +36,12 @@ class StoredResult(NamedTuple):
     sequence: int
     type: str
     json: bytes
+
+    @classmethod
+    def of(cls, run_id: str, sequence: int, result_type: str, body: bytes) -> StoredResult:
+        """Join what the journal keeps of a result (`{"data": ...}`) to the whole."""
+        head = _encoder.encode({"run_id": run_id, "type": result_type, "sequence": sequence})
+        return cls(sequence, result_type, head[:-1] + b"," + body[1:])
 
     @property
     def terminal(self) -> bool:
@@ -44,10 +56,12 @@ ReadResults = Callable[[str, int, int], Awaitable[list[StoredResult]]]
 class _Channel:
     """The recent results of one run, and who waits for more."""
 
-    __slots__ = ("bytes", "changed", "closed", "recent", "watchers")
+    __slots__ = ("base", "bytes", "changed", "closed", "recent", "watchers")
 
     def __init__(self) -> None:
         self.recent: deque[StoredResult] = deque()
+        self.base: int | None = None
+        """While the ring is empty: the last sequence that stands in the journal, where that is known."""
         self.bytes = 0
         self.changed = asyncio.Event()
         self.watchers = 0
@@ -71,7 +85,7 @@ class _Channel:
     def after(self, sequence: int) -> list[StoredResult] | None:
         """Results after `sequence` from the ring; None where the ring no longer reaches that far back."""
         if not self.recent:
-            return None
+            return None if self.base is None or sequence < self.base else []
         if self.recent[0].sequence > sequence + 1:
             return None
         ahead = self.recent[-1].sequence - sequence
@@ -87,8 +101,14 @@ class _Channel:
 class Feed:
     """All live runs of this process."""
 
-    def __init__(self, read: ReadResults, is_over: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(
+        self,
+        read: ReadResults,
+        is_over: Callable[[str], Awaitable[bool]],
+        poll_seconds: float = OWN_POLL_SECONDS,
+    ) -> None:
         """`is_over(run_id)`: whether the run has reached a terminal status."""
+        self._poll_seconds = poll_seconds
         self._read = read
         self._is_over = is_over
         self._channels: dict[str, _Channel] = {}
@@ -97,6 +117,19 @@ class Feed:
     def watchers(self) -> int:
         """How many watchers there are."""
         return sum(channel.watchers for channel in self._channels.values())
+
+    def open(self, run_id: str, sequence: int) -> None:
+        """A run begins to be worked on here: what follows `sequence` will be published.
+
+        Who watches from there on waits for it, and need not look into the journal.
+        """
+        channel = self._channels.get(run_id)
+        if channel is None:
+            channel = self._channels[run_id] = _Channel()
+        channel.closed = False
+        channel.recent.clear()
+        channel.bytes = 0
+        channel.base = sequence
 
     def publish(self, run_id: str, results: list[StoredResult]) -> None:
         """Tell what has been committed, in order, without a gap."""
@@ -110,11 +143,21 @@ class Feed:
         if results[-1].terminal:
             self.close(run_id)
 
+    def wake(self, run_id: str) -> None:
+        """Something was written for the run besides its own results: its watchers look into the journal."""
+        channel = self._channels.get(run_id)
+        if channel is not None and channel.closed:
+            channel.recent.clear()
+            channel.bytes = 0
+            channel.base = None
+            channel.wake()
+
     def close(self, run_id: str) -> None:
         """The run has left this process: watchers go on from the journal."""
         channel = self._channels.get(run_id)
         if channel is not None:
             channel.closed = True
+            channel.base = None
             channel.wake()
             self._drop_unused(run_id, channel)
 
@@ -152,7 +195,7 @@ class Feed:
                     return
                 continue
             try:
-                async with asyncio.timeout(POLL_SECONDS):
+                async with asyncio.timeout(self._poll_seconds):
                     await changed.wait()
             except TimeoutError:
                 if channel.recent and channel.recent[-1].sequence <= after and channel.closed:

@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
 from hostler.bindery import Bindery
 from hostler.calls.scope import Services
 from hostler.config import ConfigFile, Settings, load_config
@@ -24,11 +22,11 @@ from hostler.domain.changes import ConfigDiff
 from hostler.domain.events import Caller
 from hostler.domain.grants import Catalog
 from hostler.execution import ActiveRun, Bench
-from hostler.feed import Feed, StoredResult
+from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
 from hostler.filtering import FilterProcesses
 from hostler.gate import Gate
 from hostler.lock import DataDirLock, Holder
-from hostler.orchestrator import Accepted, Orchestrator
+from hostler.orchestrator import Accepted, Orchestrator, end_waiting
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.supervisor import Supervisor
 from hostler.ports import Tx
@@ -52,8 +50,6 @@ from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 log = logging.getLogger(__name__)
 
 HostState = Literal["starting", "ready", "draining", "stopped"]
-WAIT_POLL_SECONDS = 1.0
-"""How often a wait for another host's run looks at it."""
 
 
 class Host:
@@ -73,7 +69,11 @@ class Host:
         self.models = LiveModels()
         self.supervisor = Supervisor(settings.data_dir)
         self.filters = FilterProcesses()
-        self.feed = Feed(self._read_results, self._is_over)
+        self.feed = Feed(
+            self._read_results,
+            self._is_over,
+            OWN_POLL_SECONDS if self.db.dialect == "sqlite" else SHARED_POLL_SECONDS,
+        )
         self.bindery = Bindery(self.db, self.filters)
         self.configurator = Configurator(
             self.db, settings.workspace, self.supervisor, self.models, self.bindery
@@ -83,10 +83,11 @@ class Host:
             self.db,
             self.host_id,
             self._execution,
+            _fail,
             max_active=settings.max_active_runs,
             max_queued=settings.max_queued_runs,
         )
-        self.orchestrator = Orchestrator(self.db, self.blobs, self.bindery, self.dispatcher)
+        self.orchestrator = Orchestrator(self.db, self.blobs, self.bindery, self.dispatcher, self.feed)
         self.run_control.attach(self.orchestrator, self.wait)
         self.cursors: Cursors
         self._bench: Bench
@@ -231,7 +232,10 @@ class Host:
 
     async def _read_results(self, run_id: str, after: int, at_most: int) -> list[StoredResult]:
         page = await self.db.read(lambda tx: journal.results(tx, run_id, after, max_items=at_most))
-        return [_stored_result(run_id, entry) for entry in page.items]
+        return [
+            StoredResult.of(run_id, entry.sequence or 0, entry.type, entry.data.encode())
+            for entry in page.items
+        ]
 
     async def _is_over(self, run_id: str) -> bool:
         run = await self.db.read(lambda tx: runs.by_id(tx, run_id))
@@ -290,10 +294,12 @@ class Host:
         return await self.configurator.export()
 
 
-def _stored_result(run_id: str, entry: journal.StoredEntry) -> StoredResult:
-    """Join what the journal holds of a result to the whole."""
-    head = msgspec.json.encode({"run_id": run_id, "type": entry.type, "sequence": entry.sequence})
-    return StoredResult(entry.sequence or 0, entry.type, head[:-1] + b"," + entry.data.encode()[1:])
+def _fail(tx: Tx, run: Run) -> None:
+    """End a run that this host could not carry through."""
+    current = runs.by_id(tx, run.run_id)
+    if current is not None and current.status not in TERMINAL_STATUSES and current.attempt == run.attempt:
+        error = "the host failed to carry this run through; its log says why"
+        end_waiting(tx, current, "failed", "host.error", error, actor="host")
 
 
 def _host_id(data_dir: Path) -> str:

@@ -21,6 +21,7 @@ from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolutio
 from hostler.domain.events import Caller, Event
 from hostler.domain.ingest import InlineContent, artifact_refs_of, event_of
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit, lane_of
+from hostler.feed import Feed
 from hostler.ports import Database, Tx
 from hostler.stores import artifacts, events, runs, transcripts
 from hostler.stores.artifacts import NewArtifact
@@ -101,8 +102,11 @@ class Pending:
 class Orchestrator:
     """The door for events."""
 
-    def __init__(self, db: Database, blobs: BlobFolder, bindery: Bindery, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, db: Database, blobs: BlobFolder, bindery: Bindery, dispatcher: Dispatcher, feed: Feed
+    ) -> None:
         self._db = db
+        self._feed = feed
         self._blobs = blobs
         self._bindery = bindery
         self._dispatcher = dispatcher
@@ -176,6 +180,7 @@ class Orchestrator:
             self._dispatcher.queued()
         if opened.interrupted is not None:
             self._dispatcher.cancel(opened.interrupted, "interrupted by a newer message")
+            self._feed.wake(opened.interrupted)
 
     async def _answer(self, event: Event, opening: _Opening, opened: _Opened) -> Accepted:
         if opened.duplicate is not None:
@@ -236,6 +241,7 @@ class Orchestrator:
     async def cancelled(self, workspace_id: str, run_id: str, reason: str) -> None:
         """The wish to end a run is durable: act on it, here and in its children."""
         self._dispatcher.cancel(run_id, reason)
+        self._feed.wake(run_id)
         children = await self._db.read(lambda tx: runs.children(tx, workspace_id, run_id))
         for child in children:
             await self.cancel(

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -111,6 +111,16 @@ class _Place:
     state: states.Snapshot
 
 
+class _Facts(NamedTuple):
+    """What is stored about an attempt, and what follows from it."""
+
+    origin: _Origin
+    event: Event
+    configuration: Configuration
+    grant: Grant
+    place: _Place
+
+
 @dataclass(slots=True)
 class Preparer:
     """Prepares attempts. `catalog()` is what the workspace has right now."""
@@ -126,14 +136,11 @@ class Preparer:
 
         CallerError where configuration or runner are wrong; HostError where the run's own facts are gone.
         """
-        db = self.services.db
         manifest = _manifest(run, connection)
-        origin = await db.read(lambda tx: _origin(tx, run))
-        event = _event_of(origin.event)
-        configuration = configure(manifest.config_schema, origin.agent.spec.config)
-        grant = self._grant(run, manifest, origin.agent, event, configuration)
-        place = await db.read(lambda tx: _place(tx, run, grant, origin))
-        config = await asyncio.to_thread(_with_secrets, configuration)
+        catalog = self.catalog()
+        facts = await self.services.db.read(lambda tx: _facts(tx, run, manifest, catalog))
+        origin, event, configuration, grant, place = facts
+        config = await _with_secrets(configuration)
         deadline_at = _deadline(run, grant)
         policy = origin.agent.spec.delivery_policy
         context = build_context(
@@ -174,33 +181,6 @@ class Preparer:
             notes=tuple(grant.notes) + _omitted(place.state),
             cause="the attempt before was lost",
             recovery=origin.agent.spec.recovery,
-        )
-
-    def _grant(
-        self,
-        run: Run,
-        manifest: AgentRunnerManifest,
-        agent: Agent,
-        event: Event,
-        configuration: Configuration,
-    ) -> Grant:
-        """The frozen grant of the run, or the one to be frozen."""
-        if run.grant_json is not None:
-            return decode_grant(run.grant_json)
-        scopes = scopes_for(
-            workspace_id=run.workspace_id,
-            runner_id=run.runner_id,
-            agent_id=run.agent_id,
-            envelope=event.envelope,
-        )
-        return grant_for(
-            manifest=manifest,
-            agent=agent,
-            event=event,
-            configuration=configuration,
-            catalog=self.catalog(),
-            state_keys=scopes.keys,
-            state_closed=scopes.missing,
         )
 
     async def _given(self, workspace_id: str, given: Input) -> Input:
@@ -253,6 +233,44 @@ def _manifest(run: Run, connection: PluginConnection) -> AgentRunnerManifest:
         offered = ", ".join(sorted(connection.runners)) or "none"
         raise NotFoundError(f"the plugin has no runner {name!r}; its runners are: {offered}")
     return manifest
+
+
+def _facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog) -> _Facts:
+    """Everything the attempt needs to know, in one snapshot."""
+    origin = _origin(tx, run)
+    event = _event_of(origin.event)
+    configuration = configure(manifest.config_schema, origin.agent.spec.config)
+    grant = (
+        _grant(manifest, origin.agent, event, configuration, catalog)
+        if run.grant_json is None
+        else decode_grant(run.grant_json)
+    )
+    return _Facts(origin, event, configuration, grant, _place(tx, run, grant, origin))
+
+
+def _grant(
+    manifest: AgentRunnerManifest,
+    agent: Agent,
+    event: Event,
+    configuration: Configuration,
+    catalog: Catalog,
+) -> Grant:
+    """What the run may do; it is frozen with its first attempt."""
+    scopes = scopes_for(
+        workspace_id=event.workspace_id,
+        runner_id=agent.spec.runner,
+        agent_id=agent.agent_id,
+        envelope=event.envelope,
+    )
+    return grant_for(
+        manifest=manifest,
+        agent=agent,
+        event=event,
+        configuration=configuration,
+        catalog=catalog,
+        state_keys=scopes.keys,
+        state_closed=scopes.missing,
+    )
 
 
 def _origin(tx: Tx, run: Run) -> _Origin:
@@ -321,10 +339,15 @@ def _deadline(run: Run, grant: Grant) -> float | None:
     return min(known) if known else None
 
 
-def _with_secrets(configuration: Configuration) -> dict[str, Any]:
+async def _with_secrets(configuration: Configuration) -> dict[str, Any]:
     """The configuration for the runner. InvalidArgumentError names a reference that leads nowhere."""
-    resolved = {name: resolve_secret(ref) or "" for name, ref in configuration.secrets.items()}
-    return configuration.with_secrets(resolved)
+
+    def resolved() -> dict[str, str]:
+        return {name: resolve_secret(ref) or "" for name, ref in configuration.secrets.items()}
+
+    # a secret may be a file; most agents have none, and a hop to a thread costs as much as a query
+    secrets = await asyncio.to_thread(resolved) if configuration.secrets else {}
+    return configuration.with_secrets(secrets)
 
 
 def _context_entry(context: AgentRunContext, configuration: Configuration) -> Entry:

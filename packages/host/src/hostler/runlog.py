@@ -83,7 +83,7 @@ class RunLog:
         """
         if self._lost is not None or self._sealed:
             if item.done is not None:
-                item.done(None, self._lost)
+                item.done(None, self._lost or CancelledCallError("this attempt of the run has ended"))
             return
         self._sealed = item.last
         self._queue.append(item)

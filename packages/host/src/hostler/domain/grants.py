@@ -155,7 +155,7 @@ def grant_for(
         calls_per_second=policy.rate.calls_per_second,
         timeout_seconds=configuration.timeout_seconds,
         platform_capabilities=envelope.delivery.platform_capabilities if envelope.delivery else {},
-        continuation=manifest.capabilities.continuation,
+        continuation=manifest.capabilities.continuation and catalog.interactions,
         notes=notes,
     )
 

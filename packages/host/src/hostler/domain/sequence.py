@@ -271,7 +271,8 @@ class ResultStream:
         if not self._grant.continuation:
             return self.fail(
                 "runner.protocol",
-                "run.paused came from a runner whose manifest does not state the capability 'continuation'",
+                "run.paused: this host cannot pause the run, or the runner's manifest does not state the "
+                "capability 'continuation'",
             )
         if not data.pending:
             raise InvalidArgumentError("pending is empty: a pause waits for at least one call")
