@@ -104,7 +104,7 @@ async def _open(stack: AsyncExitStack, wanted: Wanted, place: LocalTarget | None
     return Talk(api, name, wanted.conversation)
 
 
-def converse(background: Background, talk: Talk) -> int:
+def converse(background: Background, talk: Talk, *, say_how_to_go_on: bool = True) -> int:
     """Talk until the person leaves, or the piped input ends. Gives the exit status."""
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not terminal:
@@ -125,7 +125,8 @@ def converse(background: Background, talk: Talk) -> int:
         if line in ("/quit", "/exit", "/q"):
             break
         _act(background, talk, line)
-    note(f"\nto go on: hostler chat {talk.agent} --conversation {talk.conversation_id}")
+    if say_how_to_go_on:
+        note(f"\nto go on: hostler chat {talk.agent} --conversation {talk.conversation_id}")
     return 0
 
 

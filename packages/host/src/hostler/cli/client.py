@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -22,11 +22,15 @@ from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 REQUEST_SECONDS = 60.0
 """A whole answer of the server, streams and waits aside."""
-RECONNECT_SECONDS = 20.0
+RECONNECT_SECONDS = 30.0
 """How long a stream that was cut off is asked for again: a server needs a moment to restart."""
 RECONNECT_PAUSE_SECONDS = 0.2
 STREAM_SILENCE_SECONDS = 60.0
 """A stream sends a comment every 15 s; after this silence the connection counts as lost."""
+
+
+def _say_nothing(last: int, why: str) -> None:
+    pass
 
 
 class AnswerError(HostlerError):
@@ -41,9 +45,11 @@ class AnswerError(HostlerError):
 class Api:
     """One server, spoken to with one key. Errors are HostlerErrors whose message says what to do."""
 
-    def __init__(self, client: httpx.AsyncClient, url: str) -> None:
+    def __init__(self, client: httpx.AsyncClient, url: str, *, in_process: bool = False) -> None:
         self._client = client
         self.url = url
+        self.in_process = in_process
+        """Whether it is a data directory opened for one command: no run goes on there, no stream waits."""
 
     @classmethod
     def at(cls, url: str, key: str) -> Api:
@@ -93,8 +99,17 @@ class Api:
             query[cursor] = page["next_cursor"]
         return found[:limit]
 
-    async def results(self, run_id: str, after: int = 0) -> AsyncIterator[StoredResult]:
-        """The results of a run until the terminal one, each once, also over a restart of the server."""
+    async def results(
+        self,
+        run_id: str,
+        after: int = 0,
+        *,
+        on_lost: Callable[[int, str], object] = _say_nothing,
+    ) -> AsyncIterator[StoredResult]:
+        """The results of a run until the terminal one, each once, also over a restart of the server.
+
+        `on_lost` is told when a connection breaks: the last sequence that came, and why.
+        """
         last, lost_since = after, None
         while True:
             try:
@@ -105,7 +120,9 @@ class Api:
                         return
             except UnavailableError as error:
                 now = time.monotonic()
-                lost_since = lost_since or now
+                if lost_since is None:
+                    lost_since = now
+                    on_lost(last, error.message)
                 if now - lost_since > RECONNECT_SECONDS:
                     raise UnavailableError(
                         f"the connection to {self.url} was lost, and could not be made again for "

@@ -7,7 +7,23 @@ import sys
 
 import typer
 
+from hostler.cli import (
+    agents,
+    audit,
+    backup,
+    configuration,
+    conform,
+    dev,
+    doctor,
+    gc,
+    keys,
+    models,
+    plugins,
+    runs,
+    scaffold,
+)
 from hostler.cli import chat as chat_command
+from hostler.cli import demo as demo_command
 from hostler.cli import run as run_command
 from hostler.cli import serve as serve_command
 from hostler.cli.output import INTERRUPTED, fail, show_error
@@ -21,9 +37,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("demo")(demo_command.demo)
 app.command("run")(run_command.run)
 app.command("chat")(chat_command.chat)
 app.command("serve")(serve_command.serve)
+app.command("dev")(dev.dev)
+app.command("test")(conform.test)
+app.command("apply")(configuration.apply)
+app.command("export")(configuration.export)
+app.command("gc")(gc.gc)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
+app.command("doctor")(doctor.doctor)
+for name, group in (
+    ("runs", runs.app),
+    ("agents", agents.app),
+    ("plugins", plugins.app),
+    ("models", models.app),
+    ("keys", keys.app),
+    ("audit", audit.app),
+    ("new", scaffold.app),
+):
+    app.add_typer(group, name=name)
 
 
 def _version(value: bool) -> None:

@@ -101,7 +101,13 @@ async def _opened(data_dir: Path) -> AsyncIterator[Api]:
     from hostler.http.app import make_app
 
     key = secrets.token_urlsafe(24)
-    settings = Settings(data_dir=data_dir, admin_key=key, passive=True, shutdown_grace_seconds=0.0)
+    settings = Settings(
+        data_dir=data_dir,
+        database=os.environ.get("HOSTLER_DATABASE"),
+        admin_key=key,
+        passive=True,
+        shutdown_grace_seconds=0.0,
+    )
     async with Host.open(settings) as host:
         client = httpx.AsyncClient(
             transport=httpx.ASGITransport(app=make_app(host)),
@@ -109,7 +115,7 @@ async def _opened(data_dir: Path) -> AsyncIterator[Api]:
             headers={"authorization": f"Bearer {key}"},
             timeout=REQUEST_SECONDS,
         )
-        api = Api(client, "http://localhost")
+        api = Api(client, "http://localhost", in_process=True)
         try:
             yield api
         finally:

@@ -1,0 +1,176 @@
+"""`hostler apply` and `hostler export`: the whole configuration as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hostler.cli.options import DataOption, JsonOption, KeyOption, UrlOption
+from hostler.cli.output import USAGE, fail, note, out, show_error, write_json
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from hostler.cli.client import Api
+    from hostler.domain.changes import Change, ConfigDiff
+
+MARKS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
+
+
+def apply(
+    file: Annotated[Path, typer.Argument(help="Configuration, YAML or TOML.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Make a configuration hold. What it does not name stays as it is."""
+    import msgspec
+
+    from hostler.cli.reach import with_api
+    from hostler.config import load_config
+    from hostler.domain.changes import ConfigDiff
+    from hostler_protocol.errors import InvalidArgumentError
+
+    try:
+        config = load_config(file)
+    except InvalidArgumentError as error:
+        fail(error.message, USAGE)
+
+    async def ask(api: Api) -> tuple[ConfigDiff, list[Any]]:
+        found = await api.post("/v1/config", config, seconds=300, dry_run=dry_run)
+        diff = msgspec.convert(found, ConfigDiff)
+        plugins: list[Any] = (await api.get("/v1/plugins"))["items"] if diff.applied else []
+        return diff, plugins
+
+    diff, plugins = with_api(ask, url=url, key=key, data=data)
+    if as_json:
+        write_json(diff)
+        return
+    show_diff(diff)
+    for plugin in plugins:
+        if plugin["reason"]:
+            show_error(f"plugin {plugin['plugin']} is {plugin['state']}: {plugin['reason']}")
+
+
+def show_diff(diff: ConfigDiff) -> None:
+    """What differs, a line each; changed fields below."""
+    from rich.text import Text
+
+    for change in diff.effective:
+        mark, style = MARKS[change.change]
+        out().print(Text.assemble((f"{mark} {change.kind} ", style), (change.name, "bold")), soft_wrap=True)
+        for line in changed_fields(change):
+            out().print(Text(f"    {line}", style="dim"), soft_wrap=True)
+    rest = len(diff.changes) - len(diff.effective)
+    if not diff.effective:
+        note("nothing to change: it is so already")
+    elif diff.applied:
+        note(f"applied; {rest} unchanged")
+    else:
+        note(f"nothing was changed (--dry-run); {rest} would stay unchanged")
+
+
+def changed_fields(change: Change) -> list[str]:
+    """The fields of an entry that were added, changed or removed, as lines."""
+    before, after = _flat(change.before or {}), _flat(change.after or {})
+    if change.change == "added":
+        return [f"{name}: {_shown(name, after[name])}" for name in after if name not in _KEYS]
+    if change.change == "removed":
+        return []
+    lines = []
+    for name in sorted({*before, *after}):
+        old, new = before.get(name, "(default)"), after.get(name, "(default)")
+        if old != new:
+            lines.append(f"{name}: {_shown(name, old)} → {_shown(name, new)}")
+    return lines
+
+
+_KEYS = {"name", "id", "path"}
+"""What an entry is known by: its headline says it already."""
+
+
+def _shown(name: str, value: str) -> str:
+    """A value as it may stand on a terminal: a secret that is written out does not."""
+    from hostler.domain.config_form import HIDDEN, SECRET_REFERENCES
+
+    if name == "api_key" and not value.strip('"').startswith((*SECRET_REFERENCES, "(default)")):
+        return HIDDEN
+    return value
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    import msgspec
+
+    flat: dict[str, str] = {}
+    for name, inner in value.items():
+        if isinstance(inner, dict) and inner:
+            flat |= _flat(inner, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = msgspec.json.encode(inner).decode()
+    return flat
+
+
+def export(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead.")
+    ] = None,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Write the configuration as one file that `hostler apply` takes. Secrets stay references."""
+    import msgspec
+    import yaml
+
+    from hostler.cli.reach import with_api
+    from hostler.config import ConfigFile
+
+    async def ask(api: Api) -> ConfigFile:
+        return msgspec.convert(await api.get("/v1/config"), ConfigFile)
+
+    found = plain(with_api(ask, url=url, key=key, data=data))
+    if as_json and output is None:
+        write_json(found)
+        return
+    text = yaml.safe_dump(found, sort_keys=False, allow_unicode=True) if found else "# nothing yet\n"
+    if as_json:
+        text = msgspec.json.encode(found).decode() + "\n"
+    if output is None:
+        out().print(text.rstrip(), markup=False, soft_wrap=True)
+        return
+    try:
+        output.write_text(text, "utf-8")
+    except OSError as error:
+        fail(f"{output} cannot be written: {error.strerror}")
+    note(f"written to {output}")
+
+
+def plain(struct: msgspec.Struct) -> dict[str, Any]:
+    """A struct as plain data without what holds its default, all the way down."""
+    import msgspec
+
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(struct):
+        value = getattr(struct, field.name)
+        made = field.default_factory
+        default = field.default if made is msgspec.NODEFAULT else made()
+        if value != default:
+            found[field.encode_name] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    import msgspec
+
+    if isinstance(value, msgspec.Struct):
+        return plain(value)
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value

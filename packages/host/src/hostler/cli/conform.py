@@ -1,0 +1,84 @@
+"""`hostler test PLUGIN`: the protocol's conformance suite, against any plugin in any language."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hostler.cli.options import DataOption, JsonOption, data_directory
+from hostler.cli.output import FAILED, USAGE, err, fail, out, write_json
+
+if TYPE_CHECKING:
+    from hostler_sdk.conformance import CheckResult
+
+
+def test(
+    plugin: Annotated[str, typer.Argument(help="A plugin folder, or file.py:Class.")],
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check; several times.")
+    ] = None,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+) -> None:
+    """Start a plugin as a host does, and see whether it keeps the rules of the protocol.
+
+    Exit status 1 where it breaks one; the rule and what was seen are named.
+    """
+    from hostler.cli.targets import local_target
+    from hostler_protocol.errors import CallerError, HostlerError, InvalidArgumentError
+    from hostler_sdk.conformance import CHECKS
+
+    if unknown := sorted(set(only or ()) - CHECKS.keys()):
+        fail(f"--only {unknown[0]}: no check has this name; there are {', '.join(CHECKS)}", USAGE)
+    try:
+        target = local_target(plugin)
+        if target is None:
+            raise InvalidArgumentError(f"there is no plugin folder {plugin}")
+        results = asyncio.run(_check(target.source, only, data_directory(data)))
+    except CallerError as error:
+        fail(error.message, USAGE)
+    except HostlerError as error:
+        fail(error.message)
+    if as_json:
+        write_json([{"check": r.name, "ok": r.ok, "detail": r.detail} for r in results])
+    else:
+        _show(results)
+    raise typer.Exit(0 if all(result.ok for result in results) else FAILED)
+
+
+async def _check(source: object, only: list[str] | None, data_dir: Path) -> list[CheckResult]:
+    from hostler.plugins.environment import Environments
+    from hostler.plugins.limits import DEFAULT_START_LIMITS
+    from hostler.plugins.sources import Folder, SingleFile, argv_of, launch_of, process_environment
+    from hostler_sdk.conformance import CHECKS, check_plugin
+
+    assert isinstance(source, Folder | SingleFile)
+    launch = launch_of(source)
+    environments = Environments(data_dir / "plugins" / "environments", DEFAULT_START_LIMITS)
+    python = await environments.python_for(launch.requires, base=launch.cwd)
+    with err().status(f"testing {launch.identity.key}"):
+        return await check_plugin(
+            argv_of(launch, python),
+            cwd=launch.cwd,
+            env=process_environment(launch, python),
+            only=tuple(only) if only else tuple(CHECKS),
+        )
+
+
+def _show(results: list[CheckResult]) -> None:
+    from rich.text import Text
+
+    width = max(len(result.name) for result in results)
+    for result in results:
+        mark, style = ("✓", "green") if result.ok else ("✗", "bold red")
+        detail = " ".join(result.detail.split())
+        line = Text.assemble(
+            (f"{mark} ", style), f"{result.name:{width}}  ", (detail, "dim" if result.ok else "red")
+        )
+        out().print(line, soft_wrap=True)
+    failed = sum(not result.ok for result in results)
+    text = f"{len(results)} checks passed" if not failed else f"{failed} of {len(results)} checks failed"
+    out().print(Text(text, "bold green" if not failed else "bold red"))

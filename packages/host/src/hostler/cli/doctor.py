@@ -1,0 +1,213 @@
+"""`hostler doctor`: whether this machine and this data directory are in order, and what to do if not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import platform
+import shutil
+import socket
+import sqlite3
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import typer
+
+from hostler.cli.options import DataOption, JsonOption, data_directory
+from hostler.cli.output import FAILED, out, write_json
+
+Verdict = Literal["ok", "note", "wrong"]
+MARKS: dict[Verdict, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "note": ("•", "yellow"),
+    "wrong": ("✗", "bold red"),
+}
+LOW_DISK_BYTES = 1024**3
+PLUGIN_SECONDS = 60.0
+OLDEST_PYTHON = (3, 11)
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at; `text` says how it is and, where it is wrong, what to do."""
+
+    what: str
+    verdict: Verdict
+    text: str
+
+
+def doctor(
+    port: int = typer.Option(8420, "--port", min=1, max=65535, help="The port you would serve on."),
+    as_json: JsonOption = False,
+    data: DataOption = None,
+) -> None:
+    """Look at Python, SQLite, containment, the data directory, the server and its plugins.
+
+    Exit status 1 where something is wrong.
+    """
+    findings = asyncio.run(_examine(data_directory(data), port))
+    if as_json:
+        write_json([finding._asdict() for finding in findings])
+    else:
+        from rich.text import Text
+
+        for finding in findings:
+            mark, style = MARKS[finding.verdict]
+            line = Text.assemble((f"{mark} ", style), (f"{finding.what:15}", "dim"), finding.text)
+            out().print(line, soft_wrap=True)
+    raise typer.Exit(FAILED if any(finding.verdict == "wrong" for finding in findings) else 0)
+
+
+async def _examine(data_dir: Path, port: int) -> list[Finding]:
+    findings = [_python(), _sqlite(), _uv(), *_directory(data_dir)]
+    findings += [found async for found in _plugin_start()]
+    findings += [found async for found in _facts(data_dir)]
+    return findings + [found async for found in _server(data_dir, port)]
+
+
+def _python() -> Finding:
+    text = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info < OLDEST_PYTHON:
+        return Finding("python", "wrong", f"{text}: 3.11 or newer is needed")
+    return Finding("python", "ok", text)
+
+
+def _sqlite() -> Finding:
+    text = f"SQLite {sqlite3.sqlite_version}"
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.execute("CREATE VIRTUAL TABLE probe USING fts5(words)")
+    except sqlite3.Error as error:
+        return Finding(
+            "database", "wrong", f"{text} without full-text search ({error}): use another Python build"
+        )
+    finally:
+        connection.close()
+    return Finding("database", "ok", f"{text} with FTS5")
+
+
+def _uv() -> Finding:
+    try:
+        from uv import find_uv_bin
+
+        return Finding("uv", "ok", f"{find_uv_bin()} builds the environments of plugins")
+    except (ImportError, FileNotFoundError) as error:
+        return Finding(
+            "uv", "wrong", f"not found ({error}): plugins with `requires` cannot be built; pip install uv"
+        )
+
+
+def _directory(data_dir: Path) -> list[Finding]:
+    if not data_dir.exists():
+        parent = next(path for path in data_dir.parents if path.exists())
+        writable = os.access(parent, os.W_OK)
+        found = Finding(
+            "data directory",
+            "note" if writable else "wrong",
+            f"{data_dir} is not there yet" + ("" if writable else f", and {parent} cannot be written"),
+        )
+        return [found, _disk(parent)]
+    findings = []
+    mode = data_dir.stat().st_mode & 0o777
+    if not os.access(data_dir, os.W_OK | os.X_OK):
+        findings.append(Finding("data directory", "wrong", f"{data_dir} cannot be written: chown it"))
+    elif mode & 0o077:
+        text = f"{data_dir} may be read by others (mode {mode:o}): chmod 700 it"
+        findings.append(Finding("data directory", "note", text))
+    else:
+        findings.append(Finding("data directory", "ok", str(data_dir)))
+    key = data_dir / "admin.key"
+    if key.exists():
+        mode = key.stat().st_mode & 0o777
+        ok = not mode & 0o077
+        text = f"{key} is yours alone" if ok else f"{key} may be read by others (mode {mode:o}): chmod 600 it"
+        findings.append(Finding("admin key", "ok" if ok else "wrong", text))
+    return [*findings, _disk(data_dir)]
+
+
+def _disk(folder: Path) -> Finding:
+    free = shutil.disk_usage(folder).free
+    text = f"{free / 1024**3:,.1f} GiB free"
+    if free < LOW_DISK_BYTES:
+        return Finding(
+            "disk", "wrong", f"{text}: a full disk refuses new events; `hostler gc` removes what may go"
+        )
+    return Finding("disk", "ok", text)
+
+
+async def _plugin_start() -> AsyncIterator[Finding]:
+    """Start a real plugin, and see what holds its processes together."""
+    from hostler.bundled import bundled
+    from hostler.plugins.sources import Folder
+    from hostler.plugins.supervisor import Supervisor
+    from hostler_protocol.errors import HostlerError
+
+    with tempfile.TemporaryDirectory(prefix="hostler-doctor-") as folder:
+        supervisor = Supervisor(Path(folder))
+        try:
+            async with asyncio.timeout(PLUGIN_SECONDS):
+                key = supervisor.add(Folder(bundled("examples", "echo")))
+                await supervisor.connection(key)
+            containment = supervisor.status()[0].containment or ""
+        except (HostlerError, TimeoutError) as error:
+            yield Finding("plugins", "wrong", f"the example plugin does not start: {error}")
+        else:
+            weak = "group" in containment and "namespace" not in containment
+            yield Finding("plugins", "note" if weak else "ok", f"a plugin starts; {containment}")
+        finally:
+            await supervisor.close(0)
+
+
+async def _facts(data_dir: Path) -> AsyncIterator[Finding]:
+    from hostler.cli.facts import opened_facts
+    from hostler_protocol.errors import HostlerError
+
+    if not (data_dir / "hostler.db").exists() and "HOSTLER_DATABASE" not in os.environ:
+        yield Finding("facts", "note", "none yet")
+        return
+    try:
+        async with opened_facts(data_dir) as database:
+            await database.read(lambda tx: tx.now)
+    except HostlerError as error:
+        yield Finding("facts", "wrong", error.message)
+    else:
+        size = (data_dir / "hostler.db").stat().st_size if (data_dir / "hostler.db").exists() else 0
+        yield Finding("facts", "ok", f"the database opens with this version ({size / 1024**2:,.1f} MiB)")
+
+
+async def _server(data_dir: Path, port: int) -> AsyncIterator[Finding]:
+    from hostler.cli.reach import reach
+    from hostler.lock import read_holder
+    from hostler_protocol.errors import HostlerError
+
+    holder = read_holder(data_dir)
+    if holder is None:
+        yield _port(port)
+        return
+    if holder.url is None:
+        yield Finding("server", "note", f"process {holder.pid} has the data directory, and serves no HTTP")
+        return
+    try:
+        async with reach(None, None, data_dir) as api:
+            await api.get("/readyz")
+            yield Finding("server", "ok", f"process {holder.pid} is ready at {holder.url}")
+            for plugin in (await api.get("/v1/plugins"))["items"]:
+                bad = plugin["state"] in ("failed", "waiting") or plugin["reason"]
+                text = f"{plugin['plugin']} is {plugin['state']}"
+                reason = f": {plugin['reason']}" if plugin["reason"] else ""
+                yield Finding("plugin", "wrong" if bad else "ok", text + reason)
+    except HostlerError as error:
+        yield Finding("server", "wrong", f"process {holder.pid} at {holder.url}: {error.message}")
+
+
+def _port(port: int) -> Finding:
+    with contextlib.closing(socket.socket()) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return Finding("port", "note", f"{port} is not free ({error.strerror}): serve with --port")
+    return Finding("port", "ok", f"{port} is free; no server runs on this data directory")

@@ -1,0 +1,82 @@
+"""The facts of a data directory, opened beside a server that may have them open as well."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hostler.cli.options import data_directory
+from hostler.cli.output import USAGE, fail
+from hostler_protocol.errors import ConflictError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from hostler.sql.database import SqlDatabase
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def opened_facts(data_dir: Path) -> AsyncIterator[SqlDatabase]:
+    """The database. InvalidArgumentError without one; ConflictError beside a server of another version."""
+    from hostler.lock import read_holder
+    from hostler.sql.opening import open_database
+    from hostler.version import VERSION
+
+    where = os.environ.get("HOSTLER_DATABASE") or str(data_dir / "hostler.db")
+    if "://" not in where and not os.path.isfile(where):  # noqa: PTH113, ASYNC240 - one look, before anything runs
+        raise InvalidArgumentError(f"there are no facts in {data_dir}: name the data directory with --data")
+    holder = read_holder(data_dir)
+    if holder is not None and holder.version != VERSION:
+        raise ConflictError(
+            f"process {holder.pid} of hostler {holder.version} has {data_dir}; this is hostler {VERSION}: "
+            "use the same version, or stop it first"
+        )
+    database = await asyncio.to_thread(open_database, where, readers=1)
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+@contextmanager
+def maintenance(data_dir: Path, *, shared: bool) -> Iterator[None]:
+    """Keep backup and gc apart: many backups, or one gc. ConflictError where the other is at work."""
+    with (data_dir / "maintenance.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            other = "a gc" if shared else "a backup or another gc"
+            raise ConflictError(f"{other} is at work in {data_dir}: try again when it is done") from None
+        yield
+
+
+def with_data(data: Path | None, work: Callable[[Path], Coroutine[Any, Any, T]]) -> T:
+    """Do something with a data directory, for one command; errors end the command with one line."""
+    from hostler_protocol.errors import HostlerError
+
+    try:
+        return asyncio.run(work(data_directory(data)))
+    except InvalidArgumentError as error:
+        fail(error.message, USAGE)
+    except HostlerError as error:
+        fail(error.message)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    with contextlib.closing(_Descriptor(folder)) as opened:
+        os.fsync(opened.fd)
+
+
+class _Descriptor:
+    def __init__(self, folder: Path) -> None:
+        self.fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        os.close(self.fd)

@@ -1,0 +1,63 @@
+"""`hostler gc`: remove what has expired and what nothing names any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hostler.cli.options import DataOption, JsonOption
+from hostler.cli.output import note, out, write_json, write_table
+
+if TYPE_CHECKING:
+    from hostler.stores.retention import Collected
+
+Days = Annotated[float | None, typer.Option(metavar="DAYS", min=0.0, help="Remove those older than this.")]
+
+
+def gc(
+    events: Days = None,
+    transcripts: Days = None,
+    journals: Days = None,
+    deltas: Days = None,
+    artifacts: Days = None,
+    states: Days = None,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+) -> None:
+    """Remove expired artifacts, unfinished uploads and unused files; by age what you say, and nothing else.
+
+    It works beside a running server. Events keep their place in the hash chain, and lose their content.
+    """
+    from hostler.cli.facts import maintenance, opened_facts, with_data
+    from hostler.stores.retention import RetentionPolicy, collect
+
+    policy = RetentionPolicy(
+        events=events,
+        transcripts=transcripts,
+        journals=journals,
+        deltas=deltas,
+        artifacts=artifacts,
+        states=states,
+    )
+
+    async def work(data_dir: Path) -> Collected:
+        from hostler.stores.blobs import BlobFolder
+
+        async with opened_facts(data_dir) as database:
+            blobs = BlobFolder(data_dir / "blobs")
+            try:
+                with maintenance(data_dir, shared=False), out().status("collecting"):
+                    return await collect(database, blobs, policy)
+            finally:
+                blobs.close()
+
+    found = with_data(data, work)
+    if as_json:
+        write_json({**found.counts, "freed_bytes": found.freed_bytes})
+        return
+    removed = [(kind.replace("_", " "), f"{count:,}") for kind, count in found.counts.items() if count]
+    write_table(("removed", "count"), removed, none="there was nothing to remove")
+    if found.freed_bytes:
+        note(f"{found.freed_bytes:,} bytes are free again")
