@@ -23,6 +23,7 @@ SERVE = [sys.executable, "-c", "from hostler.cli.main import main; main()", "ser
 READY_SECONDS = 60.0
 """Bound of a start; generous, since it only has to end what hangs."""
 LOOK_SECONDS = 0.02
+SAMPLE_SECONDS = 0.05
 PLUGINS = Path(__file__).with_name("plugins")
 
 
@@ -138,6 +139,38 @@ class HostProcess:
                 if self._process is None or self._process.poll() is not None:
                     raise HostDiedError(self.log)
                 await asyncio.sleep(LOOK_SECONDS)
+
+
+@dataclass
+class Memory:
+    """Resident bytes of a host: at first, and at most since then."""
+
+    before: int
+    peak: int
+
+    @property
+    def added(self) -> int:
+        """What came in addition."""
+        return self.peak - self.before
+
+
+@contextlib.asynccontextmanager
+async def sampled_memory(host: HostProcess) -> AsyncIterator[Memory]:
+    """Look at the host's memory while the block runs."""
+    memory = Memory(host.memory(), host.memory())
+
+    async def sample() -> None:
+        while True:
+            memory.peak = max(memory.peak, host.memory())
+            await asyncio.sleep(SAMPLE_SECONDS)
+
+    sampling = asyncio.create_task(sample())
+    try:
+        yield memory
+    finally:
+        sampling.cancel()
+        await asyncio.wait([sampling])
+    memory.peak = max(memory.peak, host.memory())
 
 
 @contextlib.asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -47,7 +48,10 @@ async def ask(url: str, method: str, path: str, body: Any = None) -> Answer:
 async def stream(
     url: str, run_id: str, after: int = 0, *, buffer: int = BUFFER_BYTES
 ) -> AsyncGenerator[list[Seen], None]:
-    """Follow a run: what came at once, each time. One of LOST where the stream breaks off."""
+    """Follow a run: what came at once, each time. One of LOST where the stream breaks off.
+
+    `buffer`: bytes that are taken from the host and not read yet, here and in the kernel.
+    """
     headers = {"Last-Event-ID": str(after)} if after else {}
     path = f"/v1/runs/{run_id}/stream"
     async with _sent(url, "GET", path, None, headers, buffer) as (reader, status, _):
@@ -73,7 +77,15 @@ async def _sent(
     url: str, method: str, path: str, body: Any, headers: dict[str, str], buffer: int = BUFFER_BYTES
 ) -> AsyncIterator[tuple[asyncio.StreamReader, int, dict[str, str]]]:
     place = urlsplit(url)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=buffer)
+    plain = socket.socket()
+    plain.setblocking(False)
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    try:
+        await asyncio.get_running_loop().sock_connect(plain, (place.hostname, place.port))
+    except OSError:
+        plain.close()
+        raise
+    reader, writer = await asyncio.open_connection(sock=plain, limit=buffer)
     try:
         content = b"" if body is None else msgspec.json.encode(body)
         lines = [f"{method} {path} HTTP/1.1", f"Host: {place.netloc}", f"Authorization: Bearer {KEY}"]
