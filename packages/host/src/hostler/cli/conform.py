@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hostler_sdk.conformance import CheckResult
 
 
-def test(
+def conform(
     plugin: Annotated[str, typer.Argument(help="A plugin folder, or file.py:Class.")],
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check; several times.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -37,28 +38,44 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo_command.demo)
-app.command("run")(run_command.run)
-app.command("chat")(chat_command.chat)
-app.command("serve")(serve_command.serve)
-app.command("dev")(dev.dev)
-app.command("test")(conform.test)
-app.command("apply")(configuration.apply)
-app.command("export")(configuration.export)
-app.command("gc")(gc.gc)
-app.command("backup")(backup.backup)
-app.command("restore")(backup.restore)
-app.command("doctor")(doctor.doctor)
-for name, group in (
-    ("runs", runs.app),
-    ("agents", agents.app),
-    ("plugins", plugins.app),
-    ("models", models.app),
-    ("keys", keys.app),
-    ("audit", audit.app),
-    ("new", scaffold.app),
+START, OPERATE, LOOK = "Start", "Operate", "Look and change"
+COMMANDS: tuple[tuple[str, dict[str, Callable[..., None]]], ...] = (
+    (
+        START,
+        {
+            "demo": demo_command.demo,
+            "run": run_command.run,
+            "chat": chat_command.chat,
+            "dev": dev.dev,
+            "test": conform.conform,
+        },
+    ),
+    (
+        OPERATE,
+        {
+            "serve": serve_command.serve,
+            "apply": configuration.apply,
+            "export": configuration.export,
+            "doctor": doctor.doctor,
+            "backup": backup.backup,
+            "restore": backup.restore,
+            "gc": gc.gc,
+        },
+    ),
+)
+for panel, commands in COMMANDS:
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=panel)(command)
+for name, group, panel in (
+    ("new", scaffold.app, START),
+    ("runs", runs.app, LOOK),
+    ("agents", agents.app, LOOK),
+    ("plugins", plugins.app, LOOK),
+    ("models", models.app, LOOK),
+    ("keys", keys.app, LOOK),
+    ("audit", audit.app, OPERATE),
 ):
-    app.add_typer(group, name=name)
+    app.add_typer(group, name=name, rich_help_panel=panel)
 
 
 def _version(value: bool) -> None:
@@ -82,7 +99,11 @@ def _options(
 def main() -> None:
     """Run the command line. Errors end it with one line; what nobody foresaw is written to a file."""
     try:
+        if sys.argv[1:] == ["--version"]:  # asked by programs, often: without a word of the rest
+            _version(True)
         app()
+    except typer.Exit:
+        pass
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except HostlerError as error:

@@ -53,7 +53,7 @@ class {kind}(Runner):
         """Answer one message."""
         turn = (await ctx.states.get("conversation", "turns") or 0) + 1
         await ctx.states.set("conversation", "turns", turn)
-        answer = f"{{ctx.config['greeting']}}! You said {{ctx.input.text!r}}, in turn {{turn}} of our conversation."
+        answer = f"{{ctx.config['greeting']}}! You said {{ctx.input.text!r}} in turn {{turn}} of our talk."
         for word in answer.split():
             yield delta(word + " ")
         yield message(answer)
@@ -77,7 +77,7 @@ def test_it_greets_and_counts_turns():
     context = {{"conversation": {{"conversation_id": "c1"}}}}
     first = host.drive_sync({kind}, "hi", config={{"greeting": "Hey"}}, context=context)
     assert first.status == "completed"
-    assert first.text == "Hey! You said 'hi', in turn 1 of our conversation."
+    assert first.text == "Hey! You said 'hi' in turn 1 of our talk."
     assert "in turn 2" in host.drive_sync({kind}, "again", context=context).text
 '''
 

@@ -1,0 +1,177 @@
+"""What a backup is, how it is made, and how it is put back."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from hostler.cli.facts import maintenance, opened_facts, sync_folder
+from hostler.cli.output import err
+from hostler_protocol._base import Lenient
+from hostler_protocol.errors import InvalidArgumentError, StorageError
+
+FORMAT = 1
+NOTE_NAME = "backup.json"
+CHUNK_BYTES = 1024 * 1024
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class BackupNote(Lenient):
+    """What a backup says of itself. `created_at` in UTC epoch seconds; `database`: the file's SHA-256."""
+
+    format: int
+    version: str
+    created_at: float
+    database: str
+    blobs: int
+    blob_bytes: int
+
+
+async def back_up(data_dir: Path, target: Path) -> BackupNote:
+    """Copy everything into the new folder `target`: one consistent state."""
+    from hostler.version import VERSION
+
+    unfinished = _fresh(target)
+    try:
+        async with opened_facts(data_dir) as database:
+            with maintenance(data_dir, shared=True):
+                with err().status("copying the database"):
+                    await database.backup(unfinished / "hostler.db")
+                count, size = _copy_blobs(data_dir / "blobs", unfinished / "blobs", "copying blobs")
+        made = BackupNote(
+            format=FORMAT,
+            version=VERSION,
+            created_at=time.time(),
+            database=_digest(unfinished / "hostler.db"),
+            blobs=count,
+            blob_bytes=size,
+        )
+        _write_durably(unfinished / NOTE_NAME, msgspec.json.encode(made))
+        unfinished.rename(target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise StorageError(f"the backup to {target} failed: {error}") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return made
+
+
+def _fresh(target: Path) -> Path:
+    """A new folder beside the target, to be renamed when it is whole."""
+    if target.exists():
+        raise InvalidArgumentError(f"{target} exists already: name a new folder for the backup")
+    unfinished = target.with_name(f".{target.name}.partial")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise StorageError(f"the backup to {target} failed: {error}") from error
+    return unfinished
+
+
+async def put_back(source: Path, data_dir: Path) -> BackupNote:
+    """Put a backup into a data directory without facts, checking each byte on the way."""
+    from hostler.lock import DataDirLock, Holder
+    from hostler.sql.opening import open_database
+    from hostler.version import VERSION
+
+    found = _read_note(source)
+    with DataDirLock(data_dir) as lock:
+        lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), version=VERSION))
+        if (data_dir / "hostler.db").exists():
+            raise InvalidArgumentError(
+                f"{data_dir} holds facts already: name an empty directory with --data, or move them away"
+            )
+        unfinished = data_dir / ".hostler.db.partial"
+        try:
+            if _copy_durably(source / "hostler.db", unfinished) != found.database:
+                raise StorageError(f"{source}: the database is not what was backed up: its digest differs")
+            count, _ = _copy_blobs(source / "blobs", data_dir / "blobs", "restoring blobs")
+            if count < found.blobs:
+                raise StorageError(f"{source}: {found.blobs - count:,} of {found.blobs:,} blobs are missing")
+            unfinished.rename(data_dir / "hostler.db")  # last: before it, there are no facts here
+            sync_folder(data_dir)
+        except OSError as error:
+            raise StorageError(f"the restore into {data_dir} failed: {error}") from error
+        finally:
+            unfinished.unlink(missing_ok=True)
+        await open_database(data_dir / "hostler.db").close()  # brings an older schema up to this version
+    return found
+
+
+def _read_note(source: Path) -> BackupNote:
+    try:
+        found = msgspec.json.decode((source / NOTE_NAME).read_bytes(), type=BackupNote)
+    except FileNotFoundError:
+        raise InvalidArgumentError(
+            f"{source} is no backup: it has no {NOTE_NAME}; name a folder that `hostler backup` made"
+        ) from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise StorageError(f"{source / NOTE_NAME} cannot be read: {error}") from error
+    if found.format != FORMAT:
+        raise InvalidArgumentError(
+            f"{source} was made by hostler {found.version}: restore it with that version"
+        )
+    return found
+
+
+def _copy_blobs(source: Path, target: Path, what: str) -> tuple[int, int]:
+    """Copy all blobs, each checked against its name; their number and bytes."""
+    from rich.progress import track
+
+    target.mkdir(parents=True, exist_ok=True, mode=0o700)
+    paths = list(_blobs(source))
+    size = 0
+    shown: Iterable[Path] = track(paths, what, console=err(), transient=True) if err().is_terminal else paths
+    folders = {target}
+    for path in shown:
+        copy = target / path.relative_to(source)
+        if not copy.parent.exists():
+            copy.parent.mkdir(parents=True, mode=0o700)
+        folders |= {copy.parent, copy.parent.parent}
+        unfinished = copy.with_name(f".{copy.name}.partial")
+        if _copy_durably(path, unfinished) != path.name:
+            unfinished.unlink()
+            raise StorageError(f"the blob {path} is damaged: its content does not match its name")
+        unfinished.rename(copy)
+        size += copy.stat().st_size
+    for folder in folders:
+        sync_folder(folder)
+    return len(paths), size
+
+
+def _blobs(root: Path) -> Iterator[Path]:
+    for path in sorted(root.glob("??/??/*")):
+        if _SHA256.fullmatch(path.name):
+            yield path
+
+
+def _copy_durably(source: Path, target: Path) -> str:
+    """Copy a file; the SHA-256 of what was copied."""
+    digest = hashlib.sha256()
+    with source.open("rb") as reader, target.open("wb") as writer:
+        while chunk := reader.read(CHUNK_BYTES):
+            digest.update(chunk)
+            writer.write(chunk)
+        writer.flush()
+        os.fsync(writer.fileno())
+    return digest.hexdigest()
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
