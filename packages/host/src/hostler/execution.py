@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -166,6 +167,7 @@ class ActiveRun:
             deadline_at=prepared.deadline_at,
             daily=prepared.daily,
         )
+        self._gated.spent.add(run.usage, None if run.cost is None else Decimal(run.cost))
         self._meter = RunMeter(self._gated)
         self._scope = prepared.scope(self._meter, uploads)
         self._calls = RunCalls(
@@ -380,6 +382,7 @@ class ActiveRun:
 
     def _restart(self, why: str, *, crashed: bool) -> None:
         self._ended = True
+        usage, cost = self._used()
 
         def again(tx: Tx) -> Any:
             return runs.transition(
@@ -390,6 +393,8 @@ class ActiveRun:
                 cause=why,
                 actor=self.bench.host_id,
                 crashed=crashed,
+                usage=usage,
+                cost=cost,
             )
 
         self._log.add(Item(move=again, last=True, done=self._given_back))
@@ -465,7 +470,7 @@ class ActiveRun:
         )
 
     def _used(self) -> tuple[Usage | None, str | None]:
-        """What the host measured; where the run called no model here, what the runner reported."""
+        """Over all attempts, what the host measured; where the run called no model here, what it reported."""
         if self._meter is not None and self._meter.measured and self._gated is not None:
             cost = self._gated.spent.cost
             return added(self.run.usage, self._meter.usage), str(cost) if cost else None
