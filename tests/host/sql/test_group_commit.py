@@ -173,11 +173,10 @@ def test_a_group_is_synced_unless_all_of_it_may_go_without(database: SqlDatabase
         assert row is not None
         return {"2": "yes", "1": "no", "on": "yes", "off": "no"}[str(next(iter(row.values())))]
 
-    async def mixed() -> list[str]:
+    async def behind(first: bool, *kinds: bool) -> list[str]:
         gate = Gate()
-        holding = asyncio.create_task(database.write(gate.hold))
+        holding = asyncio.create_task(database.write(gate.hold, synced=first))
         await gate.entered()
-        kinds = [False, False, True, False]
         tasks = [asyncio.create_task(database.write(synced, synced=kind)) for kind in kinds]
         await asyncio.sleep(0)
         gate.open()
@@ -186,7 +185,8 @@ def test_a_group_is_synced_unless_all_of_it_may_go_without(database: SqlDatabase
 
     assert run(database.write(synced, synced=False)) == "no"
     assert run(database.write(synced)) == "yes"
-    assert run(mixed()) == ["yes"] * 4, "they joined the group of the one in front, which is synced"
+    assert run(behind(True, False, True)) == ["yes", "yes"], "they join a group that is synced"
+    assert run(behind(False, False, True, False)) == ["no", "yes", "yes"], "a synced one begins a group"
 
 
 def test_writes_wait_while_too_many_are_outstanding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
