@@ -27,6 +27,10 @@ MARKS: dict[Verdict, tuple[str, str]] = {
     "wrong": ("✗", "bold red"),
 }
 LOW_DISK_BYTES = 1024**3
+NO_SANDBOX = (
+    "none in this version: every plugin starts as trusted, with the rights of this user; run only plugins "
+    "that you trust"
+)
 PLUGIN_SECONDS = 60.0
 OLDEST_PYTHON = (3, 11)
 
@@ -157,6 +161,7 @@ async def _plugin_start() -> AsyncIterator[Finding]:
         else:
             weak = "group" in containment and "namespace" not in containment
             yield Finding("plugins", "note" if weak else "ok", f"a plugin starts; {containment}")
+            yield Finding("sandbox", "note", NO_SANDBOX)
         finally:
             await supervisor.close(0)
 

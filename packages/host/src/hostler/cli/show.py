@@ -42,7 +42,7 @@ class Show:
         self._as_json = as_json
         self._before_end = before_end
         self._write_text = write or _to_stdout
-        self._streamed = False
+        self._streamed = ""
         self._open_line = False
 
     def result(self, result: StoredResult) -> None:
@@ -60,8 +60,9 @@ class Show:
     def _data(self, data: object) -> None:
         match data:
             case MessageDelta(chunk=chunk):
-                self._streamed = True
-                self._write(text_of(chunk.content))
+                piece = text_of(chunk.content)
+                self._streamed += piece
+                self._write(piece)
             case MessageCompleted(message=message):
                 self._whole(text_of(message.content))
             case RunCompleted(message=message) if message is not None:
@@ -83,9 +84,12 @@ class Show:
                 pass
 
     def _whole(self, text: str) -> None:
-        if not self._streamed:
+        """The whole message counts: it is shown unless it is what was streamed."""
+        if self._streamed.strip() != text.strip():
+            if self._streamed:
+                self.end()
             self._write(text)
-        self._streamed = False
+        self._streamed = ""
         self.end()
 
     def _aside(self, text: str) -> None:
