@@ -57,12 +57,13 @@ def chat(
     from hostler.cli.run import parse_settings
     from hostler.cli.targets import local_target
     from hostler_protocol.errors import CallerError, HostlerError
+    from hostler_protocol.ids import new_id
 
     wanted = Wanted(
         target=target,
         text="",
         as_json=False,
-        conversation=conversation,
+        conversation=conversation or new_id(),
         config=parse_settings(settings or []),
         model=model,
         config_file=None,
@@ -76,7 +77,7 @@ def chat(
             stack = AsyncExitStack()
             try:
                 talk = background.run(_open(stack, wanted, place, data_directory(data)))
-                status = converse(background, talk)
+                status = converse(background, talk, again=target)
             finally:
                 background.run(stack.aclose())
     except KeyboardInterrupt:
@@ -104,8 +105,8 @@ async def _open(stack: AsyncExitStack, wanted: Wanted, place: LocalTarget | None
     return Talk(api, name, wanted.conversation)
 
 
-def converse(background: Background, talk: Talk, *, say_how_to_go_on: bool = True) -> int:
-    """Talk until the person leaves, or the piped input ends. Gives the exit status."""
+def converse(background: Background, talk: Talk, *, again: str | None = None) -> int:
+    """Talk until the person leaves, or the piped input ends; the exit status. `again`: the target to name."""
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not terminal:
         return _piped(background, talk)
@@ -125,8 +126,8 @@ def converse(background: Background, talk: Talk, *, say_how_to_go_on: bool = Tru
         if line in ("/quit", "/exit", "/q"):
             break
         _act(background, talk, line)
-    if say_how_to_go_on:
-        note(f"\nto go on: hostler chat {talk.agent} --conversation {talk.conversation_id}")
+    if again is not None:
+        note(f"\nto go on: hostler chat {again} --conversation {talk.conversation_id}")
     return 0
 
 

@@ -153,7 +153,7 @@ def _chat(folder: Path, config: Path, port: int, model: bool) -> int:
             api = Api.at(server.address.url, server.address.key)
             talk = Talk(api, TALKER if model else "guide")
             try:
-                return converse(background, talk, say_how_to_go_on=False)
+                return converse(background, talk)
             finally:
                 background.run(api.close())
         finally:

@@ -95,12 +95,14 @@ async def _agent(host: Host, wanted: Wanted, target: LocalTarget | None) -> Asyn
     runner = runner_name(target, connection.runners)
     form = connection.runners[runner].config_schema
     spec = spec_for_one_run(wanted, identity_of(target.source).runner_id(runner), form)
+    before = await host.db.read(lambda tx: agents.find(tx, ws, spec.name))
     await host.db.write(lambda tx: agents.apply(tx, ws, spec))
     host.bindery.changed(ws)
     try:
         yield spec.name
     finally:
-        await host.db.write(lambda tx: agents.delete(tx, ws, spec.name))
+        if before is None and wanted.conversation is None:
+            await host.db.write(lambda tx: agents.delete(tx, ws, spec.name))
 
 
 def refuse_settings(wanted: Wanted) -> None:
@@ -114,7 +116,8 @@ def refuse_settings(wanted: Wanted) -> None:
 def spec_for_one_run(wanted: Wanted, runner_id: str, form: Any) -> AgentSpec:
     """The agent that is made for one run: nothing else is ever routed to it.
 
-    It keeps its name from run to run of the same runner, so that a conversation goes on where it was.
+    State belongs to an agent: so where a conversation is to go on, the agent stays, and the next run of the
+    same runner finds it by its name.
     """
     return AgentSpec(
         name=f"run.{runner_id.removeprefix('plugin:').replace('/', '.')}",

@@ -45,11 +45,9 @@ async def agent_on_server(
 ) -> AsyncIterator[str]:
     """The name of the agent to run: one the server has, or one made for the time of the block."""
     if target is None:
-        try:
-            await api.get(f"/v1/agents/{segment(wanted.target)}")
-        except NotFoundError:
-            known = [agent["name"] for agent in await api.items("/v1/agents", limit=MAX_AGENTS)]
-            raise unknown_agent(wanted.target, known) from None
+        if not await _has_agent(api, wanted.target):
+            names = [agent["name"] for agent in await api.items("/v1/agents", limit=MAX_AGENTS)]
+            raise unknown_agent(wanted.target, names)
         refuse_settings(wanted)
         yield wanted.target
         return
@@ -64,9 +62,19 @@ async def agent_on_server(
         found = await api.get(f"/v1/runners/{segment(runner_id)}")
         form = msgspec.convert(found, AgentRunnerManifest).config_schema
         spec = spec_for_one_run(wanted, runner_id, form)
+        known = await _has_agent(api, spec.name)
         await api.put(f"/v1/agents/{segment(spec.name)}", spec)
-        stack.push_async_callback(_remove, api, spec.name)
+        if not known and wanted.conversation is None:
+            stack.push_async_callback(_remove, api, spec.name)
         yield spec.name
+
+
+async def _has_agent(api: Api, name: str) -> bool:
+    try:
+        await api.get(f"/v1/agents/{segment(name)}")
+    except NotFoundError:
+        return False
+    return True
 
 
 async def _is_there(api: Api, target: LocalTarget, plugin_key: str) -> bool:
