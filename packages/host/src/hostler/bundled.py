@@ -19,3 +19,14 @@ def bundled(kind: Kind, name: str) -> Path:
         if (folder / "hostler.yaml").is_file():
             return folder
     raise NotFoundError(f"{kind}/{name} did not come with this installation: install the released package")
+
+
+def shipped_runner(plugin_key: str) -> Path | None:
+    """The folder of a shipped runner by its plugin key, like `hostler/local-agent`."""
+    author, _, name = plugin_key.partition("/")
+    if author != "hostler":
+        return None
+    try:
+        return bundled("runners", name)
+    except NotFoundError:
+        return None

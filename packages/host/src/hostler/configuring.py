@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from hostler.bindery import Bindery
+from hostler.bundled import shipped_runner
 from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
 from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Change, ConfigDiff, compare
@@ -78,13 +79,21 @@ class Configurator:
         if dry_run:
             return ConfigDiff(changes=changes, applied=False)
         for source in sources:
-            self._supervisor.add(source)
+            await self._add(source)
         await self._db.write(lambda tx: self._write(tx, config, changes, actor))
         after = await self.export()
         await self._models.replace(catalog if prune else build_catalog(after.models))
         await self._remove_plugins(changes, before)
         self._bindery.changed(self._workspace)
         return ConfigDiff(changes=changes, applied=True)
+
+    async def _add(self, source: Folder) -> None:
+        """Make a plugin known; it takes the place of a shipped one of the same name."""
+        key = identity_of(source).key
+        shipped = shipped_runner(key)
+        if key in self._supervisor and shipped is not None and source.path != shipped:
+            await self._supervisor.remove(key)
+        self._supervisor.add(source)
 
     def _check(self, config: ConfigFile) -> list[Folder]:
         for spec in config.agents:

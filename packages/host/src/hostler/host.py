@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from hostler.bindery import Bindery
+from hostler.bundled import shipped_runner
 from hostler.calls.scope import Services
 from hostler.config import ConfigFile, Settings, load_config
 from hostler.configuring import Configurator, LiveModels
@@ -28,6 +29,7 @@ from hostler.gate import Gate
 from hostler.lock import DataDirLock, Holder
 from hostler.orchestrator import Accepted, Orchestrator, end_waiting
 from hostler.plugins.connection import PluginConnection
+from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.ports import Tx
 from hostler.preparing import Preparer
@@ -128,6 +130,8 @@ class Host:
 
     async def _begin_work(self) -> None:
         await self._join()
+        for agent in await self.bindery.agents(self.settings.workspace):
+            self._add_shipped(agent.spec.runner)
         for plugin_key, error in (await self.supervisor.start_all()).items():
             if error is not None:
                 self.troubles[plugin_key] = error.message
@@ -219,7 +223,14 @@ class Host:
     def _execution(self, run: Run) -> ActiveRun:
         return ActiveRun(self._bench, run)
 
+    def _add_shipped(self, runner_id: str) -> None:
+        """A runner that comes with the host needs no plugin entry; an entry of that name goes before it."""
+        plugin_key, _ = split_runner_id(runner_id)
+        if plugin_key not in self.supervisor and (folder := shipped_runner(plugin_key)) is not None:
+            self.supervisor.add(Folder(folder))
+
     async def _connect(self, runner_id: str) -> PluginConnection:
+        self._add_shipped(runner_id)
         plugin_key, _ = split_runner_id(runner_id)
         return await self.supervisor.connection(plugin_key)
 
