@@ -45,6 +45,8 @@ class HostProcess:
     config: Path
     database: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    within: list[str] = field(default_factory=list)
+    """A command that goes on as the host, in other surroundings."""
     url: str = ""
     lives: int = 0
     up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,6 +65,13 @@ class HostProcess:
         path = self.data.with_suffix(".log")
         return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
+    @property
+    def data_seen(self) -> Path:
+        """Where its data directory is to be found from here, whatever is mounted there for it."""
+        if not self.within or self._process is None:
+            return self.data
+        return Path(f"/proc/{self._process.pid}/root", *self.data.parts[1:])
+
     def spawn(self) -> None:
         """Start the process, without waiting for anything."""
         assert self._process is None
@@ -73,7 +82,11 @@ class HostProcess:
         environment |= {"HOSTLER_ADMIN_KEY": KEY, **self.environment}
         with self.data.with_suffix(".log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*SERVE, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                [*self.within, *SERVE, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
             )
         self.lives += 1
 
@@ -128,7 +141,7 @@ class HostProcess:
         self._process = None
 
     def _holder(self) -> str | None:
-        holder = read_holder(self.data)
+        holder = read_holder(self.data_seen)
         if holder is None or self._process is None or holder.pid != self._process.pid:
             return None
         return holder.url or ""
