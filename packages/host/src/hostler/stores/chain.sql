@@ -23,7 +23,10 @@ SELECT seq, body_digest, digest, event_id, request_digest, event_type, source, b
 FROM events WHERE workspace_id = :workspace_id AND seq > :after ORDER BY seq LIMIT :limit
 
 -- name: events_outside
-SELECT event_id AS id FROM events WHERE workspace_id = :workspace_id AND (seq IS NULL OR seq < 1 OR digest IS NULL)
+-- Rows that no walk along the chain meets; two look-ups in the index.
+SELECT event_id AS id FROM events WHERE workspace_id = :workspace_id AND seq IS NULL
+UNION ALL
+SELECT event_id AS id FROM events WHERE workspace_id = :workspace_id AND seq < 1
 LIMIT 1
 
 -- name: audit_after
@@ -31,5 +34,8 @@ SELECT seq, body_digest, digest, audit_id, actor, action, target, body, created_
 FROM audit WHERE workspace_id = :workspace_id AND seq > :after ORDER BY seq LIMIT :limit
 
 -- name: audit_outside
-SELECT audit_id AS id FROM audit WHERE workspace_id = :workspace_id AND (seq IS NULL OR seq < 1 OR digest IS NULL)
+-- Rows that no walk along the chain meets; two look-ups in the index.
+SELECT audit_id AS id FROM audit WHERE workspace_id = :workspace_id AND seq IS NULL
+UNION ALL
+SELECT audit_id AS id FROM audit WHERE workspace_id = :workspace_id AND seq < 1
 LIMIT 1
