@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -68,6 +69,8 @@ class Bench:
     blobs: BlobFolder
     host_id: str
     cancel_grace_seconds: float
+    gated: WeakValueDictionary[str, GatedRun] = field(default_factory=WeakValueDictionary)
+    """The runs under way, by id: a child finds the budget of its parent."""
 
 
 class RunMeter:
@@ -166,7 +169,9 @@ class ActiveRun:
             connection,
             deadline_at=prepared.deadline_at,
             daily=prepared.daily,
+            parent=bench.gated.get(run.parent_run_id or ""),
         )
+        bench.gated[run.run_id] = self._gated
         self._gated.spent.add(run.usage, None if run.cost is None else Decimal(run.cost))
         self._meter = RunMeter(self._gated)
         self._scope = prepared.scope(self._meter, uploads)

@@ -96,11 +96,12 @@ class Spending:
             self.tokens, self.cost, self.day = 0, Decimal(0), today
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class GatedRun:
     """One attempt of a run as the gate sees it. Held by whoever executes the run.
 
     `connection` is compared by identity. `deadline_at` in UTC epoch seconds. `daily` is the agent's, shared.
+    A child run counts against the budgets of the runs above it; `below` is what the runs below one spent.
     """
 
     run_id: str
@@ -113,12 +114,23 @@ class GatedRun:
     spent: Spending = field(default_factory=Spending)
     daily: Spending | None = None
     bucket: TokenBucket | None = None
+    parent: GatedRun | None = None
+    below: Spending = field(default_factory=Spending)
 
     def add(self, usage: Usage | None, cost: Decimal | None) -> None:
-        """Count what a model call used, for this run and for its agent's day."""
+        """Count what a model call used, for this run, those above it, and its agent's day."""
         self.spent.add(usage, cost)
+        for above in self.line()[1:]:
+            above.below.add(usage, cost)
         if self.daily is not None:
             self.daily.add(usage, cost)
+
+    def line(self) -> list[GatedRun]:
+        """This run, its parent, and so on."""
+        found = [self]
+        while found[-1].parent is not None:
+            found.append(found[-1].parent)
+        return found
 
 
 class Gate:
@@ -160,7 +172,8 @@ class Gate:
         self._check_rate(run, call)
         if run.deadline_at is not None and self._clock() >= run.deadline_at:
             raise DeadlineExceededError("the run's deadline is over")
-        run.calls += 1
+        for one in run.line():
+            one.calls += 1
         return call
 
     def _check_rate(self, run: GatedRun, call: Call) -> None:
@@ -172,7 +185,9 @@ class Gate:
             wait = run.bucket.take(now)
             if wait > 0:
                 raise RateLimitedError(f"more than {rate:g} calls a second", round(wait, 3) or 0.001)
-        _check_budget(run, call, now)
+        for one in run.line():
+            _check_budget(one, call)
+        _check_daily(run, call, now)
 
 
 _OVER: dict[str, str] = {
@@ -182,19 +197,23 @@ _OVER: dict[str, str] = {
 }
 
 
-def _check_budget(run: GatedRun, call: Call, now: float) -> None:
+def _check_budget(run: GatedRun, call: Call) -> None:
     budget = run.grant.budget
     if budget.max_calls_per_run is not None and run.calls >= budget.max_calls_per_run:
         raise _spent("calls", "run", budget.max_calls_per_run)
     if call.method not in _SPENDING_CALLS:
         return
     for what, used, most in (
-        ("tokens", run.spent.tokens, budget.max_tokens_per_run),
-        ("cost", run.spent.cost, budget.max_cost_per_run),
+        ("tokens", run.spent.tokens + run.below.tokens, budget.max_tokens_per_run),
+        ("cost", run.spent.cost + run.below.cost, budget.max_cost_per_run),
     ):
         if most is not None and used >= most:
             raise _spent(what, "run", most)
-    if run.daily is None:
+
+
+def _check_daily(run: GatedRun, call: Call, now: float) -> None:
+    budget = run.grant.budget
+    if run.daily is None or call.method not in _SPENDING_CALLS:
         return
     run.daily.roll(now)
     for what, used, most in (

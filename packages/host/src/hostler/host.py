@@ -22,12 +22,13 @@ from hostler.dispatch import Dispatcher
 from hostler.domain.changes import ConfigDiff
 from hostler.domain.events import Caller
 from hostler.domain.grants import Catalog
+from hostler.endings import end_waiting
 from hostler.execution import ActiveRun, Bench
 from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
 from hostler.filtering import FilterProcesses
 from hostler.gate import Gate
 from hostler.lock import DataDirLock, Holder
-from hostler.orchestrator import Accepted, Orchestrator, end_waiting
+from hostler.orchestrator import Accepted, Orchestrator
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor

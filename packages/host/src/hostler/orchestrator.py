@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
-
-import msgspec
 
 from hostler.bindery import Bindery
 from hostler.dispatch import Dispatcher
@@ -21,12 +19,12 @@ from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolutio
 from hostler.domain.events import Caller, Event
 from hostler.domain.ingest import InlineContent, artifact_refs_of, event_of
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit, lane_of
+from hostler.endings import Asked, request_cancel
 from hostler.feed import Feed
 from hostler.ports import Database, Tx
 from hostler.stores import artifacts, events, runs, transcripts
 from hostler.stores.artifacts import NewArtifact
 from hostler.stores.blobs import Blob, BlobFolder
-from hostler.stores.journal import Entry
 from hostler.stores.run_rows import NewRun, Run
 from hostler.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Strict
@@ -82,7 +80,7 @@ class _Opened:
     run: Run | None = None
     duplicate: events.StoredEvent | None = None
     same_body: bool = True
-    interrupted: str | None = None
+    cancelled: list[Asked] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +89,12 @@ class Pending:
 
     work: Callable[[Tx], Any]
     """For one transaction; may be run again if that is rolled back."""
-    finish: Callable[[Any], Awaitable[Accepted]]
-    """After the commit, with what `work` returned: starts the run and says what became of the event."""
+    started: Callable[[Any], None]
+    """After the commit, with what `work` returned: starts the run."""
     give_up: Callable[[], None]
-    """Instead of `finish`: the transaction failed."""
+    """Instead of `started`: the transaction failed."""
+    answer: Callable[[Any], Awaitable[Accepted]]
+    """Afterwards: says what became of the event."""
     lane: str | None = None
     """The lane that the run would have to wait for; None: none."""
 
@@ -126,7 +126,8 @@ class Orchestrator:
         except BaseException:
             pending.give_up()
             raise
-        return await pending.finish(opened)
+        pending.started(opened)
+        return await pending.answer(opened)
 
     async def prepare(
         self,
@@ -136,7 +137,7 @@ class Orchestrator:
         parent_run_id: str | None = None,
         deadline_at: int | None = None,
     ) -> Pending:
-        """Everything up to the transaction: `work` is to be run in one, then `finish`, or `give_up`."""
+        """Everything up to the transaction: `work` is to be run in one, then `started` or `give_up`."""
         if not self.accepting:
             raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
         event, inline = event_of(envelope, caller, int(time.time() * 1000))
@@ -158,8 +159,10 @@ class Orchestrator:
         claim = self._dispatcher.reserve(agent) if agent is not None else None
         reserved = agent if claim is not None else None
 
-        async def finish(opened: _Opened) -> Accepted:
+        def started(opened: _Opened) -> None:
             self._dispatch(opened, reserved)
+
+        async def answer(opened: _Opened) -> Accepted:
             return await self._answer(event, opening, opened)
 
         def give_up() -> None:
@@ -167,7 +170,7 @@ class Orchestrator:
                 self._dispatcher.release(reserved)
 
         lane = None if run is None or run.parallel else run.lane
-        return Pending(lambda tx: _open(tx, opening, claim), finish, give_up, lane)
+        return Pending(lambda tx: _open(tx, opening, claim), started, give_up, answer, lane)
 
     def _dispatch(self, opened: _Opened, reserved: Agent | None) -> None:
         run = opened.run
@@ -178,9 +181,7 @@ class Orchestrator:
             self._dispatcher.release(reserved)
         if run is not None:
             self._dispatcher.queued()
-        if opened.interrupted is not None:
-            self._dispatcher.cancel(opened.interrupted, "interrupted by a newer message")
-            self._feed.wake(opened.interrupted)
+        self.cancelled(opened.cancelled)
 
     async def _answer(self, event: Event, opening: _Opening, opened: _Opened) -> Accepted:
         if opened.duplicate is not None:
@@ -221,60 +222,27 @@ class Orchestrator:
             raise error
         same = known.request_digest == event.request_digest
 
-        async def finish(opened: _Opened) -> Accepted:
+        async def answer(opened: _Opened) -> Accepted:
             return await self._answer_duplicate(known, same)
 
-        return Pending(lambda _: _Opened(known.outcome), finish, lambda: None)
+        return Pending(lambda _: _Opened(known.outcome), lambda _: None, lambda: None, answer)
 
     # -- cancel -----------------------------------------------------------------------------------
 
     async def cancel(self, workspace_id: str, run_id: str, *, reason: str, actor: str) -> None:
         """Ask for the end of a run and its children. NotFoundError; an ended run stays as it is."""
 
-        def ask(tx: Tx) -> bool:
+        def ask(tx: Tx) -> list[Asked]:
             runs.get(tx, workspace_id, run_id)
             return request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
 
-        await self._db.write(ask)
-        await self.cancelled(workspace_id, run_id, reason)
+        self.cancelled(await self._db.write(ask))
 
-    async def cancelled(self, workspace_id: str, run_id: str, reason: str) -> None:
-        """The wish to end a run is durable: act on it, here and in its children."""
-        self._dispatcher.cancel(run_id, reason)
-        self._feed.wake(run_id)
-        children = await self._db.read(lambda tx: runs.children(tx, workspace_id, run_id))
-        for child in children:
-            await self.cancel(
-                workspace_id, child.run_id, reason=f"its parent run was cancelled: {reason}", actor="host"
-            )
-
-
-def request_cancel(tx: Tx, workspace_id: str, run_id: str, *, reason: str, actor: str) -> bool:
-    """Note the wish; a run that waits ends at once. True where the run was not over."""
-    run = runs.request_cancel(tx, workspace_id, run_id, reason)
-    if run is None:
-        return False
-    if run.status in {"queued", "paused"}:
-        end_waiting(tx, run, "cancelled", "cancelled", reason, actor=actor)
-    return True
-
-
-def end_waiting(
-    tx: Tx, run: Run, status: RunStatus, code: str, error: str, *, actor: str, crashed: bool = False
-) -> None:
-    """End a run that nobody is working on, with its terminal result."""
-    body = msgspec.json.encode({"data": {"code": code, "error": error, "retryable": False}})
-    runs.transition(
-        tx,
-        run.run_id,
-        run.attempt,
-        status,
-        cause=error,
-        actor=actor,
-        status_code=code,
-        entries=[Entry("result", "run.failed", body)],
-        crashed=crashed,
-    )
+    def cancelled(self, asked: list[Asked]) -> None:
+        """The wish to end these runs is durable: tell those that are under way here."""
+        for run_id, reason in asked:
+            self._dispatcher.cancel(run_id, reason)
+            self._feed.wake(run_id)
 
 
 def _new_run(event: Event, binding: Binding, parent_run_id: str | None, deadline_at: int | None) -> NewRun:
@@ -339,8 +307,9 @@ def _open(tx: Tx, opening: _Opening, claim: str | None) -> _Opened:
     outcome: events.Outcome = "queued" if admission.answer == "queued" else "started"
     if outcome != first:
         events.set_outcome(tx, event.workspace_id, event.event_id, outcome, run.run_id, routing)
+    cancelled: list[Asked] = []
     if admission.cancel_run_id is not None:
-        request_cancel(
+        cancelled = request_cancel(
             tx,
             event.workspace_id,
             admission.cancel_run_id,
@@ -350,7 +319,7 @@ def _open(tx: Tx, opening: _Opening, claim: str | None) -> _Opened:
     return _Opened(
         outcome,
         run=runs.get(tx, event.workspace_id, run.run_id),
-        interrupted=admission.cancel_run_id,
+        cancelled=cancelled,
     )
 
 

@@ -100,6 +100,8 @@ class _Origin:
     """The transcript sequence of the event's own item."""
     complete_ids: frozenset[str]
     uploads: dict[str, Uploaded]
+    outer_deadline: int | None
+    """What the run may not outlast, in milliseconds: its parent's deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class Preparer:
         facts = await self.services.db.read(lambda tx: _facts(tx, run, manifest, catalog))
         origin, event, configuration, grant, place = facts
         config = await _with_secrets(configuration)
-        deadline_at = _deadline(run, grant)
+        deadline_at = _deadline(origin.outer_deadline, grant)
         policy = origin.agent.spec.delivery_policy
         context = build_context(
             run_id=run.run_id,
@@ -282,26 +284,32 @@ def _origin(tx: Tx, run: Run) -> _Origin:
         raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
     own = transcripts.of_event(tx, run.workspace_id, event.event_id)
     if run.attempt == 1:
-        return _Origin(event, agent, own, frozenset(), {})
+        return _Origin(event, agent, own, frozenset(), {}, run.deadline_at)
     said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
     ids = frozenset(message.message_id for message in said if message.message_id is not None)
     uploads = {
         made.artifact_id: Uploaded(made.size_bytes, made.sha256, made.mime_type, made.name)
         for made in artifacts.uploaded_by(tx, run.workspace_id, run.run_id)
     }
-    return _Origin(event, agent, own, ids, uploads)
+    parent = None if run.parent_run_id is None else runs.find(tx, run.workspace_id, run.parent_run_id)
+    return _Origin(event, agent, own, ids, uploads, None if parent is None else parent.deadline_at)
 
 
 def _place(tx: Tx, run: Run, grant: Grant, origin: _Origin) -> _Place:
     newest = transcripts.latest_seq(tx, run.workspace_id)
     before = origin.own_seq if origin.own_seq is not None else newest + 1
-    latest = transcripts.latest_seq(
-        tx,
-        run.workspace_id,
-        conversation_id=grant.conversation_id,
-        thread_id=grant.thread_id,
-        bot_id=grant.bot_id,
-        before_seq=before,
+    # what came without a conversation has none: it is not the history of all that came so
+    latest = (
+        0
+        if grant.conversation_id is None
+        else transcripts.latest_seq(
+            tx,
+            run.workspace_id,
+            conversation_id=grant.conversation_id,
+            thread_id=grant.thread_id,
+            bot_id=grant.bot_id,
+            before_seq=before,
+        )
     )
     snapshot = states.snapshot(tx, run.workspace_id, grant.state_keys, conversation_id=grant.conversation_id)
     return _Place(before, latest, snapshot)
@@ -331,10 +339,10 @@ def _event_of(stored: StoredEvent) -> Event:
     )
 
 
-def _deadline(run: Run, grant: Grant) -> float | None:
-    """From now, within what was set when the run was opened (a child ends with its parent)."""
+def _deadline(outer_deadline: int | None, grant: Grant) -> float | None:
+    """From now, each attempt anew; within the parent's deadline."""
     own = None if grant.timeout_seconds is None else time.time() + grant.timeout_seconds
-    outer = None if run.deadline_at is None or run.attempt > 1 else run.deadline_at / 1000
+    outer = None if outer_deadline is None else outer_deadline / 1000
     known = [deadline for deadline in (own, outer) if deadline is not None]
     return min(known) if known else None
 

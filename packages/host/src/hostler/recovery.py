@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from hostler.domain.agents import Recovery
 from hostler.domain.recovery import STATUS_CODES, settle
-from hostler.orchestrator import end_waiting
+from hostler.endings import end_waiting
 from hostler.ports import Database, Tx
 from hostler.stores import agents, hosts, journal, runs
 from hostler.stores.run_rows import Run

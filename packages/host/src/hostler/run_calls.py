@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -29,12 +31,15 @@ from hostler_protocol.calls import Call, CallParams, ModelChunk
 from hostler_protocol.errors import DeadlineExceededError, HostlerError, to_fault
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import digest
+from hostler_protocol.limits import KIB
 
 log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
 NOT_IN_DIGEST = frozenset({"run_id", "tool_call_id", "upload_id"})
 """Differ between attempts although the call is the same."""
+MAX_SHOWN_BYTES = 8 * KIB
+"""A parameter longer than this is named by its digest where the whole call is too large for the journal."""
 
 
 @dataclass(slots=True)
@@ -44,7 +49,7 @@ class _Record:
     method: str
     digest: str
     nth: int
-    params: CallParams
+    params: CallParams | dict[str, Any]
     began: float = field(default_factory=time.monotonic)
     chunks: list[Any] = field(default_factory=list)
 
@@ -63,6 +68,18 @@ class _Record:
         else:
             data["reply"] = reply
         return _encoder.encode(data)
+
+    def shortened(self) -> _Record:
+        """The same with size and digest in the place of large parameters."""
+        fields = self.params if isinstance(self.params, dict) else _fields(self.params)
+        kept: dict[str, Any] = {}
+        for name, value in fields.items():
+            encoded = _encoder.encode(value)
+            large = len(encoded) > MAX_SHOWN_BYTES
+            kept[name] = (
+                {"size_bytes": len(encoded), "sha256": sha256(encoded).hexdigest()} if large else value
+            )
+        return dataclasses.replace(self, params=kept)
 
     def outline(self, size: int) -> bytes:
         """What stands in the journal where the whole is too large for it."""
@@ -174,9 +191,12 @@ class RunCalls:
             reply = effect.work(tx)
             refused = reply if isinstance(reply, HostlerError) else None
             data = record.entry(None if refused else reply, refused)
+            if len(data) > MAX_INLINE_BYTES:
+                # what is large in it is kept by the effect itself
+                data = record.shortened().entry(None if refused else reply, refused)
             return Entry("call", record.method, data), reply
 
-        reply = await self._journal.write(work)
+        reply = await self._journal.write(work, effect.settled)
         if isinstance(reply, HostlerError):
             raise _JournalledError(reply)
         self.had_effects = True

@@ -7,12 +7,19 @@ from typing import Any
 
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.events import Caller
-from hostler.orchestrator import Orchestrator, request_cancel
+from hostler.endings import Asked, request_cancel
+from hostler.orchestrator import Orchestrator
 from hostler.ports import Database, Tx
 from hostler.records import record, record_of
 from hostler.stores import runs
 from hostler_protocol.calls import RunCreateParams
-from hostler_protocol.errors import ConflictError, HostlerError, InvalidArgumentError, RateLimitedError
+from hostler_protocol.errors import (
+    CancelledCallError,
+    ConflictError,
+    HostlerError,
+    InvalidArgumentError,
+    RateLimitedError,
+)
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
 
@@ -44,15 +51,17 @@ class RunController:
     def cancel(self, workspace_id: str, run_id: str, reason: str, actor: str) -> Effect:
         """Ask for the run's end; the reply is its RunRecord."""
 
+        asked: list[Asked] = []
+
         def work(tx: Tx) -> RunRecord:
-            request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
+            asked[:] = request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
             return record_of(runs.get(tx, workspace_id, run_id))
 
-        async def then(asked: RunRecord) -> RunRecord:
-            await self._core.cancelled(workspace_id, run_id, reason)
-            return asked
+        def settled(_record: RunRecord, error: HostlerError | None) -> None:
+            if error is None:
+                self._core.cancelled(asked)
 
-        return Effect(work, then)
+        return Effect(work, settled=settled)
 
     async def create(self, parent: CallScope, params: RunCreateParams) -> Effect | HostlerError:
         """A child run; the reply is its RunRecord."""
@@ -85,17 +94,25 @@ class RunController:
             )
 
         def work(tx: Tx) -> Any:
+            if runs.get(tx, parent.workspace_id, parent.run_id).cancel_reason is not None:
+                return CancelledCallError("this run is being cancelled: it begins no further children")
             return pending.work(tx)
 
+        def settled(opened: Any, error: HostlerError | None) -> None:
+            if error is not None or isinstance(opened, HostlerError):
+                pending.give_up()
+            else:
+                pending.started(opened)
+
         async def then(opened: Any) -> RunRecord:
-            accepted = await pending.finish(opened)
+            accepted = await pending.answer(opened)
             if accepted.run is None:
                 raise InvalidArgumentError(f"agent {params.agent!r} took no run: {accepted.outcome}")
             if params.wait is not None and self._wait is not None:
                 return await self._wait(parent.workspace_id, accepted.run.run_id, params.wait)
             return await self.record(parent.workspace_id, accepted.run.run_id)
 
-        return Effect(work, then)
+        return Effect(work, then, settled)
 
     @property
     def _core(self) -> Orchestrator:

@@ -90,10 +90,24 @@ class RunLog:
         self._added += 1
         self._changed.set()
 
-    async def write(self, work: Callable[[Tx], tuple[Entry, Any]]) -> Any:
-        """Run `work` inside the run's order and return its answer once it is durable."""
+    async def write(
+        self,
+        work: Callable[[Tx], tuple[Entry, Any]],
+        settled: Callable[[Any, HostlerError | None], None] | None = None,
+    ) -> Any:
+        """Run `work` inside the run's order and return its answer once it is durable.
+
+        `settled` is told the same, also where the caller was cancelled: `work` is done nevertheless.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.add(Item(work=work, done=_resolving(future)))
+        resolve = _resolving(future)
+
+        def done(answer: Any, error: HostlerError | None) -> None:
+            if settled is not None:
+                settled(answer, error)
+            resolve(answer, error)
+
+        self.add(Item(work=work, done=done))
         return await future
 
     async def settled(self) -> None:

@@ -32,6 +32,8 @@ def history_cursors(cursors: Cursors, grant: Grant) -> ScopedCursors:
 async def page(scope: CallScope, params: HistoryPageParams) -> Page[TranscriptItem]:
     """`history.page`: backward newest first, forward oldest first."""
     history = _history(scope, params.conversation_id)
+    if history.conversation_id is None:
+        return Page(items=[])
     cursors = _cursors(scope.services.cursors, scope.grant, history.conversation_id, history.thread_id)
     before, after = history.before_seq, None
     if params.before_cursor is not None:
@@ -59,6 +61,8 @@ async def search(scope: CallScope, params: HistorySearchParams) -> HistorySearch
     """`history.search`: items that hold the words of the query, newest first."""
     filters = params.filters
     history = _history(scope, None if filters is None else filters.conversation_id)
+    if history.conversation_id is None:
+        return HistorySearchResult(items=[], query=params.query, total_count=0)
     after, before = (None, None) if filters is None else (filters.after, filters.before)
     hits = await scope.services.db.read(
         lambda tx: found.search(

@@ -33,6 +33,8 @@ class Effect:
 
     work: Callable[[Tx], Any]
     then: Callable[[Any], Awaitable[Any]] | None = None
+    settled: Callable[[Any, HostlerError | None], None] | None = None
+    """Told of the outcome, also where nobody waits for the answer any more: (reply, None), or why not."""
 
 
 Reply = Any
