@@ -16,7 +16,6 @@ import logging
 import multiprocessing
 import multiprocessing.connection
 import resource
-import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -160,8 +159,9 @@ async def _under_uvicorn(control: Control, app: Any, emit: Callable[[], Awaitabl
     import uvicorn  # noqa: PLC0415
 
     from hostler.http.connection import BoundedConnection  # noqa: PLC0415
+    from hostler.http.server import listen  # noqa: PLC0415
 
-    listener = socket.create_server(("127.0.0.1", 0), backlog=4096)
+    listener = listen("127.0.0.1", 0)
     config = uvicorn.Config(
         app, http=BoundedConnection, lifespan="off", log_config=None, access_log=False, ws="none"
     )

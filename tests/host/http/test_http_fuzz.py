@@ -1,0 +1,140 @@
+"""Nonsense for every route: ids, queries, bodies and headers of any kind never make the host fail."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from hostler.http import openapi
+from hostler.http.app import ENDPOINTS
+from support.databases import run
+from support.http_host import Served, serving
+
+TEXTS = [
+    *("", " ", "x", "same", "null", "true", "0", "-1", "1e309", "9" * 30, "a/b", "..", "%", "%%00", "_", "*"),
+    *(
+        "\x00",
+        "a\x00b",
+        "\n",
+        "\r\nx: y",
+        "é",
+        "名前",
+        "🙂",
+        "\u202e",
+        "a" * 3000,
+        '"',
+        "'",
+        "'; DROP TABLE runs",
+    ),
+    *("plugin:test/puppet/default", "test/puppet", "puppet", "2026-01-01", "OR", 'NEAR("a")'),
+    *("\ufeff", "\ud800"),
+]
+PER_ROUTE = 25
+
+
+def value(dice: random.Random, depth: int = 0) -> Any:
+    """Any JSON."""
+    kind = dice.randrange(8 if depth < 3 else 5)
+    if kind == 0:
+        return dice.choice([None, True, False])
+    if kind == 1:
+        return dice.choice([0, -1, 1, 2**53, 2**63, -(2**64), 10**40, 1.5, -0.0, 1e300])
+    if kind in (2, 3, 4):
+        return dice.choice(TEXTS)
+    if kind == 5:
+        return [value(dice, depth + 1) for _ in range(dice.randrange(4))]
+    return {dice.choice(TEXTS): value(dice, depth + 1) for _ in range(dice.randrange(4))}
+
+
+def like(schema: dict[str, Any], document: dict[str, Any], dice: random.Random, depth: int = 0) -> Any:
+    """Something that the schema allows, or nearly."""
+    if dice.random() < 0.06 or depth > 6:
+        return value(dice)
+    if "$ref" in schema:
+        return like(
+            document["components"]["schemas"][schema["$ref"].rpartition("/")[2]], document, dice, depth
+        )
+    if "anyOf" in schema:
+        return like(dice.choice(schema["anyOf"]), document, dice, depth + 1)
+    if "enum" in schema:
+        return dice.choice(schema["enum"])
+    kind = schema.get("type")
+    if kind == "object":
+        wanted = set(schema.get("required", []))
+        return {
+            name: like(inner, document, dice, depth + 1)
+            for name, inner in schema.get("properties", {}).items()
+            if name in wanted or dice.random() < 0.4
+        }
+    if kind == "array":
+        return [like(schema.get("items", {}), document, dice, depth + 1) for _ in range(dice.randrange(3))]
+    if kind == "string":
+        return dice.choice(TEXTS)
+    if kind in ("integer", "number"):
+        return dice.choice([schema.get("minimum", 0), 1, 7, 2**53, 0.25 if kind == "number" else 3])
+    return dice.choice([True, False]) if kind == "boolean" else value(dice, 2)
+
+
+def encoded(text: str) -> str:
+    return quote(text.encode("utf-8", "surrogatepass"), safe="")
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_request_makes_the_host_fail(tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    document = json.loads(json.dumps(openapi.document(ENDPOINTS, "1")))
+
+    async def scenario(served: Served) -> None:
+        await served.say("say 1", conversation_id="same", event_id="same")
+        statuses: dict[str, set[int]] = {}
+        for path, methods in document["paths"].items():
+            for method, operation in methods.items():
+                for _ in range(PER_ROUTE):
+                    status = await attempt(served, path, method, operation)
+                    statuses.setdefault(operation["operationId"], set()).add(status)
+        well = {name for name, found in statuses.items() if found & {200, 201, 202, 204}}
+        assert len(well) > 15, "nonsense only: nothing of it was ever understood"
+        assert (await served.client.get("/readyz")).status_code == 200
+        await served.agent("afterwards")
+        assert (await served.say("say 1", agent="afterwards"))["status"] == "completed"
+
+    async def attempt(served: Served, path: str, method: str, operation: dict[str, Any]) -> int:
+        queries = []
+        for parameter in operation["parameters"]:
+            if parameter["in"] == "path":
+                path = path.replace(f"{{{parameter['name']}}}", encoded(dice.choice(TEXTS)))
+            elif parameter["in"] == "query" and (parameter["required"] or dice.random() < 0.3):
+                made = like(parameter["schema"], document, dice)
+                text = made if isinstance(made, str) else json.dumps(made)
+                queries.append(f"{parameter['name']}={encoded(text)}")
+        if method == "post" and path.endswith("/restart"):
+            return 0  # restarts a real process each time; has its own test
+        url = path + ("?" + "&".join(queries) if queries else "")
+        content = b""
+        if "requestBody" in operation:
+            (schema,) = [kind["schema"] for kind in operation["requestBody"]["content"].values()]
+            content = json.dumps(like(schema, document, dice)).encode()
+            if dice.random() < 0.1:
+                content = bytes(dice.randrange(256) for _ in range(dice.randrange(40)))
+        headers: dict[str, bytes] = {"content-type": b"application/json"}
+        if dice.random() < 0.2:
+            headers["idempotency-key"] = dice.choice([b"k", b"", "ü".encode(), b"x" * 300])
+        if dice.random() < 0.2:
+            headers["last-event-id"] = dice.choice([b"1", b"x", b"-1"])
+        answer = await served.client.request(method.upper(), url, content=content, headers=headers)
+        assert answer.status_code < 500, (method, url, content, answer.text)
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"] == "application/problem+json", (method, url, answer.text)
+        return answer.status_code
+
+    run(_with(tmp_path, scenario), 110)
+
+
+async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:
+    async with serving(tmp_path, **settings) as served:
+        await scenario(served)
