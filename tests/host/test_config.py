@@ -1,0 +1,161 @@
+"""The configuration file: what it takes, and how it says what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.config import (
+    MAX_CONFIG_BYTES,
+    ConfigFile,
+    PluginEntry,
+    Settings,
+    load_config,
+    parse_config,
+    resolve_secret,
+)
+from hostler_protocol.errors import InvalidArgumentError
+
+YAML = """
+plugins:
+  - ./echo
+  - {path: ../other, network: ["api.example.com:443"]}
+models:
+  - {id: small, base_url: "http://localhost:1234/v1", price: {input: 1, output: 2.5}}
+agents:
+  - name: echo
+    runner: plugin:acme/echo/default
+    config: {suffix: "!"}
+    filters: ['event.data.priority == "high"']
+"""
+TOML = """
+[[plugins]]
+path = "./echo"
+[[plugins]]
+path = "../other"
+network = ["api.example.com:443"]
+[[models]]
+id = "small"
+base_url = "http://localhost:1234/v1"
+price = {input = 1, output = 2.5}
+[[agents]]
+name = "echo"
+runner = "plugin:acme/echo/default"
+config = {suffix = "!"}
+filters = ['event.data.priority == "high"']
+"""
+
+WRONG: dict[str, tuple[str, list[str]]] = {
+    "a key at the top": ("agent: []", ["'agent'", "'agents'"]),
+    "a key of an agent": (
+        "agents: [{name: a, runner: r, concurency: {}}]",
+        ["'concurency'", "agents", "'concurrency'"],
+    ),
+    "a key within": (
+        "agents: [{name: a, runner: r, concurrency: {on_bussy: queue}}]",
+        ["'on_bussy'", "'on_busy'"],
+    ),
+    "a word": (
+        "agents: [{name: a, runner: r, concurrency: {on_busy: wait}}]",
+        ["wait", "steer", "queue", "reject"],
+    ),
+    "a key of a model": ("models: [{id: m, base-url: x}]", ["'base-url'", "'base_url'"]),
+    "what is missing": ("agents: [{name: a}]", ["runner", "agents[0]"]),
+    "a type": ("agents: [{name: a, runner: r, priority: high}]", ["int", "priority"]),
+    "twice the same agent": ("agents: [{name: a, runner: r}, {name: a, runner: r}]", ["'a'", "twice"]),
+    "twice the same model": ("models: [{id: m}, {id: m}]", ["'m'", "twice"]),
+    "YAML": ("agents: [\n  {name: a", ["line 2"]),
+    "a list": ("- a", ["object", "array"]),
+    "code": ("!!python/object/apply:os.system [ls]", ["python"]),
+}
+
+
+def test_yaml_and_toml_say_the_same(tmp_path: Path) -> None:
+    from_yaml = parse_config(YAML, name="c.yaml", base=tmp_path)
+    assert from_yaml == parse_config(TOML, name="c.toml", base=tmp_path)
+    assert from_yaml.agents[0].config == {"suffix": "!"}
+    first, second = from_yaml.plugins
+    assert isinstance(first, PluginEntry)
+    assert isinstance(second, PluginEntry)
+    assert (first.path, second.path) == (str(tmp_path / "echo"), str(tmp_path.parent / "other"))
+
+
+def test_an_empty_file_is_a_configuration() -> None:
+    assert parse_config("", name="c.yaml") == ConfigFile()
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_mistake_is_named_with_its_place_and_what_would_be_right(case: str) -> None:
+    text, parts = WRONG[case]
+    with pytest.raises(InvalidArgumentError) as refused:
+        parse_config(text, name="c.yaml")
+    message = refused.value.message
+    assert message.startswith("c.yaml: ")
+    assert [part for part in parts if part not in message] == [], message
+    assert "\n" not in message
+
+
+@given(
+    name=st.text(st.characters(categories=["Ll"]), min_size=1, max_size=12),
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=6,
+    ),
+)
+def test_whatever_stands_there_is_taken_or_refused_in_words(name: str, value: Any) -> None:
+    text = yaml.safe_dump({"agents": [{"name": "a", "runner": "r", name: value}]})
+    try:
+        parse_config(text, name="c.yaml")
+    except InvalidArgumentError as error:
+        assert error.message.startswith("c.yaml: ")  # noqa: PT017  (either way is right)
+
+
+def test_a_configuration_that_was_exported_reads_back_the_same() -> None:
+    config = parse_config(YAML, name="c.yaml")
+    again = parse_config(yaml.safe_dump(msgspec.to_builtins(config)), name="again.yaml")
+    assert again == config
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match="no such file"):
+        load_config(tmp_path / "none.yaml")
+    with pytest.raises(InvalidArgumentError, match="cannot be read"):
+        load_config(tmp_path)
+    (tmp_path / "latin.yaml").write_bytes(b"agents: [{name: \xe9, runner: r}]")
+    with pytest.raises(InvalidArgumentError, match="cannot be read"):
+        load_config(tmp_path / "latin.yaml")
+    with pytest.raises(InvalidArgumentError, match="larger than"):
+        parse_config("#" * (MAX_CONFIG_BYTES + 1), name="c.yaml")
+    (tmp_path / "bad.toml").write_text("agents = [")
+    with pytest.raises(InvalidArgumentError, match=r"bad\.toml"):
+        load_config(tmp_path / "bad.toml")
+
+
+def test_secrets_are_looked_up_and_never_repeated(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text(" from a file\n")
+    assert resolve_secret(None) is None
+    assert resolve_secret("env:KEY", {"KEY": "from outside"}) == "from outside"
+    assert resolve_secret(f"file:{file}") == "from a file"
+    assert resolve_secret("sk-written-out") == "sk-written-out"
+    for reference, environment in (
+        ("env:KEY", {"KEY": ""}),
+        ("file:/nowhere/at/all", {}),
+        ("secret://a", {}),
+    ):
+        with pytest.raises(InvalidArgumentError) as refused:
+            resolve_secret(reference, environment)
+        assert reference in refused.value.message
+
+
+def test_where_the_facts_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTLER_DATA", str(tmp_path / "mine"))
+    assert Settings().database_url == str(tmp_path / "mine" / "hostler.db")
+    assert Settings(data_dir=tmp_path, database="postgresql://x").database_url == "postgresql://x"
