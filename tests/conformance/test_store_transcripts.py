@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -375,6 +376,18 @@ def test_an_item_is_found_from_its_commit_on_and_never_after_its_removal(databas
     )
     assert find(database, "secret") == ["secret 北京 1"]
     assert find(database, "after") == ["after"]
+
+
+@pytest.mark.parametrize("first", [0x4E00, 0xAC00, 0x2190, 0x20000])
+def test_a_text_of_the_greatest_variety_is_stored_and_its_beginning_found(
+    database: SqlDatabase, first: int
+) -> None:
+    """More different characters and pairs than any writing has: still within what an index entry may hold."""
+    source = random.Random(first)
+    text = "".join(chr(first + source.randrange(0x2BA0)) for _ in range(100_000))
+    fill(database, [text])
+    assert find(database, text[30_000:30_002]) == [text[:4_000]]
+    assert find(database, text[99_000:99_010]) == [], "what lies beyond the searched part"
 
 
 ALPHABET = st.sampled_from([*"aAbB北京東ー한글%_*\"' .-😀", "\u0301", "ß", "ﬁ"])

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostler.ports import Row, Tx
-from hostler.sql.statements import Query, load
+from hostler.sql.statements import Query as Statement
+from hostler.sql.statements import load
 from hostler.stores import transcripts
 from hostler.stores.keyspace import page_limit
-from hostler.stores.tokens import parse_query, thread_token, wanted_tokens
+from hostler.stores.tokens import Query, parse_query, thread_token, tokens_of, wanted_tokens
 from hostler.stores.transcripts import NEWEST, StoredItem
 from hostler.stores.unfiltered import ANY, AnyOr
 
@@ -31,8 +32,9 @@ _BATCH = 50
 _BATCHES_OF_ANY_THREAD = 6
 """Candidates of other threads are passed over one by one at first: nearly always there are none, and
 combining the thread's list with the words' costs more."""
-_WINDOW = 2_000
-"""PostgreSQL: the newest items that are tried before the index is asked for all."""
+_WINDOW = 1_000
+"""PostgreSQL: the newest items whose text is looked at before the index, which gives all matches at once, is
+asked. What one item in a hundred says is found among them."""
 _CLOCK_SLACK_MS = 300_000
 """How far times of neighbouring sequences may be out of order (clocks of several hosts)."""
 
@@ -103,29 +105,51 @@ def search(
         low = _first_seq_at(tx, ws, after - _CLOCK_SLACK_MS) - 1
     if before is not None:
         high = min(high, _first_seq_at(tx, ws, before + _CLOCK_SLACK_MS))
+    between = (low, high)
     sqlite = tx.dialect == "sqlite"
-    propose = _proposals_sqlite if sqlite else _proposals_postgres
-    enough = limit + 1 if sqlite else MAX_COUNTED  # where items come in order, no more are read than shown
-    found: list[int] = []
-    complete = True
-    for looked_at, row in enumerate(propose(tx, ws, fits, asked.tokens, (low, high)), start=1):
-        if fits.passes(row) and asked.matches(row["search_text"]):
-            found.append(row["seq"])
-        if len(found) >= enough or looked_at >= MAX_CANDIDATES:
-            complete = False
-            break
+    phases = (
+        _phases_sqlite(tx, ws, fits, asked, between)
+        if sqlite
+        else _phases_postgres(tx, ws, fits, asked, between)
+    )
+    enough = limit + 1 if sqlite else MAX_COUNTED  # where counting is cheap, no more is read than shown
+    found, complete = _verified(phases, fits, asked, limit, enough)
     total = len(found)
     if sqlite and total > limit:
-        total = max(total, _count_sqlite(tx, ws, fits, asked.tokens, (low, high)))
+        total = max(total, _count_sqlite(tx, ws, fits, asked, between))
     return Hits(transcripts.items(tx, ws, found[:limit]), total, complete)
 
 
+def _verified(
+    phases: Iterator[Iterator[Row]], fits: _Filter, asked: Query, limit: int, enough: int
+) -> tuple[list[int], bool]:
+    """Sequences of the hits among what is proposed, and whether everything was looked at."""
+    found: list[int] = []
+    looked_at = 0
+    for phase in phases:
+        for row in phase:
+            looked_at += 1
+            if fits.passes(row) and asked.matches(row["search_text"]):
+                found.append(row["seq"])
+            if len(found) >= enough or looked_at >= MAX_CANDIDATES:
+                return found, False
+        if len(found) > limit:  # the next phase is dearer
+            return found, False
+    return found, True
+
+
+def _phases_sqlite(
+    tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]
+) -> Iterator[Iterator[Row]]:
+    yield _proposals_sqlite(tx, ws, fits, asked, between)
+
+
 def _proposals_sqlite(
-    tx: Tx, ws: str, fits: _Filter, words: tuple[str, ...], between: tuple[int, int]
+    tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]
 ) -> Iterator[Row]:
     """What the index proposes between two sequences (exclusive), newest first."""
     low, high = between
-    match = _match_sqlite(ws, fits, words)
+    match = _match_sqlite(ws, fits, asked)
     if fits.has_thread:
         for step in range(_BATCHES_OF_ANY_THREAD):
             limit = _BATCH if step else _FIRST_BATCH
@@ -138,16 +162,16 @@ def _proposals_sqlite(
     yield from _batches(tx, _q.proposed, (low, high), ws=ws, match=match)
 
 
-def _count_sqlite(tx: Tx, ws: str, fits: _Filter, words: tuple[str, ...], between: tuple[int, int]) -> int:
+def _count_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> int:
     """How many items have the words, by the index alone."""
     low, high = between
-    match = _match_sqlite(ws, fits, words)
+    match = _match_sqlite(ws, fits, asked)
     row = tx.one(_q.count_proposed, ws=ws, match=match, after_seq=low, before_seq=high, limit=MAX_COUNTED)
     return 0 if row is None else int(row["items"])
 
 
-def _match_sqlite(ws: str, fits: _Filter, words: tuple[str, ...]) -> str:
-    tokens = wanted_tokens("sqlite", ws, fits.conversation_id, fits.bot_id, words)
+def _match_sqlite(ws: str, fits: _Filter, asked: Query) -> str:
+    tokens = wanted_tokens("sqlite", ws, fits.conversation_id, fits.bot_id, asked.tokens)
     return " ".join(f'"{token}"' for token in tokens)
 
 
@@ -157,27 +181,32 @@ def _thread_of(ws: str, fits: _Filter) -> str:
     return thread_token(ws, fits.conversation_id, fits.thread_id)
 
 
-def _proposals_postgres(
-    tx: Tx, ws: str, fits: _Filter, words: tuple[str, ...], between: tuple[int, int]
-) -> Iterator[Row]:
-    """The same: first from the newest items, then, where that was not enough, from all others."""
-    tokens = wanted_tokens("postgres", ws, fits.conversation_id, fits.bot_id, words)
+def _phases_postgres(
+    tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]
+) -> Iterator[Iterator[Row]]:
+    """First the newest items by their text; then, where that was not enough, all older ones by the index."""
+    low, high = between
+    scope: dict[str, Any] = {"ws": ws}
+    floor_of, recent = _q.floor_anywhere, _q.recent_anywhere
+    if isinstance(fits.conversation_id, str):
+        floor_of, recent = _q.floor, _q.recent
+        scope["conversation_id"] = fits.conversation_id
+    tx.run(_q.by_index)
+    row = tx.one(floor_of, **scope, after_seq=low, before_seq=high, window=_WINDOW)
+    if row is None or row["seq"] is None:
+        return
+    floor = int(row["seq"])
+    words = set(asked.tokens)
+    rows = _batches(tx, recent, (floor - 1, high), **scope, term=max(asked.terms, key=len))
+    yield (row for row in rows if words.issubset(tokens_of(row["search_text"])))
+    tokens = wanted_tokens("postgres", ws, fits.conversation_id, fits.bot_id, asked.tokens)
     if fits.has_thread:
         tokens.append(_thread_of(ws, fits))
     match = " & ".join(f"'{token}'" for token in tokens)
-    scope = {
-        "any_conversation": int(fits.conversation_id is ANY),
-        "conversation_id": None if fits.conversation_id is ANY else fits.conversation_id,
-    }
-    low, high = between
-    row = tx.one(_q.floor, ws=ws, after_seq=low, before_seq=high, window=_WINDOW, **scope)
-    floor = low if row is None else int(row["seq"])
-    yield from _batches(tx, _q.proposed_recent, (floor, high), ws=ws, match=match, **scope)
-    if floor > low:
-        yield from _batches(tx, _q.proposed, (low, floor + 1), ws=ws, match=match)
+    yield _batches(tx, _q.proposed, (low, floor), ws=ws, match=match)
 
 
-def _batches(tx: Tx, query: Query, between: tuple[int, int], **params: Any) -> Iterator[Row]:
+def _batches(tx: Tx, query: Statement, between: tuple[int, int], **params: Any) -> Iterator[Row]:
     low, high = between
     limit = _FIRST_BATCH
     while True:

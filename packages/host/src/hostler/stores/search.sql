@@ -15,14 +15,50 @@ WHERE s.transcript_search MATCH :match
 ORDER BY s.rowid DESC LIMIT :limit
 
 -- name: proposed (postgres)
--- The index gives all that match, in no order: right for what is rare. `proposed_recent` comes before it.
+-- The index gives all that match, in no order: right for what is rare, since what is common was found among the
+-- newest items before. The steps are kept apart so that each is done by its index, whatever is known of the data.
 WITH matching AS MATERIALIZED (
-    SELECT seq FROM transcript_search
-    WHERE workspace_id = :ws AND tokens @@ CAST(:match AS tsquery) AND seq > :after_seq AND seq < :before_seq
+    SELECT workspace_id, seq FROM transcript_search WHERE tokens @@ CAST(:match AS tsquery)
+), newest AS MATERIALIZED (
+    SELECT seq FROM matching WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq
+    ORDER BY seq DESC LIMIT :limit
 )
 SELECT t.seq, t.conversation_id, t.thread_id, t.bot_id, t.role, t.created_at, t.search_text
-FROM matching AS m JOIN transcripts AS t ON t.workspace_id = :ws AND t.seq = m.seq
-ORDER BY t.seq DESC LIMIT :limit
+FROM newest AS n CROSS JOIN LATERAL (
+    SELECT * FROM transcripts WHERE workspace_id = :ws AND seq = n.seq LIMIT 1
+) AS t
+ORDER BY t.seq DESC
+
+-- name: by_index (postgres)
+-- For the rest of this transaction: a walk over the whole table is never what a search wants.
+SET LOCAL enable_seqscan = off
+
+-- name: recent (postgres)
+-- Items of a conversation that hold a text, newest first, without the text index.
+SELECT seq, conversation_id, thread_id, bot_id, role, created_at, search_text FROM transcripts
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after_seq AND seq < :before_seq
+  AND strpos(search_text, :term) > 0
+ORDER BY seq DESC LIMIT :limit
+
+-- name: recent_anywhere (postgres)
+-- The same of a whole workspace.
+SELECT seq, conversation_id, thread_id, bot_id, role, created_at, search_text FROM transcripts
+WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq AND strpos(search_text, :term) > 0
+ORDER BY seq DESC LIMIT :limit
+
+-- name: floor (postgres)
+-- The oldest of the newest :window items of a conversation.
+SELECT MIN(seq) AS seq FROM (
+    SELECT seq FROM transcripts
+    WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after_seq AND seq < :before_seq
+    ORDER BY seq DESC LIMIT :window
+) AS newest
+
+-- name: floor_anywhere (postgres)
+SELECT MIN(seq) AS seq FROM (
+    SELECT seq FROM transcripts WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq
+    ORDER BY seq DESC LIMIT :window
+) AS newest
 
 -- name: count_proposed (sqlite)
 -- How many the index would propose, up to :limit: without reading a single item.
@@ -35,23 +71,6 @@ SELECT COUNT(*) AS items FROM (
                               ORDER BY seq LIMIT 1), 9223372036854775807)
     ORDER BY s.rowid DESC LIMIT :limit
 ) AS counted
-
--- name: proposed_recent (postgres)
--- The same among the newest items only (after the window's floor): right for what is common, where the index would
--- give more than can be sorted.
-SELECT t.seq, t.conversation_id, t.thread_id, t.bot_id, t.role, t.created_at, t.search_text
-FROM transcripts AS t JOIN transcript_search AS s ON s.workspace_id = t.workspace_id AND s.seq = t.seq
-WHERE t.workspace_id = :ws AND t.seq > :after_seq AND t.seq < :before_seq
-  AND (:any_conversation = 1 OR t.conversation_id = :conversation_id)
-  AND s.tokens @@ CAST(:match AS tsquery)
-ORDER BY t.seq DESC LIMIT :limit
-
--- name: floor (postgres)
--- Where the window of the newest :window items of a conversation (or workspace) begins.
-SELECT seq FROM transcripts
-WHERE workspace_id = :ws AND (:any_conversation = 1 OR conversation_id = :conversation_id)
-  AND seq > :after_seq AND seq < :before_seq
-ORDER BY seq DESC OFFSET :window LIMIT 1
 
 -- name: time_from
 -- The first item from a sequence on: for finding a time by bisection.

@@ -208,7 +208,7 @@ def append(tx: Tx, ws: str, item: NewTranscriptItem, then: Callable[[int], None]
             tx.run(_q.insert_doc, ws=ws, seq=seq)
             tx.run(_q.index, tokens=tokens)
         else:
-            tx.run(_q.index, ws=ws, seq=seq, conversation_id=item.conversation_id, tokens=tokens)
+            tx.run(_q.index, ws=ws, seq=seq, tokens=tokens)
         if then is not None:
             then(seq)
 

@@ -25,8 +25,8 @@ INSERT INTO transcript_docs (workspace_id, seq) VALUES (:ws, :seq)
 INSERT INTO transcript_search (rowid, tokens) VALUES (last_insert_rowid(), :tokens)
 
 -- name: index (postgres)
-INSERT INTO transcript_search (workspace_id, seq, conversation_id, tokens)
-VALUES (:ws, :seq, :conversation_id, array_to_tsvector(string_to_array(CAST(:tokens AS text), ' ')))
+INSERT INTO transcript_search (workspace_id, seq, tokens)
+VALUES (:ws, :seq, array_to_tsvector(string_to_array(CAST(:tokens AS text), ' ')))
 
 -- name: keys_thread_backward
 -- Of one bot and thread: what a run reads. Sequences and sizes first, so that a page can be cut before it is read.

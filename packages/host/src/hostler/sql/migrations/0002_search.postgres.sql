@@ -1,9 +1,9 @@
--- Full-text index over the tokens of stores/tokens.py.
+-- Full-text index over the tokens of stores/tokens.py. New entries wait in a list that every search reads through,
+-- so it is kept short.
 CREATE TABLE transcript_search (
     workspace_id    text COLLATE "C" NOT NULL,
     seq             bigint NOT NULL,
-    conversation_id text COLLATE "C",
     tokens          tsvector NOT NULL,
     PRIMARY KEY (workspace_id, seq)
 );
-CREATE INDEX transcript_search_tokens ON transcript_search USING gin (tokens);
+CREATE INDEX transcript_search_tokens ON transcript_search USING gin (tokens) WITH (gin_pending_list_limit = 256);
