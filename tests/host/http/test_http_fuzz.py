@@ -121,11 +121,11 @@ def test_no_request_makes_the_host_fail(tmp_path: Path, seed: int) -> None:
             content = json.dumps(like(schema, document, dice)).encode()
             if dice.random() < 0.1:
                 content = bytes(dice.randrange(256) for _ in range(dice.randrange(40)))
-        headers: dict[str, bytes] = {"content-type": b"application/json"}
+        headers = {b"content-type": b"application/json"}
         if dice.random() < 0.2:
-            headers["idempotency-key"] = dice.choice([b"k", b"", "ü".encode(), b"x" * 300])
+            headers[b"idempotency-key"] = dice.choice([b"k", b"", "ü".encode(), b"x" * 300])
         if dice.random() < 0.2:
-            headers["last-event-id"] = dice.choice([b"1", b"x", b"-1"])
+            headers[b"last-event-id"] = dice.choice([b"1", b"x", b"-1"])
         answer = await served.client.request(method.upper(), url, content=content, headers=headers)
         assert answer.status_code < 500, (method, url, content, answer.text)
         if answer.status_code >= 400:
