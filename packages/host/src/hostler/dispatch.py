@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from hostler.domain.agents import Agent
 from hostler.ports import Database, Tx
-from hostler.stores import runs
+from hostler.stores import agents, runs
 from hostler.stores.run_rows import Run
 from hostler_protocol.errors import HostlerError, StorageError
 
@@ -95,13 +95,9 @@ class Dispatcher:
 
     def reserve(self, agent: Agent) -> str | None:
         """Keep a slot for a run that is about to be opened: the host id to claim it with; None: it waits."""
-        limit = agent.spec.concurrency.max_runs
-        if limit is not None:
-            self._agent_limits[agent.agent_id] = limit
-            if self._per_agent[agent.agent_id] >= limit:
-                return None
-        else:
-            self._agent_limits.pop(agent.agent_id, None)
+        self._note_limit(agent)
+        if self._room(agent.agent_id) == 0:
+            return None
         if self._stopping or self._free() <= 0:
             return None
         self._reserved += 1
@@ -112,6 +108,18 @@ class Dispatcher:
         """Give a reserved slot back."""
         self._reserved -= 1
         self._left(agent.agent_id)
+
+    def _note_limit(self, agent: Agent) -> None:
+        limit = agent.spec.concurrency.max_runs
+        if limit is not None:
+            self._agent_limits[agent.agent_id] = limit
+        else:
+            self._agent_limits.pop(agent.agent_id, None)
+
+    def _room(self, agent_id: str) -> int | None:
+        """How many more runs of an agent may go on; None: as many as there are slots."""
+        limit = self._agent_limits.get(agent_id)
+        return None if limit is None else max(0, limit - self._per_agent[agent_id])
 
     def _free(self) -> int:
         return self._max_active - len(self._active) - self._reserved
@@ -173,8 +181,10 @@ class Dispatcher:
     # -- claims -----------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Count what waits, and begin to claim it."""
+        """Count what waits, learn the limits of its agents, and begin to claim it."""
         self._waiting = await self._db.read(lambda tx: runs.count_queued(tx, self._max_queued))
+        for agent in await self._db.read(_waited_for):
+            self._note_limit(agent)
         self._wake.set()
         self._loop = asyncio.create_task(self._claim_loop(), name="dispatcher")
 
@@ -192,15 +202,28 @@ class Dispatcher:
                 self._wake.set()
 
     async def _claim(self, free: int) -> None:
-        full = [a for a, limit in self._agent_limits.items() if self._per_agent[a] >= limit]
-        claimed = await self._db.write(lambda tx: runs.claim_next(tx, self._host_id, free, skip_agents=full))
+        """Claim into free slots, in steps that no agent's limit can be passed by."""
+        while free > 0:
+            rooms = {agent_id: self._room(agent_id) or 0 for agent_id in self._agent_limits}
+            full = [agent_id for agent_id, room in rooms.items() if room == 0]
+            step = min([free, *filter(None, rooms.values())])
+            claimed = await self._take(step, full)
+            if len(claimed) < step:
+                break
+            free = self._free()
+        else:
+            return
+        if self._waiting:
+            # what is left waits for its lane or its time; others may have been cancelled meanwhile
+            self._waiting = await self._db.read(lambda tx: runs.count_queued(tx, self._max_queued))
+
+    async def _take(self, limit: int, full: list[str]) -> list[Run]:
+        claimed = await self._db.write(lambda tx: runs.claim_next(tx, self._host_id, limit, skip_agents=full))
         for run in claimed:
             self._per_agent[run.agent_id] += 1
             self._launch(run)
         self._waiting = max(0, self._waiting - len(claimed))
-        if len(claimed) < free and self._waiting:
-            # what is left waits for its lane or its time; others may have been cancelled meanwhile
-            self._waiting = await self._db.read(lambda tx: runs.count_queued(tx, self._max_queued))
+        return claimed
 
     async def _wait(self) -> None:
         try:
@@ -246,3 +269,8 @@ class Dispatcher:
     def snapshot(self) -> dict[str, Any]:
         """For metrics and `doctor`."""
         return {"active": self.active, "waiting": self._waiting, "finished": self.finished}
+
+
+def _waited_for(tx: Tx) -> list[Agent]:
+    """The agents of all workspaces that have queued runs."""
+    return [agent for ws in runs.waiting_workspaces(tx) for agent in agents.active(tx, ws)]

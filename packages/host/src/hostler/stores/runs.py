@@ -284,6 +284,12 @@ def spent_since(tx: Tx, workspace_id: str, agent_id: str, since: int) -> list[tu
     return [(msgspec.json.decode(row["usage"], type=Usage), row["cost"]) for row in rows]
 
 
+def waiting_workspaces(tx: Tx) -> list[str]:
+    """Workspaces with queued runs."""
+    rows = tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES)
+    return [row["workspace_id"] for row in rows]
+
+
 def next_due(tx: Tx) -> int | None:
     """When the earliest of the runs that are held back becomes due (UTC epoch milliseconds)."""
     row = tx.one(_q.next_due, now=tx.now)

@@ -1,0 +1,292 @@
+"""Which run goes on when: slots, limits of agents, the queue, and the end of a host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from hostler.dispatch import Dispatcher
+from hostler.domain.agents import Agent, AgentSpec, Concurrency
+from hostler.ports import Tx
+from hostler.sql.database import SqlDatabase
+from hostler.stores import agents, runs
+from hostler.stores.run_rows import NewRun, Run
+from support.databases import run
+
+HOST = "h1"
+
+
+@dataclass(eq=False)
+class Turn:
+    """An execution that goes on until a test lets it."""
+
+    stage: Stage
+    run: Run
+    queued_again: bool = False
+    cancelled: list[str] = field(default_factory=list)
+    handed_over: list[str] = field(default_factory=list)
+    let: asyncio.Event = field(default_factory=asyncio.Event)
+    broken: bool = False
+
+    async def execute(self) -> None:
+        self.stage.begun.append(self.run.run_id)
+        self.stage.changed.set()
+        await self.let.wait()
+        if self.broken:
+            raise RuntimeError("a mistake of the host")
+        to: Any = "queued" if self.handed_over else "completed"
+        database, run_ = self.stage.database, self.run
+        await database.write(lambda tx: _move(tx, run_, to))
+        self.queued_again = to == "queued"
+
+    def cancel(self, reason: str) -> None:
+        self.cancelled.append(reason)
+
+    def hand_over(self, why: str) -> None:
+        self.handed_over.append(why)
+        self.let.set()
+
+
+def _move(tx: Tx, run_: Run, to: Any) -> None:
+    if to == "completed":
+        runs.transition(tx, run_.run_id, run_.attempt, "running", cause="test", actor="t")
+    runs.transition(tx, run_.run_id, run_.attempt, to, cause="test", actor="t")
+
+
+def _fail(tx: Tx, run_: Run) -> None:
+    runs.transition(
+        tx, run_.run_id, run_.attempt, "failed", cause="test", actor="t", status_code="host.error"
+    )
+
+
+class Stage:
+    """A dispatcher over a real database."""
+
+    def __init__(self, database: SqlDatabase, *, slots: int, queue: int = 100) -> None:
+        self.database = database
+        self.turns: dict[str, Turn] = {}
+        self.begun: list[str] = []
+        self.changed = asyncio.Event()
+        self.dispatcher = Dispatcher(database, HOST, self._make, _fail, max_active=slots, max_queued=queue)
+
+    def _make(self, run_: Run) -> Turn:
+        turn = self.turns[run_.run_id] = Turn(self, run_)
+        return turn
+
+    async def open(self, run_id: str, agent: Agent, *, lane: str | None = None, **fields: Any) -> str:
+        """Open a run as the orchestrator does; its status."""
+        new = NewRun(
+            workspace_id="w1",
+            run_id=run_id,
+            agent_id=agent.agent_id,
+            agent_name=agent.name,
+            agent_version=1,
+            runner_id=agent.spec.runner,
+            lane=lane or f"lane of {run_id}",
+            **fields,
+        )
+        claim = self.dispatcher.reserve(agent)
+        opened = await self.database.write(lambda tx: runs.open(tx, new, claim))
+        if opened.status == "claimed":
+            made = await self.database.read(lambda tx: runs.get(tx, "w1", run_id))
+            self.dispatcher.start_reserved(made)
+        else:
+            if claim is not None:
+                self.dispatcher.release(agent)
+            self.dispatcher.queued()
+        return opened.status
+
+    async def until(self, *run_ids: str) -> None:
+        """Wait until these, and no others, have begun."""
+        while not set(run_ids) <= set(self.begun):
+            self.changed.clear()
+            await self.changed.wait()
+        assert sorted(self.begun) == sorted(run_ids)
+
+    async def statuses(self, *run_ids: str) -> list[str]:
+        return [(await self.database.read(lambda tx, r=r: runs.get(tx, "w1", r))).status for r in run_ids]  # type: ignore[misc]
+
+
+def agent(name: str = "a", limit: int | None = None) -> Agent:
+    spec = AgentSpec(name=name, runner="plugin:acme/echo/default", concurrency=Concurrency(max_runs=limit))
+    return Agent("w1", f"id of {name}", 1, spec)
+
+
+@asynccontextmanager
+async def dispatching(database: SqlDatabase, **limits: int) -> AsyncIterator[Stage]:
+    stage = Stage(database, **limits)
+    await stage.dispatcher.begin()
+    try:
+        yield stage
+    finally:
+        for turn in stage.turns.values():
+            turn.let.set()
+        await stage.dispatcher.stop(30)
+        assert stage.dispatcher.active == 0
+
+
+def test_as_many_at_once_as_there_are_slots_and_the_next_when_one_is_free(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=2) as stage:
+            one = agent()
+            opened = [await stage.open(f"r{n}", one) for n in range(5)]
+            assert opened == ["claimed", "claimed", "queued", "queued", "queued"]
+            assert (stage.dispatcher.active, stage.dispatcher.waiting) == (2, 3)
+            await stage.until("r0", "r1")
+            stage.turns["r1"].let.set()
+            await stage.until("r0", "r1", "r2")
+            stage.turns["r0"].let.set()
+            await stage.until("r0", "r1", "r2", "r3")
+            assert stage.dispatcher.active == 2
+            stage.turns["r2"].let.set()
+            await stage.until("r0", "r1", "r2", "r3", "r4")
+            assert stage.dispatcher.waiting == 0
+
+    run(story())
+
+
+def test_an_agent_with_a_limit_holds_back_no_other(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=10) as stage:
+            few, many = agent("few", limit=1), agent("many")
+            assert await stage.open("f0", few) == "claimed"
+            assert await stage.open("f1", few) == "queued"
+            assert await stage.open("f2", few) == "queued"
+            assert await stage.open("m0", many) == "claimed"
+            await stage.until("f0", "m0")
+            stage.turns["m0"].let.set()
+            stage.turns["f0"].let.set()
+            await stage.until("f0", "m0", "f1")
+            assert await stage.statuses("f1", "f2") == ["claimed", "queued"]
+            stage.turns["f1"].let.set()
+            await stage.until("f0", "m0", "f1", "f2")
+
+    run(story())
+
+
+def test_the_limit_of_an_agent_holds_for_runs_that_waited_before_the_host_came(
+    database: SqlDatabase,
+) -> None:
+    async def story() -> None:
+        stored = await database.write(lambda tx: agents.apply(tx, "w1", agent("few", limit=1).spec))
+        before = Stage(database, slots=0)
+        for number in range(3):
+            await before.open(f"r{number}", stored)
+        async with dispatching(database, slots=10) as stage:
+            await stage.until("r0")
+            await stage.open("other", agent("other"))
+            await stage.until("r0", "other")
+            stage.turns["r0"].let.set()
+            await stage.until("r0", "other", "r1")
+
+    run(story())
+
+
+def test_a_lane_is_left_to_the_next_one_that_waits(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=10) as stage:
+            one = agent()
+            assert await stage.open("r0", one, lane="l") == "claimed"
+            assert await stage.open("r1", one, lane="l") == "queued"
+            assert await stage.open("r2", one, lane="l") == "queued"
+            await stage.until("r0")
+            for number in range(2):
+                stage.turns[f"r{number}"].let.set()
+                await stage.until(*(f"r{n}" for n in range(number + 2)))
+            assert stage.begun == ["r0", "r1", "r2"]
+
+    run(story())
+
+
+def test_runs_that_waited_when_the_host_came_are_claimed(database: SqlDatabase) -> None:
+    async def story() -> None:
+        before = Stage(database, slots=0)
+        for number in range(4):
+            assert await before.open(f"r{number}", agent()) == "queued"
+        async with dispatching(database, slots=3) as stage:
+            await stage.until("r0", "r1", "r2")
+            stage.turns["r0"].let.set()
+            await stage.until("r0", "r1", "r2", "r3")
+
+    run(story())
+
+
+def test_a_run_that_is_not_due_waits_for_its_time(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=3) as stage:
+            now = await database.read(lambda tx: tx.now)
+            assert await stage.open("later", agent(), not_before=now + 150) == "queued"
+            await stage.until("later")
+            assert await database.read(lambda tx: tx.now) >= now + 150
+
+    run(story())
+
+
+def test_a_full_queue_says_so(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=1, queue=2) as stage:
+            full = []
+            for number in range(3):
+                full.append(stage.dispatcher.is_full)
+                await stage.open(f"r{number}", agent())
+            assert full == [False, False, False]
+            assert stage.dispatcher.is_full
+
+    run(story())
+
+
+def test_a_mistake_of_the_host_ends_that_run_and_frees_its_slot(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=1) as stage:
+            await stage.open("r0", agent(limit=1))
+            await stage.open("r1", agent(limit=1))
+            stage.turns["r0"].broken = True
+            stage.turns["r0"].let.set()
+            await stage.until("r0", "r1")
+            assert await stage.statuses("r0") == ["failed"]
+
+    run(story())
+
+
+def test_a_wish_to_cancel_reaches_the_run_that_is_under_way(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=1) as stage:
+            await stage.open("r0", agent())
+            stage.dispatcher.cancel("r0", "enough")
+            stage.dispatcher.cancel("no such run", "enough")
+            assert stage.turns["r0"].cancelled == ["enough"]
+
+    run(story())
+
+
+def test_a_run_that_was_cancelled_before_its_claim_hears_of_it(database: SqlDatabase) -> None:
+    async def story() -> None:
+        before = Stage(database, slots=0)
+        await before.open("r0", agent())
+        await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "early"))
+        async with dispatching(database, slots=1) as stage:
+            await stage.until("r0")
+            assert stage.turns["r0"].cancelled == ["early"]
+
+    run(story())
+
+
+def test_a_host_that_stops_lets_runs_finish_and_hands_the_others_over(database: SqlDatabase) -> None:
+    async def story() -> None:
+        stage = Stage(database, slots=2)
+        await stage.dispatcher.begin()
+        for number in range(3):
+            await stage.open(f"r{number}", agent())
+        stage.turns["r0"].let.set()
+        await stage.dispatcher.stop(0.05)
+        assert stage.turns["r1"].handed_over
+        assert not stage.turns["r0"].handed_over
+        assert (await stage.statuses("r0", "r1"))[0] == "completed"
+        assert (await stage.statuses("r1"))[0] == "queued"
+        assert stage.dispatcher.reserve(agent()) is None
+        assert stage.dispatcher.active == 0
+
+    run(story())
