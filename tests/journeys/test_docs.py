@@ -1,0 +1,96 @@
+"""The blocks of the README and the guides do what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from support.command_line import BOUND_SECONDS, CommandLine, environment
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(\S*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE_NAME = re.compile(r"^# (\S+\.(?:py|yaml))\n")
+ENDLESS = ("hostler serve", "uv run", "pip install")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    mark: str
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    found = BLOCK.findall((ROOT / page).read_text("utf-8"))
+    return [Block(language, mark.strip(), text) for language, mark, text in found]
+
+
+def run_line(hostler: CommandLine, line: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of a page in a shell that knows `hostler` and `python`."""
+    names = f'hostler() {{ "{sys.executable}" -m hostler "$@"; }}; python() {{ "{sys.executable}" "$@"; }};'
+    return subprocess.run(
+        ["bash", "-c", f"{names} {line}"],
+        cwd=hostler.cwd,
+        env=environment(hostler.data, PYTHONDONTWRITEBYTECODE="1"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=BOUND_SECONDS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("README.md", {"python": "echo.py", "yaml": "hostler.yaml"}),
+        ("docs/operate.md", {}),
+        ("docs/runners.md", {}),
+    ],
+)
+def test_every_block_works_in_its_order(hostler: CommandLine, page: str, names: dict[str, str]) -> None:
+    (hostler.cwd / "examples").symlink_to(ROOT / "examples")
+    ran = 0
+    for block in blocks(page):
+        named = FILE_NAME.match(block.text)
+        name = named[1] if named else names.get(block.language)
+        if block.language in ("python", "yaml") and name:
+            (hostler.cwd / name).write_text(block.text)
+        elif block.language == "sh" and block.mark != "no-run":
+            for line in block.text.splitlines():
+                if not line.startswith(ENDLESS):
+                    done = run_line(hostler, line)
+                    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+                    ran += 1
+    assert ran >= 3
+
+
+def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> None:
+    (hostler.cwd / "examples").symlink_to(ROOT / "examples")
+    (config,) = [block.text for block in blocks("README.md") if block.language == "yaml"]
+    (hostler.cwd / "hostler.yaml").write_text(config)
+    with hostler.serving("--config", "hostler.yaml"):
+        assert (
+            hostler("chat", "guide", stdin="my name is Ada\nwho am I?\n")
+            .out.splitlines()[-1]
+            .startswith("You")
+        )
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/operate.md", "docs/runners.md", "docs/http.md"])
+def test_every_link_leads_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    links = re.findall(r"\]\(([^)#\s]+)\)", text)
+    missing = [
+        link for link in links if "://" not in link and not (ROOT / page).parent.joinpath(link).exists()
+    ]
+    assert missing == []
+
+
+def test_the_readme_s_runner_is_a_dozen_lines() -> None:
+    (runner,) = [block.text for block in blocks("README.md") if block.language == "python"]
+    assert len(runner.strip().splitlines()) <= 12
