@@ -190,6 +190,7 @@ def _act(background: Background, talk: Talk, line: str) -> None:
                     turns[-1].add_done_callback(lambda _: writer.send(b"."))
     for turn in turns:
         _report(turn)
+    out().print()
 
 
 def _report(turn: Future[str]) -> None:

@@ -31,6 +31,7 @@ STEP_SECONDS = 120.0
 """One step; a small model on a busy machine takes a while."""
 KILL_AFTER_RESULTS = 30
 COUNT_TO = 120
+GUIDE = "guide"
 INDENT = "     "
 
 
@@ -154,7 +155,7 @@ class Script:
         self._folder = folder
         self._config = config
         self._api = Api.at(server.address.url, server.address.key)
-        self._talk = Talk(self._api, "guide")
+        self._talk = Talk(self._api, GUIDE)
         self._said: list[str] = []
         self._restart: asyncio.Task[None] | None = None
 
@@ -234,7 +235,7 @@ class Script:
         """Say something and watch the answer, over a restart of the server if need be."""
         self._said.append(text)
         self._stage.said("you", text, "bold")
-        self._stage.answer_of(self._talk.agent[:6])
+        self._stage.answer_of(self._talk.agent if self._talk.agent == GUIDE else "model")
         reply, began = Reply(), time.perf_counter()
         run_id = await self._talk.send(text)
         first = 0.0
