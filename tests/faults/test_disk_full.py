@@ -138,13 +138,14 @@ async def _full_for_a_while(host: HostProcess, run_id: str) -> None:
 
 async def _check(host: HostProcess, acknowledged: set[str]) -> None:
     """Every event that was acknowledged is there, none that was refused, and the chain holds."""
-    url = str(host.data.with_name("copy.db"))
-    for end in ("", "-wal"):  # nobody writes now
-        shutil.copy(f"{host.data_seen}/hostler.db{end}", f"{url}{end}")
-    with sqlite3.connect(url) as copy:
+    copied = host.data.with_name("copy")
+    copied.mkdir()
+    for name in ("hostler.db", "hostler.db-wal"):  # nobody writes now
+        shutil.copy(host.data_seen / name, copied / name)
+    with sqlite3.connect(copied / "hostler.db") as copy:
         stored = {str(row[0]) for row in copy.execute("SELECT event_id FROM events")}
         statuses = {str(row[0]) for row in copy.execute("SELECT status FROM runs")}
     assert acknowledged <= stored
     assert len(stored) == len(acknowledged) + 1, "only the last one, `make`, came after"
     assert statuses == {"completed", "cancelled"}
-    assert await check_chains(url) == len(stored)
+    assert check_chains(copied) == len(stored)

@@ -6,20 +6,19 @@ It reads the database with SQL of its own, so that a mistake of the stores canno
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import sqlite3
+import subprocess
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import psycopg
 
-from hostler.ports import Tx
-from hostler.sql.opening import open_database
-from hostler.stores import chain
-from support.server_process import HostProcess
+from support.server_process import HOSTLER, READY_SECONDS, HostProcess
 from support.wire_client import Seen, ask
 
 TERMINAL = {"completed", "failed", "cancelled", "timeout"}
@@ -127,23 +126,23 @@ class Oracle:
             assert hashlib.sha256(on_disk[sha256].read_bytes()).hexdigest() == sha256
 
 
-async def check_chains(url: str) -> int:
-    """The hash chains hold; how many rows they have."""
-    database = open_database(url, readers=1)
-    try:
-        checked, link = 0, chain.Link()
-        while True:
-            step = await database.read(partial(_verify, link))
-            assert step.broken is None, step.broken
-            checked, link = checked + step.checked, step.link
-            if step.done:
-                return checked
-    finally:
-        await database.close()
-
-
-def _verify(link: chain.Link, tx: Tx) -> chain.Verified:
-    return chain.verify(tx, "default", "events", after=link)
+def check_chains(data: Path, database: str | None = None) -> int:
+    """`hostler audit verify` finds nothing wrong; how many events it has looked at."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HOSTLER_")}
+    if database is not None:
+        environment["HOSTLER_DATABASE"] = database
+    verified = subprocess.run(
+        [*HOSTLER, "audit", "verify", "--json", "--data", str(data)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=READY_SECONDS,
+    )
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    chains = json.loads(verified.stdout)
+    assert all(chain["broken"] is None for chain in chains)
+    return int(next(chain["checked"] for chain in chains if chain["chain"] == "events"))
 
 
 async def _journal_results(host: HostProcess, run_id: str) -> Any:

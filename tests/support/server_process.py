@@ -19,8 +19,8 @@ import psutil
 from hostler.lock import read_holder
 
 KEY = "key-of-the-tests"
-SERVE = [sys.executable, "-c", "from hostler.cli.main import main; main()", "serve"]
-READY_SECONDS = 60.0
+HOSTLER = [sys.executable, "-c", "from hostler.cli.main import main; main()"]
+READY_SECONDS = 180.0
 """Bound of a start; generous, since it only has to end what hangs."""
 LOOK_SECONDS = 0.02
 SAMPLE_SECONDS = 0.05
@@ -82,7 +82,7 @@ class HostProcess:
         environment |= {"HOSTLER_ADMIN_KEY": KEY, **self.environment}
         with self.data.with_suffix(".log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.within, *SERVE, *arguments],
+                [*self.within, *HOSTLER, "serve", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
