@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import BOUND_SECONDS, ECHO, GUIDE, WIRE, CommandLine
+from support.command_line import BOUND_SECONDS, ECHO, GUIDE, WIRE, CommandLine, until
 from support.model_server import ModelServer
 
 LOCAL_AGENT = Path(__file__).parents[2] / "runners" / "local-agent"
@@ -254,3 +254,15 @@ def test_two_runs_of_one_file_through_a_server_take_turns(hostler: CommandLine) 
         both = [hostler.start("run", "own.py:Counts", "x", "--conversation", "c") for _ in range(2)]
         outs = [process.communicate(timeout=BOUND_SECONDS)[0].strip() for process in both]
         assert sorted(outs) == ["1", "2"]
+
+
+def test_a_killed_command_leaves_no_plugin_behind(hostler: CommandLine) -> None:
+    with hostler.serving() as server, server.client() as client:
+        with hostler.start("run", "own.py:Waits", "x", "--json") as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.kill()
+        until(
+            lambda: [p["state"] for p in client.get("/v1/plugins").json()["items"]] == ["disconnected"],
+            "the plugin of the killed command is still connected",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import fcntl
 import hashlib
 import os
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -47,6 +48,7 @@ GIVE_UP_SECONDS = 60
 """How long the process dials a host that does not answer: one that restarts is back by then."""
 TOKEN_SECONDS = 7 * 86_400
 MAX_STDERR_LINES = 200
+_PR_SET_PDEATHSIG = 1
 
 
 def web_socket_url(api: Api) -> str:
@@ -168,8 +170,17 @@ async def _start(api: Api, launch: Launch, token: str, data_dir: Path, *, echo: 
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,  # Ctrl-C is ours to act on
+        preexec_fn=_end_with_parent(),
     )
     return DiallingPlugin(process, echo=echo)
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """What makes the kernel end the process when this one is gone, however it went; None where it cannot."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
 async def _connected(api: Api, plugin_key: str, plugin: DiallingPlugin) -> None:

@@ -121,14 +121,17 @@ class _DataOnly(msgspec.Struct):
 
 @asynccontextmanager
 async def interrupts() -> AsyncIterator[asyncio.Event]:
-    """An event that Ctrl-C sets, for the time of the block; a second Ctrl-C ends the process."""
+    """An event that Ctrl-C or SIGTERM sets, for the time of the block; a second one ends the process."""
     interrupted = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, _interrupt, interrupted)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, _interrupt, interrupted)
     try:
         yield interrupted
     finally:
-        loop.remove_signal_handler(signal.SIGINT)
+        for number in signals:
+            loop.remove_signal_handler(number)
 
 
 async def follow(
