@@ -7,10 +7,11 @@ then does is execution.py; which runs go on when is dispatch.py.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from hostler.bindery import Bindery
 from hostler.dispatch import Dispatcher
@@ -38,6 +39,9 @@ from hostler_protocol.errors import (
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import new_id
 from hostler_protocol.runs import RunStatus
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 QUEUE_FULL_RETRY_SECONDS = 5.0
 LONG_TEXT_CHARS = 16_384
@@ -111,6 +115,7 @@ class Orchestrator:
         self._bindery = bindery
         self._dispatcher = dispatcher
         self.accepting = False
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     # -- accept -----------------------------------------------------------------------------------
 
@@ -121,13 +126,27 @@ class Orchestrator:
         agents match equally; UnavailableError while the host stops.
         """
         pending = await self.prepare(envelope, caller)
+        return await pending.answer(await self._to_its_end(self._store(pending)))
+
+    async def _store(self, pending: Pending) -> Any:
         try:
             opened = await self._db.write(pending.work)
         except BaseException:
             pending.give_up()
             raise
         pending.started(opened)
-        return await pending.answer(opened)
+        return opened
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it all, although whoever waits gives up: what is stored must be acted upon."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_noted)
+            raise
 
     async def prepare(
         self,
@@ -236,7 +255,10 @@ class Orchestrator:
             runs.get(tx, workspace_id, run_id)
             return request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
 
-        self.cancelled(await self._db.write(ask))
+        async def carry() -> None:
+            self.cancelled(await self._db.write(ask))
+
+        await self._to_its_end(carry())
 
     def cancelled(self, asked: list[Asked]) -> None:
         """The wish to end these runs is durable: tell those that are under way here."""
@@ -273,6 +295,12 @@ def _new_run(event: Event, binding: Binding, parent_run_id: str | None, deadline
         deadline_at=deadline_at,
         binding=binding.record(),
     )
+
+
+def _noted(task: asyncio.Task[Any]) -> None:
+    """The end of work that nobody waits for."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("it was not done, and nobody waits for it any more: %s", error)
 
 
 # -- the transaction ------------------------------------------------------------------------------
