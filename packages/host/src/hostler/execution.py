@@ -50,6 +50,10 @@ from hostler_protocol.limits import INITIAL_RESULT_CREDIT
 from hostler_protocol.methods import RunStartParams
 from hostler_protocol.results import AgentRunResult
 
+WIDER_CREDIT = 192
+"""Added to the first grant once a run has stored results: a stream of deltas fills one commit while the one
+before it is on its way. The bytes in flight are bounded for the whole connection."""
+
 log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
@@ -111,6 +115,7 @@ class ActiveRun:
     _effects: bool = False
     _credit: int = 0
     _credit_bytes: int = 0
+    _wider: int = WIDER_CREDIT
     _starting: asyncio.Timeout | None = None
     """Around the wait for the plugin: how it is cut short."""
     handed_over: bool = False
@@ -495,8 +500,8 @@ class ActiveRun:
             self._connection.credit(self.run.run_id, results, size)
 
     def _send_credit(self) -> None:
-        results, size = self._credit, self._credit_bytes
-        self._credit = self._credit_bytes = 0
+        results, size = self._credit + self._wider, self._credit_bytes
+        self._credit = self._credit_bytes = self._wider = 0
         self._give_credit(results, size)
 
 
