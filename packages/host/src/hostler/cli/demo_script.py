@@ -33,6 +33,8 @@ KILL_AFTER_RESULTS = 30
 COUNT_TO = 120
 GUIDE = "guide"
 INDENT = "     "
+WIDTH = 76
+"""Columns of an answer, after which it goes on in the next line."""
 
 
 class NotSeenError(Exception):
@@ -63,6 +65,7 @@ class Stage:
         self._console = out()
         self._number = 0
         self._column = 0
+        self._spaced = False
 
     def step(self, title: str) -> None:
         """Begin a step."""
@@ -76,12 +79,15 @@ class Stage:
     def piece(self, text: str) -> None:
         """A piece of an answer, as it streams in."""
         for line in text.splitlines(keepends=True):
-            if self._column == 0 and line != "\n":
-                self._write(f"{INDENT}{'':7}")
-            self._write(line)
-            self._column = 0 if line.endswith("\n") else self._column + len(line)
-            if self._column > 76:
+            rest = line
+            if self._column > WIDTH and (self._spaced or line[:1].isspace()):
                 self.end_of_answer()
+                rest = line.lstrip(" ")
+            if self._column == 0 and rest.strip():
+                self._write(f"{INDENT}{'':7}")
+            self._write(rest)
+            self._column = 0 if rest.endswith("\n") else self._column + len(rest)
+            self._spaced = line[-1:].isspace()
 
     def answer_of(self, who: str) -> None:
         """An answer begins."""

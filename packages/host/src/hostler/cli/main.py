@@ -32,7 +32,7 @@ from hostler_protocol.errors import HostlerError
 
 app = typer.Typer(
     name="hostler",
-    help="A durable, sandboxed host for AI agents of any framework and language.",
+    help="A durable host for AI agents of any framework and language.",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
