@@ -13,6 +13,7 @@ import pytest
 from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.plugins.sources import Folder
+from hostler.ports import Query
 from hostler_protocol.errors import PluginStartError
 from support.databases import run
 from support.server_process import HostProcess, config_file
@@ -271,6 +272,21 @@ def test_a_run_can_be_cancelled_while_its_plugin_starts(tmp_path: Path) -> None:
             await host.cancel(run_id)
             ended = await host.ended(run_id)
             assert (ended.record.status, ended.types) == ("cancelled", ["run.failed"])
+
+    run(main())
+
+
+def test_a_run_whose_journal_refuses_it_still_ends(tmp_path: Path) -> None:
+    refuse = """CREATE TRIGGER refuse BEFORE INSERT ON journal WHEN NEW.type = 'acme.poison'
+                BEGIN SELECT RAISE(ABORT, 'refused'); END"""
+
+    async def main() -> None:
+        async with within(), stage(tmp_path) as host:
+            await host.host.db.write(lambda tx: tx.run(Query("test.refuse", refuse, refuse)))
+            poison = await host.run([["say", "a"], ["result", "acme.poison", {}], ["hold"]], **PLACE)
+            assert (poison.record.status, poison.record.status_code) == ("failed", "host.error")
+            assert poison.types[-1] == "run.failed"
+            assert (await host.run([["say", "next"]], **PLACE)).said == ["next"]
 
     run(main())
 

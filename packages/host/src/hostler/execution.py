@@ -128,7 +128,10 @@ class ActiveRun:
     # -- the attempt ------------------------------------------------------------------------------
 
     async def execute(self) -> None:
-        """Carry the attempt through. Never raises for what a plugin or caller did."""
+        """Carry the attempt through. Never raises for what a plugin or caller did.
+
+        StorageError: the journal takes nothing more of it, and it has no ending yet.
+        """
         self.bench.feed.open(self.run.run_id, self.run.sequence)
         self._pump = asyncio.create_task(self._log.pump(), name=f"journal of run {self.run.run_id}")
         self._pump.add_done_callback(lambda _: self._over.set())  # without its journal a run is over
@@ -261,14 +264,13 @@ class ActiveRun:
         if self._calls is not None:
             self._calls.stop()
         self._log.close()
-        if self._pump is not None:
-            try:
-                await asyncio.shield(self._pump)
-            except HostlerError as error:
-                log.error("run %s: its journal cannot be written: %s", self.run.run_id, error)
-        if self._gated is not None:
-            self._gated.standing = "ended"
-        self.bench.feed.close(self.run.run_id)
+        try:
+            if self._pump is not None:
+                await asyncio.shield(self._pump)  # raises where the journal could not be written
+        finally:
+            if self._gated is not None:
+                self._gated.standing = "ended"
+            self.bench.feed.close(self.run.run_id)
 
     def _ensure_stream(self) -> ResultStream:
         """The stream of results; before the grant is known only endings go through it."""

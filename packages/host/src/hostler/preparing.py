@@ -144,7 +144,6 @@ class Preparer:
         origin, event, configuration, grant, place = facts
         config = await _with_secrets(configuration)
         deadline_at = _deadline(origin.outer_deadline, grant)
-        policy = origin.agent.spec.delivery_policy
         context = build_context(
             run_id=run.run_id,
             attempt=run.attempt,
@@ -158,8 +157,7 @@ class Preparer:
             host_version=self.host_version,
             trace_id=trace_id_of(run.run_id),
             deadline_at=deadline_at,
-            streaming=policy.enable_streaming,
-            max_message_size=policy.max_message_size,
+            policy=origin.agent.spec.delivery_policy,
         )
         return Prepared(
             manifest=manifest,

@@ -7,6 +7,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 
+from hostler.domain.agents import DeliveryPolicy
 from hostler_protocol.events import (
     Adapter,
     AgentRunContext,
@@ -52,16 +53,9 @@ def build_context(
     host_version: str,
     trace_id: str,
     deadline_at: float | None,
-    streaming: bool,
-    max_message_size: int | None,
+    policy: DeliveryPolicy,
 ) -> AgentRunContext:
     """Build the context of one attempt. `given` is the event's input with small files inline again."""
-    delivery = envelope.delivery or Delivery(surface=envelope.source)
-    if not streaming and delivery.supports_streaming:
-        delivery = msgspec.structs.replace(delivery, supports_streaming=False)
-    if max_message_size is not None:
-        smaller = min(max_message_size, delivery.max_message_size or max_message_size)
-        delivery = msgspec.structs.replace(delivery, max_message_size=smaller)
     source = envelope.source if envelope.source in _SOURCES else "platform"
     return AgentRunContext(
         run_id=run_id,
@@ -91,7 +85,7 @@ def build_context(
         actor=envelope.actor,
         subject=envelope.subject,
         input=given,
-        delivery=delivery,
+        delivery=_delivery(envelope, policy),
         resources=resources,
         context=ContextAccess(
             conversation_id=envelope.conversation_id,
@@ -113,6 +107,18 @@ def build_context(
         config=config,
         adapter=Adapter(extra={"params": envelope.data["params"]}) if "params" in envelope.data else None,
         metadata=envelope.metadata,
+    )
+
+
+def _delivery(envelope: EventEnvelope, policy: DeliveryPolicy) -> Delivery:
+    """What the surface can do, within what the agent's policy lets reach it."""
+    delivery = envelope.delivery or Delivery(surface=envelope.source)
+    sizes = [size for size in (policy.max_message_size, delivery.max_message_size) if size is not None]
+    return msgspec.structs.replace(
+        delivery,
+        reply_target=delivery.reply_target if policy.enable_reply else None,
+        supports_streaming=delivery.supports_streaming and policy.enable_streaming,
+        max_message_size=min(sizes, default=None),
     )
 
 

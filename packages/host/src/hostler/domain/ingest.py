@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,7 @@ MAX_EVENT_DATA_BYTES = 256 * KIB
 MAX_CONTENT_ELEMENTS = 256
 MAX_ATTACHMENTS = 256
 
+_EVENT_TYPE = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _ID_FIELDS = (
     "event_id",
     "event_type",
@@ -147,7 +149,7 @@ def _check_ids(envelope: EventEnvelope) -> None:
     shown = envelope.actor.actor_name if envelope.actor else None
     if shown and len(shown) > MAX_NAME_CHARS:
         raise InvalidArgumentError(f"actor.actor_name has {len(shown)} characters; at most {MAX_NAME_CHARS}")
-    if any(part == "" for part in envelope.event_type.split(".")):
+    if not _EVENT_TYPE.fullmatch(envelope.event_type):
         raise InvalidArgumentError(
             f"event_type {envelope.event_type!r}: expected dotted lower-case names such as message.received"
         )

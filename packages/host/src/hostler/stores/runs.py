@@ -18,6 +18,7 @@ from hostler.ports import Row, Tx
 from hostler.sql.statements import load
 from hostler.stores import journal
 from hostler.stores.journal import Entry
+from hostler.stores.plain import without_nul
 from hostler.stores.run_rows import Appended, Fenced, Moved, NewRun, Opened, Run, run_of
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import NotFoundError
@@ -161,7 +162,7 @@ def request_cancel(tx: Tx, workspace_id: str, run_id: str, reason: str) -> Run |
 
     The run as it now stands; None where it has ended, or is not of this workspace.
     """
-    row = tx.one(_q.request_cancel, workspace_id=workspace_id, run_id=run_id, reason=reason)
+    row = tx.one(_q.request_cancel, workspace_id=workspace_id, run_id=run_id, reason=without_nul(reason))
     return None if row is None else run_of(row)
 
 
