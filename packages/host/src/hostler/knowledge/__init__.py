@@ -1,1 +1,1 @@
-"""."""
+"""Knowledge bases behind a port; none is shipped yet."""
