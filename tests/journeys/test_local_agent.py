@@ -1,0 +1,150 @@
+"""local-agent against an OpenAI-compatible service, the whole way: HTTP, host, plugin process, model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from hostler.config import ConfigFile, ModelEntry, Price, convert
+from hostler.domain.agents import AgentSpec
+from support.databases import run
+from support.http_host import Event, Served, iter_events, read_events, serving
+from support.model_server import Gate, ModelServer
+
+FOLDER = Path(__file__).parents[2] / "runners" / "local-agent"
+PRICE = Price(input=2_000_000.0, output=3_000_000.0)
+"""So that a token costs 2 and 3."""
+USED = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
+COST = 11 * 2.0 + 7 * 3.0
+"""Of one answer of the service, which always says the same usage."""
+
+
+@contextlib.asynccontextmanager
+async def answering(data: Path, **config: Any) -> AsyncIterator[tuple[Served, ModelServer]]:
+    """A host with local-agent on two models of one service."""
+    async with asyncio.timeout(120), ModelServer(api_key="k") as server, serving(data, agent=False) as served:
+
+        def entry(name: str) -> ModelEntry:
+            return ModelEntry(
+                id=name,
+                base_url=server.base_url,
+                model=name,
+                api_key="k",
+                price=PRICE,
+                max_retries=0,
+                context_window=9000,
+            )
+
+        spec = {
+            "name": "chat",
+            "runner": "plugin:hostler/local-agent/default",
+            "config": {"model": {"primary": "main", "fallbacks": ["spare"]}, **config},
+        }
+        agents = [convert(spec, AgentSpec, "chat")]
+        models = [entry("main"), entry("spare")]
+        await served.host.apply(ConfigFile(plugins=[str(FOLDER)], models=models, agents=agents), actor="test")
+        yield served, server
+
+
+@contextlib.asynccontextmanager
+async def streamed(served: Served, text: str) -> AsyncIterator[AsyncIterator[Event]]:
+    """Send a message and follow its run's stream."""
+    body = {"event_type": "message.received", "input": {"text": text}, "conversation_id": "c"}
+    headers = {"accept": "text/event-stream"}
+    async with served.client.stream("POST", "/v1/events", json=body, headers=headers) as answer:
+        assert answer.status_code == 200
+        yield iter_events(answer)
+
+
+async def ask(served: Served, text: str) -> list[Event]:
+    """The whole stream of one turn."""
+    async with streamed(served, text) as found:
+        return [event async for event in found]
+
+
+def texts(found: list[Event]) -> list[str]:
+    return [json.loads(e.data)["data"]["chunk"]["content"] for e in found if e.type == "message.delta"]
+
+
+async def record(served: Served, found: list[Event]) -> dict[str, Any]:
+    run_id = json.loads(found[0].data)["run_id"]
+    answer: dict[str, Any] = (await served.client.get(f"/v1/runs/{run_id}")).json()
+    return answer
+
+
+def test_it_streams_remembers_and_reports_what_it_used(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with answering(tmp_path, prompt="Be kind.") as (served, server):
+            held = Gate()
+            server.say(["Hello ", held, "Ada!"])
+            first: list[Event] = []
+            async with streamed(served, "I am Ada") as found:
+                async for event in found:
+                    first.append(event)
+                    held.open()  # what was streamed is here before the model has finished
+            assert texts(first) == ["Hello ", "Ada!"]
+            assert [event.id for event in first] == list(range(1, len(first) + 1))
+            assert first[-1].type == "run.completed"
+            one = await record(served, first)
+            assert one["output"]["text"] == "Hello Ada!"
+            assert one["usage"] | USED == one["usage"]
+            assert one["cost"] == COST
+            server.say("You are Ada.")
+            second = await ask(served, "Who am I?")
+            assert (await record(served, second))["output"]["text"] == "You are Ada."
+            sent = [(m["role"], m["content"]) for m in server.requests[-1].json["messages"]]
+            assert sent == [
+                ("system", "Be kind."),
+                ("user", "I am Ada"),
+                ("assistant", "Hello Ada!"),
+                ("user", "Who am I?"),
+            ]
+            # the stream of a run that is over is the same again
+            run_id = json.loads(first[0].data)["run_id"]
+            async with served.client.stream("GET", f"/v1/runs/{run_id}/stream") as answer:
+                assert await read_events(answer) == first
+            usage = (await served.client.get("/v1/usage")).json()
+            assert "36" in json.dumps(usage)
+
+    run(main())
+
+
+def test_it_falls_back_before_the_first_token_and_not_after_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with answering(tmp_path) as (served, server):
+            server.fail(503, "overloaded", model="main")
+            server.say("from the spare one", model="spare")
+            found = await ask(served, "x")
+            assert (await record(served, found))["output"]["text"] == "from the spare one"
+            assert [request.json["model"] for request in server.requests] == ["main", "spare"]
+            # after the first token the answer is not begun again by somebody else
+            server.say(["half "] * 50, model="main", cut_after=2000)
+            server.say("from the spare one", model="spare")
+            broken = await ask(served, "y")
+            assert [request.json["model"] for request in server.requests[2:]] == ["main"]
+            ended = await record(served, broken)
+            assert (ended["status"], ended["status_code"]) == ("failed", "local-agent.model_error")
+            assert texts(broken)
+            assert "broke off" in json.loads(broken[-1].data)["data"]["error"]
+
+    run(main())
+
+
+def test_failures_say_what_to_do_and_the_key_stays_secret(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with answering(tmp_path) as (served, server):
+            server.api_key = "another"
+            found = await ask(served, "x")
+            told = json.loads(found[-1].data)["data"]
+            assert found[-1].type == "run.failed"
+            assert "key" in told["error"].lower()
+            run_id = json.loads(found[0].data)["run_id"]
+            journal = (await served.client.get(f"/v1/runs/{run_id}/journal?limit=100")).text
+            assert "Bearer" not in journal
+            assert "provided: k" not in journal
+
+    run(main())
