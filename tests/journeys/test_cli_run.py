@@ -50,7 +50,7 @@ def runners(hostler: CommandLine) -> None:
 
 def test_a_run_streams_and_ends_with_0(hostler: CommandLine) -> None:
     ran = hostler("run", f"{ECHO}/echo.py:Echo", "hello there")
-    assert (ran.status, ran.out.strip(), ran.err) == (0, "hello there", "")
+    assert (ran.status, ran.out.strip(), ran.err) == (0, "hello there!", "")
 
 
 def test_json_is_one_result_a_line_and_nothing_else(hostler: CommandLine) -> None:
@@ -67,7 +67,7 @@ def test_json_is_one_result_a_line_and_nothing_else(hostler: CommandLine) -> Non
 
 
 def test_the_message_may_come_from_standard_input(hostler: CommandLine) -> None:
-    assert hostler("run", ECHO, stdin="from a pipe").out.strip() == "from a pipe"
+    assert hostler("run", ECHO, stdin="from a pipe").out.strip() == "from a pipe!"
     refused = hostler("run", ECHO, stdin=b"\xff\xfe")
     assert (refused.status, refused.error) == (2, "standard input is not UTF-8 text")
 
@@ -75,7 +75,7 @@ def test_the_message_may_come_from_standard_input(hostler: CommandLine) -> None:
 def test_a_plugin_without_an_sdk_runs_as_well(hostler: CommandLine) -> None:
     ran = hostler("run", WIRE, "hello")
     assert ran.status == 0
-    assert ran.out.strip() == "HELLO"
+    assert ran.out == "HELLO (visit 1)\n"
 
 
 def test_a_conversation_goes_on_where_it_is_named(hostler: CommandLine) -> None:

@@ -18,6 +18,7 @@ from hostler_protocol.content import text_of
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.results import (
     ArtifactCreated,
+    AttemptStarted,
     LogWritten,
     MessageCompleted,
     MessageDelta,
@@ -43,6 +44,7 @@ class Show:
         self._before_end = before_end
         self._write_text = write or _to_stdout
         self._streamed = ""
+        self._blanks = ""
         self._open_line = False
 
     def result(self, result: StoredResult) -> None:
@@ -60,9 +62,7 @@ class Show:
     def _data(self, data: object) -> None:
         match data:
             case MessageDelta(chunk=chunk):
-                piece = text_of(chunk.content)
-                self._streamed += piece
-                self._write(piece)
+                self._piece(text_of(chunk.content))
             case MessageCompleted(message=message):
                 self._whole(text_of(message.content))
             case RunCompleted(message=message) if message is not None:
@@ -73,6 +73,9 @@ class Show:
                 self._aside(f"artifact {artifact.name or artifact.artifact_type}  {artifact.artifact_id}")
             case LogWritten(level="info" | "warning", text=text):
                 self._aside(text)  # errors bring tracebacks: those are for the journal, not for a terminal
+            case AttemptStarted(attempt=attempt, cause=cause):
+                self._aside(f"attempt {attempt} begins: {cause}")
+                self._streamed = ""
             case RunPaused():
                 self._aside("the run is paused: it waits for somebody")
             case RunFailed(code="cancelled", error=error):
@@ -83,13 +86,22 @@ class Show:
             case _:
                 pass
 
+    def _piece(self, text: str) -> None:
+        """Blanks at its end wait for the next piece: the whole message may go on otherwise."""
+        text = self._blanks + text
+        shown = text.rstrip()
+        self._blanks = text[len(shown) :]
+        self._streamed += shown
+        self._write(shown)
+
     def _whole(self, text: str) -> None:
-        """The whole message counts: it is shown unless it is what was streamed."""
-        if self._streamed.strip() != text.strip():
-            if self._streamed:
-                self.end()
+        """The whole message counts: what was not streamed of it follows, or all of it in a new line."""
+        if text.startswith(self._streamed):
+            self._write(text[len(self._streamed) :])
+        else:
+            self.end()
             self._write(text)
-        self._streamed = ""
+        self._streamed = self._blanks = ""
         self.end()
 
     def _aside(self, text: str) -> None:
@@ -98,6 +110,8 @@ class Show:
 
     def end(self) -> None:
         """Finish a line that is not finished."""
+        self._streamed += self._blanks
+        self._blanks = ""
         if self._before_end is not None:
             self._before_end()
         if self._open_line:
