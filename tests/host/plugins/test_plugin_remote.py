@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from hostler.plugins.limits import StartLimits
 from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import ConflictError, PluginCrashedError, PluginStartError
 from support.plugin_runs import begin, run
@@ -44,7 +45,7 @@ class WebsocketChannel:
 @contextlib.asynccontextmanager
 async def listening(tmp_path: Path) -> AsyncIterator[tuple[Supervisor, str, asyncio.Queue[Any]]]:
     """A host that takes everybody for `acme/far`; how each conversation ended goes into the queue."""
-    host = Supervisor(tmp_path)
+    host = Supervisor(tmp_path, start_limits=StartLimits(rejoin_seconds=0.1))
     ends: asyncio.Queue[Any] = asyncio.Queue()
 
     async def accept(socket: ServerConnection) -> None:

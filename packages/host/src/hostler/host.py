@@ -39,7 +39,7 @@ from hostler.records import record
 from hostler.recovery import recover, recover_dead
 from hostler.run_control import RunController
 from hostler.sql.opening import open_database
-from hostler.stores import hosts, installation, journal, runs
+from hostler.stores import hosts, installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import Run
 from hostler.version import NAME, VERSION
@@ -122,6 +122,8 @@ class Host:
         self._build_bench()
         self.supervisor.sweep_orphans()
         self.troubles |= await self.configurator.load()
+        for plugin_key in await self.db.read(keys.remote_plugins):
+            self.supervisor.expect(plugin_key)
         if self.settings.config is not None:
             config = await asyncio.to_thread(load_config, self.settings.config)
             await self.configurator.apply(config, actor="config file")

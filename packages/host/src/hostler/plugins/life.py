@@ -104,6 +104,9 @@ class PluginLife:
         self.is_connecting = False
         """A remote process is shaking hands."""
         self._current: Running | None = None
+        self._joined = asyncio.Event()
+        self._away_since = around.clock()
+        """Since when there is no process; of a remote one."""
         self._starting: asyncio.Task[PluginConnection] | None = None
         self._restart: asyncio.TimerHandle | None = None
         self._failed_files: tuple[object, ...] | None = None
@@ -126,7 +129,7 @@ class PluginLife:
         if self._closing:
             raise UnavailableError(f"plugin {self.key}: the host is shutting down")
         if isinstance(self.source, Remote):
-            raise PluginStartError(f"the remote plugin {self.key} is not connected")
+            return await self._rejoined()
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start(self.source))
             self._starting.add_done_callback(self._start_over)
@@ -231,6 +234,8 @@ class PluginLife:
     def _ended(self, running: Running, error: PluginError) -> None:
         if self._current is running:
             self._current = None
+            self._joined.clear()
+            self._away_since = self.around.clock()
         if running.leaving or self._closing:
             self.around.notice("stopped", self.key, error.message)
             return
@@ -268,6 +273,16 @@ class PluginLife:
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
+    async def _rejoined(self) -> PluginConnection:
+        wait = self._away_since + self.around.start_limits.rejoin_seconds - self.around.clock()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, wait)):
+                await self._joined.wait()
+        current = self._current
+        if current is None or not current.connection.is_ready:
+            raise PluginStartError(f"the remote plugin {self.key} is not connected")
+        return current.connection
+
     # -- remote -----------------------------------------------------------------------------------
 
     def attach(self, running: Running) -> None:
@@ -275,6 +290,7 @@ class PluginLife:
         self._last_version = running.connection.version
         self._warnings = tuple(running.connection.warnings)
         self._take(running)
+        self._joined.set()
 
     @property
     def is_connected(self) -> bool:

@@ -65,6 +65,8 @@ class StartLimits:
     """From the answer to `shutdown` and the end of its input to the kill."""
     stable_seconds: float = 10.0
     """A process that lived so long after its handshake has forgotten its failures."""
+    rejoin_seconds: float = 15.0
+    """How long runs wait for a remote process that was lost, or was not there yet since the host began."""
     environment_build_seconds: float = 900.0
     environment_idle_seconds: float = 30 * 24 * 3600.0
     """An environment that no plugin used for so long is removed."""

@@ -81,6 +81,11 @@ class Supervisor:
             self._plugins[key] = PluginLife(key, source, self._around)
         return key
 
+    def expect(self, plugin_key: str) -> None:
+        """A remote process of this plugin may dial in; changes nothing for a plugin that is known."""
+        if plugin_key not in self._plugins:
+            self.add(Remote(plugin_key))
+
     async def remove(self, plugin_key: str) -> None:
         """Stop a plugin, letting it finish its runs, and forget it."""
         life = self._life(plugin_key)
@@ -142,8 +147,7 @@ class Supervisor:
 
         ConflictError for a second connection of the same plugin; PluginStartError where the handshake fails.
         """
-        if plugin_key not in self._plugins:
-            self.add(Remote(plugin_key))
+        self.expect(plugin_key)
         life = self._life(plugin_key)
         if not isinstance(life.source, Remote):
             raise ConflictError(f"plugin {plugin_key} runs on this host; it cannot connect from elsewhere")

@@ -25,6 +25,7 @@ PREFIX = "hostler_"
 TOKEN_BYTES = 32
 
 _q = load(__file__)
+_MAX_REMOTE_PLUGINS = 1_000
 _lists = msgspec.json.Decoder(list[str])
 
 
@@ -43,6 +44,11 @@ class ApiKey:
     created_at: int
     expires_at: int | None
     revoked_at: int | None
+
+
+def remote_plugins(tx: Tx) -> list[str]:
+    """The plugins (`author/name`) that have a token to dial in with, at most 1,000."""
+    return [str(row["plugin"]) for row in tx.all(_q.remote_plugins, now=tx.now, limit=_MAX_REMOTE_PLUGINS)]
 
 
 def create(
