@@ -224,11 +224,11 @@ class _Checkpointer:
         connection = connect(self._path)
         with contextlib.closing(connection):
             while self._due.wait():
+                self._due.clear()  # before looking: a wish to close is never cleared unseen
                 if self._closing:
                     return
                 with contextlib.suppress(sqlite3.Error):  # a full disk: the next one may find space
                     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                self._due.clear()
                 self._done.set()
 
 
