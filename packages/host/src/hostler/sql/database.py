@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hostler.domain.struct_types import learn_struct_types
 from hostler.ports import Dialect, Tx
 from hostler.sql.session import ConnectionLostError, ContentionError, Driver, Session, SessionTx
 from hostler_protocol.errors import UnavailableError
@@ -58,6 +59,7 @@ class SqlDatabase:
     """The facts (`ports.Database`). Made by `open_database`; belongs to one event loop at a time."""
 
     def __init__(self, driver: Driver, *, readers: int) -> None:
+        learn_struct_types()  # before the threads that decode them
         self._driver = driver
         self._closed = False
         self._write_room = asyncio.Semaphore(MAX_OUTSTANDING_WRITES)
