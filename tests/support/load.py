@@ -13,6 +13,10 @@ from support.oracle import Oracle
 from support.server_process import HostProcess
 from support.wire_client import LOST, ask, stream
 
+LOOK_SECONDS = 1.0
+"""Nothing came for so long: does the host live?"""
+RETRY_SECONDS = 0.01
+
 
 @dataclass
 class Load:
@@ -45,7 +49,11 @@ class Load:
         """Wait until so many results were seen."""
         while self.results < results:
             self._moved.clear()
-            await self._moved.wait()
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._moved.wait()
+            except TimeoutError:
+                self.host.check()
 
     async def _customer(self, number: int) -> None:
         count = 0
@@ -68,7 +76,7 @@ class Load:
             try:
                 answer = await ask(self.host.url, "POST", "/v1/events", event)
             except LOST:
-                await asyncio.sleep(0)
+                await asyncio.sleep(RETRY_SECONDS)
                 continue  # nobody knows whether it was taken: the same event again
             assert answer.status == 202, answer
             return self.oracle.accept(event_id, answer.json())
@@ -87,5 +95,5 @@ class Load:
                         if self.oracle.see(run_id, seen):
                             return
             except LOST:
-                await asyncio.sleep(0)
+                await asyncio.sleep(RETRY_SECONDS)
             first = False

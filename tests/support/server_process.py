@@ -63,7 +63,7 @@ class HostProcess:
     def log(self) -> str:
         """The end of what it wrote."""
         path = self.data.with_suffix(".log")
-        return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+        return path.read_text(errors="replace")[-20_000:] if path.exists() else ""
 
     @property
     def data_seen(self) -> Path:
@@ -79,7 +79,7 @@ class HostProcess:
         if self.database is not None:
             arguments += ["--database", self.database]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HOSTLER_")}
-        environment |= {"HOSTLER_ADMIN_KEY": KEY, **self.environment}
+        environment |= {"HOSTLER_ADMIN_KEY": KEY, "PYTHONFAULTHANDLER": "1", **self.environment}
         with self.data.with_suffix(".log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*self.within, *HOSTLER, "serve", *arguments],
@@ -105,8 +105,15 @@ class HostProcess:
         self.spawn()
         await self.ready()
 
+    def check(self) -> None:
+        """HostDiedError unless it lives."""
+        if self._process is None or self._process.poll() is not None:
+            status = None if self._process is None else self._process.returncode
+            raise HostDiedError(f"it ended with status {status}\n{self.log}")
+
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End it by force, and wait until the process is gone."""
+        self.check()
         self.up.clear()
         assert self._process is not None
         self._process.send_signal(how)
@@ -149,8 +156,7 @@ class HostProcess:
     async def _until(self, holds: Any) -> None:
         async with asyncio.timeout(READY_SECONDS):
             while not holds():
-                if self._process is None or self._process.poll() is not None:
-                    raise HostDiedError(self.log)
+                self.check()
                 await asyncio.sleep(LOOK_SECONDS)
 
 
