@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -18,7 +19,8 @@ import psutil
 
 from hostler.lock import read_holder
 
-KEY = "key-of-the-tests"
+KEY = secrets.token_urlsafe()
+"""Of this test process: a host of another one, at a port that was ours before, refuses it."""
 HOSTLER = [sys.executable, "-c", "from hostler.cli.main import main; main()"]
 READY_SECONDS = 180.0
 """Bound of a start; generous, since it only has to end what hangs."""

@@ -15,6 +15,7 @@ from support.server_process import KEY
 
 LOST = (OSError, EOFError, asyncio.IncompleteReadError)
 """How a broken connection shows."""
+UNKNOWN_KEY = 401
 BUFFER_BYTES = 64 * 1024
 
 
@@ -95,8 +96,11 @@ async def _sent(
         writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode() + content)
         await writer.drain()
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        status = int(head[0].split()[1])
+        if status == UNKNOWN_KEY:
+            raise ConnectionRefusedError("the host is gone, and another one has its port")
         named = (line.partition(":") for line in head[1:] if line)
-        yield reader, int(head[0].split()[1]), {name.lower(): value.strip() for name, _, value in named}
+        yield reader, status, {name.lower(): value.strip() for name, _, value in named}
     finally:
         writer.close()
         with contextlib.suppress(*LOST):
