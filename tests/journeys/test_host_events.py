@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -25,6 +26,7 @@ from hostler_protocol.errors import (
 )
 from hostler_protocol.events import EventEnvelope
 from support.databases import run
+from support.http_host import serving
 from support.stepping import CALLER, RUNNER, WORKSPACE, Stage, stage, within
 
 PLACE: dict[str, Any] = {"conversation_id": "c", "actor": {"actor_id": "u"}}
@@ -205,6 +207,27 @@ def test_what_no_event_may_be(tmp_path: Path) -> None:
                 assert type(refused.value) is kind, fields
             page = await host.host.db.read(lambda tx: events.page(tx, WORKSPACE, limit=10))
             assert page == []
+
+    run(main())
+
+
+def test_events_of_the_largest_size_come_over_http_and_larger_ones_do_not(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with within(), serving(tmp_path) as served:
+            text, image = "say 1" + " " * (MIB - 5), "A" * MIB
+
+            async def send(text: str, image: str) -> httpx.Response:
+                contents = [{"type": "text", "text": text}, {"type": "image_base64", "image_base64": image}]
+                body = {"event_type": "message.received", "agent": "puppet", "input": {"contents": contents}}
+                return await served.client.post("/v1/events", json=body, params={"wait": 30})
+
+            whole = await send(text, image)
+            # it was taken and run; the runner says it all back, which is more than one result may hold
+            assert (whole.status_code, whole.json()["status_code"]) == (200, "payload_too_large")
+            for answer in (await send(text + "x", image), await send(text, image + "AAAA")):
+                assert answer.status_code == 413
+                assert answer.headers["content-type"] == "application/problem+json"
+                assert answer.json()["code"] == "payload_too_large"
 
     run(main())
 

@@ -235,6 +235,18 @@ def test_results_for_a_run_of_nobody_or_of_another_touch_nothing(tmp_path: Path)
     run(main())
 
 
+def test_half_a_character_costs_nobody_the_connection(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with within(), stage(tmp_path) as host:
+            other = await host.start([["deltas", 1], ["until_cancelled"], ["say", "still here"]])
+            await host.seen(other, "message.delta")
+            assert (await host.run([["half"], ["say", "after"]], **PLACE)).said == ["half \ufffd", "after"]
+            await host.cancel(other)
+            assert (await host.ended(other)).said == ["still here"]
+
+    run(main())
+
+
 def test_every_completed_message_is_in_the_transcript_and_the_one_of_the_end_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with within(), stage(tmp_path) as host:

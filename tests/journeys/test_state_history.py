@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -364,6 +366,37 @@ def test_events_of_the_conversation(tmp_path: Path, database_url: str) -> None:
             )
             # an event that is no message is never dressed up as one
             assert "e3" not in [item.get("event_id") for item in found[5]["items"]]
+
+    run(main())
+
+
+def test_large_parameters_stand_in_the_journal_by_their_digest(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with within(), stage(tmp_path) as host:
+            content = base64.b64encode(bytes(300_000)).decode()
+            place = {"area": "plugin", "key": "k"}
+            ended = await host.run(
+                [
+                    ["call", "storage.set", {**place, "content_base64": content}],
+                    ["call", "storage.get", place],
+                    ["call", "storage.set", {**place, "key": "l", "content_base64": "$1.content_base64"}],
+                    ["call", "storage.get", {**place, "key": "l"}],
+                    ["result", "run.completed", {}],
+                ],
+                **PLACE,
+            )
+            stored = ended.entries("call", "storage.set")
+            encoded = json.dumps(content).encode()
+            for entry in stored:
+                shown = entry["data"]["params"]["content_base64"]
+                assert shown == {"size_bytes": len(encoded), "sha256": hashlib.sha256(encoded).hexdigest()}
+                assert "error" not in entry["data"]
+            assert stored[0]["data"]["params"]["key"] == "k"
+            # a large answer lies in the blob folder
+            read = ended.entries("call", "storage.get")
+            assert all(entry["blob"] is not None for entry in read)
+            whole = b"".join([piece async for piece in host.host.blobs.stream(read[1]["blob"])])
+            assert json.loads(whole)["reply"] == {"content_base64": content}
 
     run(main())
 

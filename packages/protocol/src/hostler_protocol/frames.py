@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,13 +92,23 @@ class _Wire(msgspec.Struct, omit_defaults=True):
 
 
 _decoder = msgspec.json.Decoder(_Wire)
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\.",
+    re.DOTALL,
+)
 _encoder = msgspec.json.Encoder()
 
 
 def parse(line: bytes | bytearray | memoryview) -> Frame | Malformed:
-    """Parse one frame. Never raises: noise gives `Malformed`."""
+    """Parse one frame. Never raises: noise gives `Malformed`.
+
+    Half a surrogate pair, which JSON can write and no text can hold, is read as U+FFFD: a plugin that cuts a
+    text within a character must not lose its connection.
+    """
     try:
-        wire = _decoder.decode(line)
+        wire = _decode(line)
     except DECODE_ERRORS as error:
         return Malformed(f"not a JSON-RPC message: {str(error)[:MAX_REASON_CHARS]}")
     if wire.jsonrpc != "2.0":
@@ -107,6 +118,20 @@ def parse(line: bytes | bytearray | memoryview) -> Frame | Malformed:
             f"a request id is a string of at most {MAX_MESSAGE_ID_CHARS} characters or a 64-bit integer"
         )
     return _answer_in(wire) if wire.method is msgspec.UNSET else _question_in(wire, wire.method)
+
+
+def _decode(line: bytes | bytearray | memoryview) -> _Wire:
+    try:
+        return _decoder.decode(line)
+    except DECODE_ERRORS:
+        whole = _ESCAPE.sub(_without_halves, bytes(line))
+        if whole == line:
+            raise
+        return _decoder.decode(whole)
+
+
+def _without_halves(escape: re.Match[bytes]) -> bytes:
+    return escape[0] if escape["half"] is None else rb"\ufffd"
 
 
 def _fits(id_: MessageId | msgspec.UnsetType | None) -> bool:

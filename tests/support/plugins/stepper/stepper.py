@@ -6,6 +6,7 @@ A step is a list, its first item says which:
     result TYPE DATA [MORE]   send a result; MORE are further members of its envelope
     say TEXT                  send a completed message
     long SIZE                 say that many characters
+    half                      say half a character
     deltas COUNT [TEXT]       send that many deltas
     call METHOD PARAMS        make a host call and keep what came back
     tell                      say what calls were answered, as JSON
@@ -17,8 +18,8 @@ A step is a list, its first item says which:
     crash                     kill the process
     silent                    do not send `run/end`
 
-In DATA and PARAMS a text "$N.a.b" is looked up in answer N. With `--connect URL` on its command line it dials a
-host instead of using stdin and stdout.
+In DATA and PARAMS a text "$N.a.b" is looked up in answer N. With `--connect URL` on its command line it
+dials a host instead of using stdin and stdout.
 """
 
 import asyncio
@@ -151,6 +152,9 @@ class Run:
 
     async def say(self, text):
         await self.result("message.completed", {"message": {"role": "assistant", "content": text}})
+
+    async def half(self):
+        await self.say("half \ud83d")
 
     async def long(self, size):
         await self.say("x" * size)
