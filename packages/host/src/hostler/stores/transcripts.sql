@@ -114,8 +114,8 @@ INSERT INTO transcript_search (transcript_search, rank) VALUES ('merge', :pages)
 SELECT total_changes() AS changes
 
 -- name: of_event
--- The item that an event made.
-SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY seq LIMIT 1
+-- The item that an event made. The plus keeps SQLite from walking the whole transcript in the order of seq.
+SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq LIMIT 1
 
 -- name: of_run
 -- What a run said, in order.
