@@ -24,12 +24,11 @@ from hostler.domain.outcomes import (
 from hostler.domain.sequence import ResultStream
 from hostler_protocol.content import Usage
 from hostler_protocol.limits import MAX_RESULT_BYTES
-from hostler_protocol.manifest import Capabilities
 from hostler_protocol.results import AgentRunResult
-from support.grants import catalog_of, event_of, grant_of, manifest_of
+from support.grants import catalog_of, event_of, grant_of
 
 PENDING = {"tool_name": "t", "arguments": {"a": 1}, "kind": "approval"}
-CONTINUING = grant_of(manifest=manifest_of(capabilities=Capabilities(continuation=True)))
+CONTINUING = msgspec.structs.replace(grant_of(), continuation=True)
 
 
 def stream_of(**options: Any) -> ResultStream:
