@@ -15,6 +15,7 @@ import pytest
 
 from support.command_line import BOUND_SECONDS, ECHO, GUIDE, HOSTLER, WIRE, CommandLine, environment
 
+pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 BROKEN = Path(__file__).parents[1] / "support" / "broken_plugin.py"
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\][^\x07]*\x07|[\x01\x02]")
 

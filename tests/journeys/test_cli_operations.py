@@ -14,6 +14,8 @@ import pytest
 
 from support.command_line import BOUND_SECONDS, ECHO, GUIDE, CommandLine, until
 
+pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
+
 
 def config(path: Path, pace: float = 0.0, **more: object) -> Path:
     agents = [

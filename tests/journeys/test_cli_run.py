@@ -11,6 +11,7 @@ import pytest
 from support.command_line import BOUND_SECONDS, ECHO, GUIDE, WIRE, CommandLine, until
 from support.model_server import ModelServer
 
+pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 LOCAL_AGENT = Path(__file__).parents[2] / "runners" / "local-agent"
 RUNNERS = '''
 import asyncio

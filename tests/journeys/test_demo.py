@@ -12,6 +12,8 @@ import pytest
 
 from support.command_line import BOUND_SECONDS, CommandLine, environment
 
+pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
+
 
 def test_without_a_terminal_it_shows_everything_and_ends_with_0(hostler: CommandLine) -> None:
     ran = hostler("demo", "--data", hostler.data, "--port", "0")

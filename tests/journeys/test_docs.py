@@ -12,6 +12,7 @@ import pytest
 
 from support.command_line import BOUND_SECONDS, CommandLine, environment
 
+pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\S*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"^# (\S+\.(?:py|yaml))\n")

@@ -33,6 +33,8 @@ STREAM_COMMENT_SECONDS = 15.0
 """A stream that was silent for this long gets a comment line, so that proxies keep it open."""
 STREAM_STUCK_SECONDS = 60.0
 """A reader that takes nothing for this long is cut off; it may resume with Last-Event-ID."""
+STREAM_FINISH_SECONDS = 1.0
+"""At a stop, what open streams have to write the last results of runs that just ended."""
 STREAM_WRITE_BYTES = 64 * KIB
 """Roughly one write to a stream: what one slow reader can hold beside its cursor."""
 

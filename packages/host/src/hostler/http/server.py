@@ -12,7 +12,12 @@ import uvicorn
 
 from hostler.http.app import App, make_app
 from hostler.http.connection import BoundedConnection, BoundedSocket
-from hostler.http.limits import KEEP_ALIVE_SECONDS, MAX_HEADER_BYTES, SHUTDOWN_SECONDS
+from hostler.http.limits import (
+    KEEP_ALIVE_SECONDS,
+    MAX_HEADER_BYTES,
+    SHUTDOWN_SECONDS,
+    STREAM_FINISH_SECONDS,
+)
 from hostler_protocol.errors import UnavailableError
 from hostler_protocol.limits import MAX_MESSAGE_BYTES
 
@@ -74,7 +79,11 @@ class HttpServer:
             await asyncio.shield(self._task)
 
     async def close(self) -> None:
-        """End open streams, let requests finish for SHUTDOWN_SECONDS, cut off what is left."""
+        """End open streams, let requests finish for SHUTDOWN_SECONDS, cut off what is left.
+
+        Streams of runs that have ended are sent to their end first.
+        """
+        await self.app.surface.streams.finish(STREAM_FINISH_SECONDS)
         self.app.surface.streams.close()
         self._server.should_exit = True
         if self._task is not None:

@@ -109,6 +109,11 @@ class Streams:
             if stream.pump is not None:
                 stream.pump.cancel()
 
+    async def finish(self, seconds: float) -> None:
+        """Wait, at most so long, until the streams that are open have shown how their runs ended."""
+        if pumps := {stream.pump for stream in self._open if stream.pump is not None}:
+            await asyncio.wait(pumps, timeout=seconds)
+
     async def serve(self, answer: EventStream, scope: Scope, receive: Receive, send: Send) -> int:
         """Send a run's results until its terminal one, the client's leaving, or `close`."""
         headers = [*_STREAM_HEADERS, *answer.headers]
