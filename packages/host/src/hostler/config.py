@@ -19,6 +19,7 @@ import yaml
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.nearest import did_you_mean
+from hostler.domain.retention import RetentionPolicy
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -69,6 +70,8 @@ class ConfigFile(Strict):
     plugins: list[str | PluginEntry] = []
     models: list[ModelEntry] = []
     agents: list[AgentSpec] = []
+    retention: RetentionPolicy | None = None
+    """Days that each kind is kept; None: what was said before stays, at first for ever."""
 
 
 def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
@@ -235,6 +238,8 @@ class Settings:
     cancel_grace_seconds: float = 5.0
     lease_seconds: float = 15.0
     """How long after its last sign of life another host on the same database may take over its runs."""
+    collect_seconds: float = 3600.0
+    """From one collection of what is no longer kept to the next."""
     requests_per_second: float = 1000.0
     """Per API key."""
     passive: bool = False

@@ -14,6 +14,7 @@ from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
 from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Change, ConfigDiff, compare
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
+from hostler.domain.retention import RetentionPolicy
 from hostler.models.catalog import ModelCatalog, build_catalog
 from hostler.plugins.sources import Folder, identity_of
 from hostler.plugins.supervisor import Supervisor
@@ -21,6 +22,9 @@ from hostler.ports import Database, Tx
 from hostler.stores import agents, audit, settings
 from hostler_protocol.errors import InvalidArgumentError, PluginError
 from hostler_protocol.ids import split_runner_id
+
+POLICY = "policy"
+"""The one name that the retention policy is stored under."""
 
 
 class LiveModels:
@@ -113,8 +117,12 @@ class Configurator:
         ws = self._workspace
         plugins = [convert(s.spec, PluginEntry, s.name) for s in settings.page(tx, ws, "plugin")]
         models = [convert(s.spec, ModelEntry, s.name) for s in settings.page(tx, ws, "model")]
+        kept = settings.find(tx, ws, "retention", POLICY)
         return ConfigFile(
-            plugins=list(plugins), models=models, agents=[agent.spec for agent in agents.active(tx, ws)]
+            plugins=list(plugins),
+            models=models,
+            agents=[agent.spec for agent in agents.active(tx, ws)],
+            retention=None if kept is None else convert(kept.spec, RetentionPolicy, "retention"),
         )
 
     def _write(self, tx: Tx, config: ConfigFile, changes: list[Change], actor: str) -> None:
@@ -123,6 +131,8 @@ class Configurator:
             settings.put(tx, ws, "plugin", plugin.path, _plain(plugin))
         for model in config.models:
             settings.put(tx, ws, "model", model.id, _plain(model))
+        if config.retention is not None:
+            settings.put(tx, ws, "retention", POLICY, _plain(config.retention))
         for spec in config.agents:
             agents.apply(tx, ws, spec)
         for change in changes:
@@ -188,8 +198,12 @@ def _changes(before: ConfigFile, after: ConfigFile, *, prune: bool) -> list[Chan
     def by_path(config: ConfigFile) -> Mapping[str, PluginEntry]:
         return {entry.path: entry for entry in _plugins(config)}
 
+    def policy(config: ConfigFile) -> Mapping[str, RetentionPolicy]:
+        return {} if config.retention is None else {POLICY: config.retention}
+
     return [
         *compare("plugin", by_path(before), by_path(after), prune=prune),
         *compare("model", {m.id: m for m in before.models}, {m.id: m for m in after.models}, prune=prune),
+        *compare("retention", policy(before), policy(after), prune=prune),
         *compare("agent", {a.name: a for a in before.agents}, {a.name: a for a in after.agents}, prune=prune),
     ]

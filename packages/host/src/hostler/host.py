@@ -22,6 +22,7 @@ from hostler.dispatch import Dispatcher
 from hostler.domain.changes import ConfigDiff
 from hostler.domain.events import Caller
 from hostler.domain.grants import Catalog
+from hostler.domain.retention import RetentionPolicy
 from hostler.endings import end_waiting
 from hostler.execution import ActiveRun, Bench
 from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
@@ -42,6 +43,7 @@ from hostler.sql.opening import open_database
 from hostler.stores import hosts, installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import Run
+from hostler.upkeep import keep_tidy
 from hostler.version import NAME, VERSION
 from hostler_protocol.calls import HostInfo
 from hostler_protocol.errors import NotFoundError, StorageError
@@ -95,6 +97,7 @@ class Host:
         self.cursors: Cursors
         self._bench: Bench
         self._heart: asyncio.Task[None] | None = None
+        self._upkeep: asyncio.Task[None] | None = None
 
     # -- start and end ----------------------------------------------------------------------------
 
@@ -143,6 +146,16 @@ class Host:
         await recover(self.db, self.host_id, self._is_resumable)
         await recover_dead(self.db, self._is_resumable)
         await self.dispatcher.begin()
+        self._upkeep = asyncio.create_task(
+            keep_tidy(
+                self.db,
+                self.blobs,
+                self.settings.data_dir,
+                self._retention,
+                self.settings.collect_seconds,
+            ),
+            name="upkeep",
+        )
         self.orchestrator.accepting = True
 
     def announce(self, url: str) -> None:
@@ -159,9 +172,10 @@ class Host:
     async def stop(self) -> None:
         """Drain, then end all processes."""
         await self.drain()
-        if self._heart is not None:
-            self._heart.cancel()
-            await asyncio.gather(self._heart, return_exceptions=True)
+        for task in (self._heart, self._upkeep):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self.supervisor.close(0)
         await self.filters.close()
         await self.models.close()
@@ -220,6 +234,9 @@ class Host:
                 await recover_dead(self.db, self._is_resumable)
             except StorageError as error:
                 log.warning("the lease could not be renewed: %s", error)
+
+    async def _retention(self) -> RetentionPolicy:
+        return (await self.export()).retention or RetentionPolicy()
 
     # -- what the core asks -----------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -118,3 +120,15 @@ def read_holder(data_dir: Path) -> Holder | None:
         return None  # caught between taking the lock and writing the note
     finally:
         os.close(fd)
+
+
+@contextmanager
+def maintenance(data_dir: Path, *, shared: bool) -> Iterator[None]:
+    """Keep backup and gc apart: many backups, or one gc. ConflictError where the other is at work."""
+    with (data_dir / "maintenance.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            other = "a gc" if shared else "a backup or another gc"
+            raise ConflictError(f"{other} is at work in {data_dir}: try again when it is done") from None
+        yield

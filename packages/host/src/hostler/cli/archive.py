@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.cli.facts import maintenance, opened_facts, sync_folder
+from hostler.cli.facts import opened_facts, sync_folder
 from hostler.cli.output import err
+from hostler.lock import maintenance
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 

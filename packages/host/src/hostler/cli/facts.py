@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,18 +41,6 @@ async def opened_facts(data_dir: Path) -> AsyncIterator[SqlDatabase]:
         yield database
     finally:
         await database.close()
-
-
-@contextmanager
-def maintenance(data_dir: Path, *, shared: bool) -> Iterator[None]:
-    """Keep backup and gc apart: many backups, or one gc. ConflictError where the other is at work."""
-    with (data_dir / "maintenance.lock").open("ab") as file:
-        try:
-            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            other = "a gc" if shared else "a backup or another gc"
-            raise ConflictError(f"{other} is at work in {data_dir}: try again when it is done") from None
-        yield
 
 
 def with_data(data: Path | None, work: Callable[[Path], Coroutine[Any, Any, T]]) -> T:

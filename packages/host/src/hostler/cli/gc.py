@@ -30,7 +30,8 @@ def gc(
 
     It works beside a running server. Events keep their place in the hash chain, and lose their content.
     """
-    from hostler.cli.facts import maintenance, opened_facts, with_data
+    from hostler.cli.facts import opened_facts, with_data
+    from hostler.lock import maintenance
     from hostler.stores.retention import RetentionPolicy, collect
 
     policy = RetentionPolicy(

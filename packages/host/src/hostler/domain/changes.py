@@ -9,7 +9,7 @@ import msgspec
 
 from hostler_protocol._base import Strict
 
-Kind = Literal["plugin", "model", "agent"]
+Kind = Literal["plugin", "model", "agent", "retention"]
 ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
 
 

@@ -164,6 +164,11 @@ def uploaded_by(tx: Tx, ws: str, run_id: str) -> list[StoredArtifact]:
     return [_stored(row) for row in rows]
 
 
+def remains(tx: Tx, ws: str, artifact_id: str) -> bool:
+    """Whether the artifact still takes room, expired or not."""
+    return tx.one(_q.held, ws=ws, artifact_id=artifact_id) is not None
+
+
 def remove(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
     """Delete an artifact and let its blob go; what it was. A file registered in place stays."""
     row = tx.one(_q.held, ws=ws, artifact_id=artifact_id)

@@ -11,12 +11,14 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
+from hostler.domain.retention import RetentionPolicy
 from hostler.ports import Database, Tx
 from hostler.sql.statements import load
 from hostler.stores import artifacts, blobs, chain, erasing, transcripts, uploads
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.erasing import STEP_ROWS, until_nothing
-from hostler_protocol._base import Strict
+
+__all__ = ["Collected", "RetentionPolicy", "collect", "collect_workspace"]
 
 _q = load(__file__)
 
@@ -26,21 +28,6 @@ ANSWERS_KEPT_MS = DAY_MS
 UPLOADS_KEPT_MS = DAY_MS
 """Unfinished uploads."""
 _RUNS_PER_STEP = 50
-
-
-class RetentionPolicy(Strict):
-    """How many days things are kept; None: for ever.
-
-    `deltas`: the pieces of streamed messages in journals (whole messages stay); `journals`: all of what ended
-    runs did; `states`: state of conversations that nobody has touched.
-    """
-
-    events: float | None = None
-    transcripts: float | None = None
-    journals: float | None = None
-    deltas: float | None = None
-    artifacts: float | None = None
-    states: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

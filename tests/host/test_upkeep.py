@@ -1,0 +1,76 @@
+"""A running host collects what is no longer kept, by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hostler.config import Settings, parse_config
+from hostler.host import Host
+from hostler.lock import maintenance
+from hostler.stores import artifacts
+from hostler.stores.artifacts import NewArtifact
+from hostler_protocol.errors import ConflictError, InvalidArgumentError
+from support.databases import run
+
+SOON = 0.05
+
+
+async def _expired_artifact(host: Host) -> str:
+    """An artifact that expired long ago; its row is there until it is collected."""
+    blob = await host.blobs.put(b"old")
+    new = NewArtifact(artifact_type="file", blob=blob, source="upload", expires_at=1)
+    stored = await host.db.write(lambda tx: artifacts.create(tx, "default", new))
+    assert isinstance(stored, artifacts.StoredArtifact)
+    # a workspace is known by its events and audit facts
+    await host.apply(parse_config("retention: {deltas: 7}", name="c.yaml"), actor="test")
+    return stored.artifact_id
+
+
+async def _gone(host: Host, artifact_id: str) -> None:
+    while await host.db.read(lambda tx: artifacts.remains(tx, "default", artifact_id)):
+        await asyncio.sleep(SOON)
+
+
+def test_what_expired_is_collected_while_the_host_runs(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Host.open(Settings(data_dir=tmp_path, collect_seconds=SOON)) as host:
+            await _gone(host, await _expired_artifact(host))
+
+    run(play())
+
+
+def test_a_backup_goes_first(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Host.open(Settings(data_dir=tmp_path, collect_seconds=SOON)) as host:
+            with maintenance(tmp_path, shared=True):
+                artifact_id = await _expired_artifact(host)
+                await asyncio.sleep(SOON * 4)  # turns that are left out
+                assert await host.db.read(lambda tx: artifacts.remains(tx, "default", artifact_id))
+                with pytest.raises(ConflictError, match="backup"), maintenance(tmp_path, shared=False):
+                    pass
+            await _gone(host, artifact_id)
+
+    run(play())
+
+
+def test_the_policy_is_kept_and_exported(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Host.open(Settings(data_dir=tmp_path)) as host:
+            first = await host.apply(parse_config("retention: {journals: 30}", name="c.yaml"), actor="test")
+            assert [(c.kind, c.change) for c in first.changes] == [("retention", "added")]
+        async with Host.open(Settings(data_dir=tmp_path)) as host:
+            kept = (await host.export()).retention
+            assert kept is not None
+            assert kept.journals == 30
+
+    run(play())
+
+
+def test_days_are_no_less_than_none() -> None:
+    with pytest.raises(InvalidArgumentError, match="journals is -1 days"):
+        parse_config("retention: {journals: -1}", name="c.yaml")
+    with pytest.raises(InvalidArgumentError, match="did you mean 'journals'"):
+        parse_config("retention: {journal: 1}", name="c.yaml")
