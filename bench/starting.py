@@ -41,7 +41,7 @@ WAYS: dict[str, Callable[[], float]] = {
     "pass": lambda: python("-c", "pass"),
     "msgspec": lambda: python("-c", "import asyncio, msgspec"),
     "sdk": lambda: python("-c", "import hostler_sdk"),
-    "web": lambda: python("-c", "import litestar, msgspec"),
+    "web": lambda: python("-c", "import uvicorn, msgspec"),
     "version": lambda: python("-m", "hostler", "--version"),
     "serve": until_ready,
 }
@@ -86,7 +86,7 @@ def rows(quick: bool) -> list[Row]:
             "`hostler serve` until it is ready",
             got["serve"] * 1e3,
             "ms",
-            *against("serve", "web", "`import litestar, msgspec`"),
+            *against("serve", "web", "`import uvicorn, msgspec`"),
         ),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -124,6 +125,18 @@ class Terminal:
         )
         os.close(slave)
         self.seen = ""
+        self._raw = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode  # a read may cut a character
+
+    def _shown(self, data: bytes) -> None:
+        """Take what the terminal was sent, without its control sequences; a read may cut those, too."""
+        self._raw += self._decode(data)
+        whole = self._raw
+        cut = whole.rfind("\x1b")
+        if 0 <= len(whole) - cut < 32 and cut >= 0 and ANSI.match(whole, cut) is None:
+            whole = whole[:cut]
+        self._raw = self._raw[len(whole) :]
+        self.seen += ANSI.sub("", whole)
 
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
@@ -135,7 +148,7 @@ class Terminal:
             assert time.monotonic() < end, self.seen
             ready, _, _ = select.select([self._master], [], [], 1.0)
             if ready:
-                self.seen += ANSI.sub("", os.read(self._master, 65536).decode("utf-8", "replace"))
+                self._shown(os.read(self._master, 65536))
         self.seen = self.seen.partition(text)[2]
 
     def wait(self) -> int:

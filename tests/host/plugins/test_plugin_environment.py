@@ -88,8 +88,8 @@ def test_an_environment_holds_what_is_required_and_the_hosts_own_sdk_and_is_buil
     value, where = _ask(python, code).split()
     assert value == "1"
     assert where.startswith(str(tmp_path / "environments"))
-    with pytest.raises(AssertionError, match="No module named 'litestar'"):
-        _ask(python, "import litestar")
+    with pytest.raises(AssertionError, match="No module named 'uvicorn'"):
+        _ask(python, "import uvicorn")
     built = [path for path in (tmp_path / "environments").iterdir() if path.is_dir()]
     assert built == [Path(python).parent.parent]
 

@@ -25,6 +25,8 @@ from hostler_protocol.errors import UnavailableError
 PROCESSES = 2
 MAX_WAITING = 1_000
 """Events that wait for a process; more are refused as `UnavailableError`, to be sent again."""
+END_SECONDS = 1.0
+"""From the end of its input, or of itself, to the end of a process; then it is killed."""
 ANSWER_SECONDS = 30.0
 """The whole answer for one filter, start of the process included. Its processor time ends it long before."""
 _encoder = msgspec.json.Encoder()
@@ -125,11 +127,14 @@ async def _ended(process: asyncio.subprocess.Process) -> int:
     """End a process that is idle or no longer of use; its status, negative for a signal."""
     if process.stdin is not None:
         process.stdin.close()
-    if process.returncode is None:
-        # a process that died by itself keeps the status it died with: a signal to it changes nothing
+    try:
+        # One that died by itself must be waited for before it is sent anything: on Python 3.11 sending a
+        # signal may collect its status before the event loop does, and then nobody learns of it.
+        return await asyncio.wait_for(process.wait(), END_SECONDS)
+    except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-    return await process.wait()
+        return await process.wait()
 
 
 def _reason(status: int) -> str:
