@@ -69,8 +69,12 @@ def test_the_policy_is_kept_and_exported(tmp_path: Path) -> None:
     run(play())
 
 
-def test_days_are_no_less_than_none() -> None:
-    with pytest.raises(InvalidArgumentError, match="journals is -1 days"):
-        parse_config("retention: {journals: -1}", name="c.yaml")
+def test_days_are_no_less_than_none(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Host.open(Settings(data_dir=tmp_path)) as host:
+            with pytest.raises(InvalidArgumentError, match="journals is -1 days"):
+                await host.apply(parse_config("retention: {journals: -1}", name="c.yaml"), actor="test")
+
+    run(play())
     with pytest.raises(InvalidArgumentError, match="did you mean 'journals'"):
         parse_config("retention: {journal: 1}", name="c.yaml")

@@ -14,7 +14,7 @@ from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
 from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Change, ConfigDiff, compare
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
-from hostler.domain.retention import RetentionPolicy
+from hostler.domain.retention import RetentionPolicy, check_retention
 from hostler.models.catalog import ModelCatalog, build_catalog
 from hostler.plugins.sources import Folder, identity_of
 from hostler.plugins.supervisor import Supervisor
@@ -100,6 +100,8 @@ class Configurator:
         self._supervisor.add(source)
 
     def _check(self, config: ConfigFile) -> list[Folder]:
+        if config.retention is not None:
+            check_retention(config.retention)
         for spec in config.agents:
             check_agent(spec)
         sources = [_source(entry) for entry in _plugins(config)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
 
 MAX_DAYS = 36_500
 """A hundred years."""
@@ -22,8 +23,10 @@ class RetentionPolicy(Strict):
     artifacts: float | None = None
     states: float | None = None
 
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            days = getattr(self, name)
-            if days is not None and not 0 <= days < MAX_DAYS:
-                raise ValueError(f"{name} is {days:g} days; expected 0 to {MAX_DAYS:,}")
+
+def check_retention(policy: RetentionPolicy) -> None:
+    """Refuse days that no operator can mean. InvalidArgumentError names the kind."""
+    for name in policy.__struct_fields__:
+        days = getattr(policy, name)
+        if days is not None and not 0 <= days < MAX_DAYS:
+            raise InvalidArgumentError(f"retention: {name} is {days:g} days; expected 0 to {MAX_DAYS:,}")
