@@ -1,7 +1,13 @@
-"""Ending runs from outside: the wish to cancel one with its children, and the end of one nobody works on."""
+"""How runs end, and how they begin again: the only ways to a terminal status, and back to the queue.
+
+Both also settle what belongs to the run besides its row, in the same transaction: the messages that it
+absorbed and has not pulled. Who ends a run from outside (a wish to cancel it with its children, the end of
+one that nobody works on) goes the same way.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -9,7 +15,8 @@ import msgspec
 from hostler.ports import Tx
 from hostler.stores import runs
 from hostler.stores.journal import Entry
-from hostler.stores.run_rows import Run
+from hostler.stores.run_rows import Fenced, Moved, Run
+from hostler_protocol.content import Usage
 from hostler_protocol.runs import RunStatus
 
 _MAX_FAMILY = 10_000
@@ -21,6 +28,77 @@ class Asked(NamedTuple):
 
     run_id: str
     reason: str
+
+
+def finish(
+    tx: Tx,
+    run_id: str,
+    attempt: int | None,
+    status: RunStatus,
+    *,
+    cause: str,
+    actor: str,
+    status_code: str | None = None,
+    entries: Sequence[Entry] = (),
+    usage: Usage | None = None,
+    cost: str | None = None,
+    crashed: bool = False,
+) -> Moved | Fenced:
+    """End a run: the only way to a terminal status. `attempt` None: whatever the attempt is.
+
+    `entries` (the terminal result among them) are journalled with it. What the run absorbed and did not pull
+    goes to the next run of its lane, or is dropped where the agent's policy says so. Fenced: nothing was
+    written. NotFoundError for no such run.
+    """
+    return runs.transition(
+        tx,
+        run_id,
+        attempt,
+        status,
+        cause=cause,
+        actor=actor,
+        status_code=status_code,
+        entries=entries,
+        usage=usage,
+        cost=cost,
+        crashed=crashed,
+    )
+
+
+def begin_again(
+    tx: Tx,
+    run_id: str,
+    attempt: int | None,
+    *,
+    cause: str,
+    actor: str,
+    crashed: bool = False,
+    restart: bool = False,
+    not_before: int | None = None,
+    entries: Sequence[Entry] = (),
+    usage: Usage | None = None,
+    cost: str | None = None,
+) -> Moved | Fenced:
+    """Put a run back into its queue for a new attempt: the only way there.
+
+    It keeps what it absorbed. With `restart` the new attempt begins from the beginning and has nothing of the
+    old one's journal, so what that had pulled waits for it again; without, the journal gives it. `crashed`
+    counts a recovery; `not_before` (UTC epoch milliseconds) is the back-off. Fenced: nothing was written.
+    """
+    del restart  # until steers are settled here
+    return runs.transition(
+        tx,
+        run_id,
+        attempt,
+        "queued",
+        cause=cause,
+        actor=actor,
+        entries=entries,
+        crashed=crashed,
+        not_before=not_before,
+        usage=usage,
+        cost=cost,
+    )
 
 
 def request_cancel(tx: Tx, workspace_id: str, run_id: str, *, reason: str, actor: str) -> list[Asked]:
@@ -51,7 +129,7 @@ def end_waiting(
 ) -> None:
     """End a run that nobody is working on, with its terminal result."""
     body = msgspec.json.encode({"data": {"code": code, "error": error, "retryable": False}})
-    runs.transition(
+    finish(
         tx,
         run.run_id,
         run.attempt,
