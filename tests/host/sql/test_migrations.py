@@ -43,7 +43,8 @@ NEWER = Query("t.newer", *["INSERT INTO schema_versions VALUES (9999, 'later', '
 def documented(dialect: Dialect) -> dict[str, set[str]]:
     """Tables and their columns as the migration files state them, read without a database."""
     tables: dict[str, set[str]] = {}
-    for file in resources.files("hostler.sql").joinpath("migrations").iterdir():
+    folder = resources.files("hostler.sql").joinpath("migrations")
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
         other = "postgres" if dialect == "sqlite" else "sqlite"
         if file.name.endswith(".sql") and not file.name.endswith(f".{other}.sql"):
             table = None
@@ -52,6 +53,8 @@ def documented(dialect: Dialect) -> dict[str, set[str]]:
                 if line.startswith("CREATE TABLE"):
                     table = words[2]
                     tables[table] = set()
+                elif line.startswith("ALTER TABLE") and words[3:5] == ["ADD", "COLUMN"]:
+                    tables[words[2]].add(words[5])
                 elif line.startswith(")"):
                     table = None
                 elif table and words and words[0].isidentifier() and words[0].islower():

@@ -85,7 +85,6 @@ def begin_again(
     old one's journal, so what that had pulled waits for it again; without, the journal gives it. `crashed`
     counts a recovery; `not_before` (UTC epoch milliseconds) is the back-off. Fenced: nothing was written.
     """
-    del restart  # until steers are settled here
     return runs.transition(
         tx,
         run_id,
@@ -95,6 +94,7 @@ def begin_again(
         actor=actor,
         entries=entries,
         crashed=crashed,
+        restart=restart,
         not_before=not_before,
         usage=usage,
         cost=cost,

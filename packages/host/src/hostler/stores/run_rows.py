@@ -63,6 +63,8 @@ class Run:
     status: RunStatus
     status_code: str | None
     attempt: int
+    base_attempt: int
+    """The first attempt of those whose journal this one goes on from; its own number: it began from nothing."""
     crashes: int
     position: int
     sequence: int

@@ -102,6 +102,7 @@ def transition(
     status_code: str | None = None,
     entries: Sequence[Entry] = (),
     crashed: bool = False,
+    restart: bool = True,
     host_id: str | None = None,
     not_before: int | None = None,
     deadline_at: int | None = None,
@@ -114,7 +115,7 @@ def transition(
 
     `attempt` None: whatever the attempt is (recovery, cancellation). `entries` (the terminal result, say)
     are journalled before the lifecycle entry, in the same update. Going back to `queued` begins a new
-    attempt; `crashed` counts it as a recovery. Fields that are None stay as they are. NotFoundError for no
+    attempt: with `restart` from nothing, else from what the journal holds; `crashed` counts it as a recovery. Fields that are None stay as they are. NotFoundError for no
     such run.
     """
     if to == "claimed":
@@ -136,6 +137,7 @@ def transition(
             status_code=status_code,
             new_attempt=int(begins_attempt(before, to)),
             crashed=int(crashed),
+            restart=int(restart and begins_attempt(before, to)),
             entries=len(written),
             results=results,
             kept=kept,

@@ -33,6 +33,7 @@ SELECT workspace_id, status, attempt FROM runs WHERE run_id = :run_id
 -- just read: no row means that another host was faster.
 UPDATE runs SET status = :status, status_code = :status_code,
     attempt = attempt + :new_attempt, crashes = crashes + :crashed,
+    base_attempt = CASE WHEN :restart = 1 THEN attempt + :new_attempt ELSE base_attempt END,
     position = position + :entries, sequence = sequence + :results,
     kept_sequence = CASE WHEN :kept > 0 THEN sequence + :kept ELSE kept_sequence END,
     active_lane = CASE WHEN :holds_lane = 1 AND parallel = 0 THEN lane END,
