@@ -41,6 +41,9 @@ FormItemType = Literal[
     "select-llm-model",
     "select-knowledge-bases",
 ]
+ToolEffect = Literal["default", "pure", "idempotent", "reconcilable"]
+"""How a tool's effect may be repeated: `pure` has none, `idempotent` may be repeated under the same effect
+key, `reconcilable` can be asked by the key what came of a call, `default` is never repeated on suspicion."""
 FORM_TYPE_ALIASES: dict[str, FormItemType] = {
     "select-llm-model": "llm-model-selector",
     "select-knowledge-bases": "knowledge-base-multi-selector",
@@ -107,6 +110,27 @@ class AgentRunnerManifest(Strict):
     permissions: Permissions = Permissions()
     config_schema: list[FormItem] = []
     metadata: dict[str, Any] = {}
+
+
+class ToolManifest(Strict):
+    """One tool of a plugin, known to the host as `<plugin name>.<name>`; `parameters` is JSON Schema.
+
+    `client`: declared here, run by the client. `approval` can only ask for more than the agent's policy.
+    """
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+    output_schema: dict[str, Any] | None = None
+    effect: ToolEffect = "default"
+    client: bool = False
+    approval: Literal["required"] | None = None
+
+
+class ToolList(Strict):
+    """The answer to `tools/list`; entries stay raw, so that one invalid one hides no other."""
+
+    tools: list[msgspec.Raw]
 
 
 class RunnerList(Strict):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hostler.calls.scope import CallScope
-from hostler.tools.port import ToolService
+from hostler.tools.port import ToolInvocation, ToolService
 from hostler_protocol.calls import ToolCallParams, ToolCallReply, ToolDetail, ToolDetailParams
 from hostler_protocol.errors import NotFoundError, UnauthorizedError
+from hostler_protocol.ids import digest, new_id
 
 
 async def detail(scope: CallScope, params: ToolDetailParams) -> ToolDetail:
@@ -14,17 +15,30 @@ async def detail(scope: CallScope, params: ToolDetailParams) -> ToolDetail:
 
 
 async def call(scope: CallScope, params: ToolCallParams) -> ToolCallReply:
-    """`tool.call`. A tool that needs a person's approval is refused: nobody can be asked here."""
-    if scope.grant.tools[params.tool_name].approval != "never":
-        raise UnauthorizedError(
-            f"tool {params.tool_name!r} needs a person's approval, and this host cannot ask people"
+    """`tool.call`. A tool that needs a person's approval, or the client, is refused here."""
+    name = params.tool_name
+    if scope.grant.tools[name].approval != "never":
+        raise UnauthorizedError(f"tool {name!r} needs a person's approval, and this host cannot ask people")
+    tools = _service(scope, name)
+    pin = scope.grant.tool_pins.get(name) or tools.pin(scope.workspace_id, name)
+    if pin is None:
+        raise NotFoundError(f"tool {name!r} is gone since this run began")
+    if pin.client:
+        raise UnauthorizedError(f"tool {name!r} runs on the client, and this host cannot ask clients")
+    await tools.check(scope.workspace_id, name, params.parameters)
+    call_id = new_id()
+    result = await tools.call(
+        ToolInvocation(
+            tool_name=name,
+            parameters=params.parameters,
+            run_id=scope.run_id,
+            call_id=call_id,
+            effect_key=digest([scope.run_id, call_id, params.parameters]),
+            workspace_id=scope.workspace_id,
+            pin=pin,
+            actor=scope.event.envelope.actor,
+            deadline=scope.deadline_at,
         )
-    result = await _service(scope, params.tool_name).call(
-        scope.workspace_id,
-        params.tool_name,
-        params.parameters,
-        run_id=scope.run_id,
-        deadline=scope.deadline_at,
     )
     return ToolCallReply(result=result)
 

@@ -16,6 +16,7 @@ from hostler.domain.agents import Agent, ApprovalRule, Budget, ResourcePolicy, T
 from hostler.domain.config_form import Configuration
 from hostler.domain.events import Event
 from hostler.domain.patterns import best_match, matches
+from hostler.domain.tools import ToolPin
 from hostler_protocol.calls import CALLS
 from hostler_protocol.events import AvailableApis
 from hostler_protocol.grants import (
@@ -49,12 +50,14 @@ class Catalog:
 
     models: Mapping[str, ModelResource] = field(default_factory=dict)
     tools: Mapping[str, ToolResource] = field(default_factory=dict)
+    """`approval` of each is what the tool itself asks for."""
     knowledge_bases: Mapping[str, KnowledgeBaseResource] = field(default_factory=dict)
     skills: Mapping[str, SkillResource] = field(default_factory=dict)
     files: Mapping[str, FileResource] = field(default_factory=dict)
     platform_actions: frozenset[str] = frozenset()
     interactions: bool = False
     """Whether this host can put a question to a person."""
+    tool_pins: Mapping[str, ToolPin] = field(default_factory=dict)
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -78,6 +81,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     files: dict[str, FileResource] = {}
     tool_approvals: dict[str, ToolApprovalPolicy] = {}
     """Who must approve; tools that need nobody are left out."""
+    tool_pins: dict[str, ToolPin] = {}
+    """Each tool as it stood when the grant was built."""
     storage_areas: frozenset[str] = frozenset()
     actions: frozenset[str] = frozenset()
     cross_conversation_history: bool = False
@@ -129,7 +134,7 @@ def grant_for(
     storage_areas = _storage_areas(policy, permissions)
     opened, closed = _states(agent, state_keys, state_closed)
     envelope = event.envelope
-    approvals = {name: rule for name in tools if (rule := _approval(policy, name)) is not None}
+    approvals = _approvals(policy, catalog, tools)
     return Grant(
         workspace_id=event.workspace_id,
         agent_id=agent.agent_id,
@@ -146,6 +151,7 @@ def grant_for(
         skills=_skills(policy, catalog),
         files=files,
         tool_approvals=approvals,
+        tool_pins={name: catalog.tool_pins[name] for name in tools if name in catalog.tool_pins},
         storage_areas=storage_areas,
         actions=frozenset(permissions.actions) & catalog.platform_actions,
         cross_conversation_history=policy.allow_cross_conversation_history,
@@ -244,24 +250,31 @@ def _tools(
 
 
 def _approval_word(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolApproval:
-    """The policy's rule for a tool wins over what the tool itself asks for."""
+    rule = _approval(policy, name, own)
+    if rule is None:
+        return "never"
     pattern = best_match(policy.tool_approval, name)
-    if pattern is None:
-        return own
-    rule = policy.tool_approval[pattern]
-    if isinstance(rule, ToolApprovalPolicy):
-        return "never" if rule.approval == "never" else "policy"
+    stated = None if pattern is None else policy.tool_approval[pattern]
+    in_full = isinstance(stated, ToolApprovalPolicy) and stated.approval != "never"
+    return "policy" if in_full else "required"
+
+
+def _approval(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolApprovalPolicy | None:
+    """The stricter of the policy's rule and what the tool itself asks for; who decides is the policy's."""
+    pattern = best_match(policy.tool_approval, name)
+    rule: ApprovalRule | ToolApprovalPolicy = "never" if pattern is None else policy.tool_approval[pattern]
+    if isinstance(rule, str):
+        rule = ToolApprovalPolicy(approval=rule)
+    if rule.approval == "never":
+        return None if own == "never" else msgspec.structs.replace(rule, approval="required")
     return rule
 
 
-def _approval(policy: ResourcePolicy, name: str) -> ToolApprovalPolicy | None:
-    pattern = best_match(policy.tool_approval, name)
-    if pattern is None:
-        return None
-    rule: ApprovalRule | ToolApprovalPolicy = policy.tool_approval[pattern]
-    if isinstance(rule, str):
-        rule = ToolApprovalPolicy(approval=rule)
-    return None if rule.approval == "never" else rule
+def _approvals(
+    policy: ResourcePolicy, catalog: Catalog, granted: Iterable[str]
+) -> dict[str, ToolApprovalPolicy]:
+    rules = {name: _approval(policy, name, catalog.tools[name].approval) for name in granted}
+    return {name: rule for name, rule in rules.items() if rule is not None}
 
 
 def _skills(policy: ResourcePolicy, catalog: Catalog) -> dict[str, SkillResource]:

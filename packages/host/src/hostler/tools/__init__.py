@@ -1,1 +1,1 @@
-"""Tools behind a port; none is shipped yet."""
+"""Tools behind a port: those that plugins offer."""
