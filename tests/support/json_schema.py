@@ -15,9 +15,20 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 _KNOWN = {
-    *("$ref", "type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const"),
+    *(
+        "$ref",
+        "type",
+        "properties",
+        "required",
+        "uniqueItems",
+        "additionalProperties",
+        "items",
+        "anyOf",
+        "enum",
+        "const",
+    ),
     *("minimum", "maximum", "minLength", "maxLength", "pattern", "maxItems", "minItems", "discriminator"),
-    *("title", "description", "default", "prefixItems", "contentEncoding", "format"),
+    *("title", "description", "default", "prefixItems", "contentEncoding", "format", "uniqueItems"),
 }
 
 

@@ -1,0 +1,249 @@
+"""Forms put to people: whether a form can be asked, and whether what was filled in is an answer to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hostler.domain.keys import check_depth
+from hostler.domain.nearest import did_you_mean
+from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
+from hostler_protocol.ids import canonical_json
+from hostler_protocol.limits import KIB, MIB
+from hostler_protocol.pausing import FieldType, FormField
+
+MAX_FIELDS = 100
+"""Fields of one form; a person fills them in by hand."""
+MAX_OPTIONS = 1_000
+"""Options of one select."""
+MAX_FIELD_NAME_CHARS = 200
+MAX_TEXT_CHARS = 10_000
+"""A `text` field: one line."""
+MAX_TEXTAREA_CHARS = 256 * KIB
+MAX_VALUES_BYTES = 1 * MIB
+"""All values of one answer as JSON: they become the result of one call (CONTINUATIONS.md, limits)."""
+MAX_FILE_ID_CHARS = 512
+
+WANTED: dict[FieldType, str] = {
+    "text": "a line of text",
+    "textarea": "a text",
+    "select": "one of its options",
+    "multiselect": "a list of its options",
+    "number": "a number",
+    "boolean": "true or false",
+    "file": "the id of an artifact",
+}
+
+
+class FormError(InvalidArgumentError):
+    """Values do not fit their form; `details["errors"]` is a list of {field, expected}, one a field."""
+
+    def __init__(self, errors: list[dict[str, str]]) -> None:
+        self.errors = errors
+        told = "; ".join(f"{error['field']}: {error['expected']}" for error in errors[:5])
+        more = f" (and {len(errors) - 5} more)" if len(errors) > 5 else ""
+        super().__init__(f"values do not fit the form: {told}{more}", errors=errors)
+
+
+def check_fields(fields: Sequence[FormField]) -> None:
+    """Refuse a form that nobody could fill in. InvalidArgumentError names the field and what is wrong."""
+    if len(fields) > MAX_FIELDS:
+        raise InvalidArgumentError(f"the form has {len(fields)} fields; at most {MAX_FIELDS} are possible")
+    names: set[str] = set()
+    for number, field in enumerate(fields):
+        if not 1 <= len(field.name) <= MAX_FIELD_NAME_CHARS or "\x00" in field.name:
+            raise InvalidArgumentError(
+                f"fields[{number}].name: expected 1 to {MAX_FIELD_NAME_CHARS} characters and no NUL"
+            )
+        if field.name in names:
+            raise InvalidArgumentError(f"fields[{number}].name: {field.name!r} stands twice")
+        names.add(field.name)
+        _check_options(field)
+        if field.default is not None and (wrong := _wrong(field, field.default)) is not None:
+            raise InvalidArgumentError(f"field {field.name!r}: its default does not fit: {wrong}")
+
+
+def check_values(fields: Sequence[FormField], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole answer: the values given, and the defaults of the fields that were left out, in the order of
+    the form. A field that is not required and has neither is left out.
+
+    FormError names every field that does not fit; PayloadTooLargeError over 1 MiB of JSON.
+    """
+    check_depth("values", dict(values))
+    try:
+        size = len(canonical_json(dict(values)))
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("values hold half a surrogate pair, which is no text") from None
+    if size > MAX_VALUES_BYTES:
+        raise PayloadTooLargeError(
+            f"values have {size:,} bytes of JSON; at most {MAX_VALUES_BYTES:,} are allowed",
+            limit_bytes=MAX_VALUES_BYTES,
+        )
+    known = {field.name for field in fields}
+    errors = [
+        {"field": name, "expected": f"no such field: {did_you_mean(name, known) if known else 'remove it'}"}
+        for name in values
+        if name not in known
+    ]
+    answer: dict[str, Any] = {}
+    for field in fields:
+        value = values.get(field.name)
+        if value is None:
+            value = field.default
+        if is_empty(field, value):
+            if field.required:
+                errors.append({"field": field.name, "expected": f"required: {expected(field)}"})
+            elif value is not None:
+                answer[field.name] = value
+        elif (wrong := _wrong(field, value)) is not None:
+            errors.append({"field": field.name, "expected": wrong})
+        else:
+            answer[field.name] = value
+    if errors:
+        raise FormError(errors)
+    return answer
+
+
+def defaults(fields: Sequence[FormField]) -> dict[str, Any]:
+    """What the form shows before anything is filled in."""
+    return {field.name: field.default for field in fields if field.default is not None}
+
+
+def files_of(fields: Sequence[FormField], values: Mapping[str, Any]) -> list[str]:
+    """The artifact ids among checked values; whether they exist is for the caller to find out."""
+    return [values[field.name] for field in fields if field.type == "file" and values.get(field.name)]
+
+
+def form_schema(fields: Sequence[FormField]) -> dict[str, Any]:
+    """The form as a JSON Schema of its values."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {field.name: _field_schema(field) for field in fields},
+        "additionalProperties": False,
+    }
+    required = [field.name for field in fields if field.required]
+    return schema | {"required": required} if required else schema
+
+
+def option_value(option: Any) -> Any:
+    """An option is its value, or a mapping that holds it under `value`."""
+    return option["value"] if isinstance(option, Mapping) and "value" in option else option
+
+
+def option_label(option: Any) -> str:
+    """What people read of an option."""
+    if isinstance(option, Mapping) and isinstance(option.get("label"), str):
+        return str(option["label"])
+    return str(option_value(option))
+
+
+def expected(field: FormField) -> str:
+    """What would be right for a field, in words."""
+    if field.type not in ("select", "multiselect"):
+        return WANTED[field.type]
+    shown = ", ".join(repr(option_value(option)) for option in field.options[:20])
+    more = f" and {len(field.options) - 20} more" if len(field.options) > 20 else ""
+    some = "one of" if field.type == "select" else "a list out of"
+    return f"{some} {shown}{more}"
+
+
+def is_empty(field: FormField, value: Any) -> bool:
+    """Whether a value says nothing: absent, an empty text, no option chosen. False and 0 are answers."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return not value.strip()
+    return field.type == "multiselect" and value == []
+
+
+def _check_options(field: FormField) -> None:
+    if field.type not in ("select", "multiselect"):
+        return
+    if not 1 <= len(field.options) <= MAX_OPTIONS:
+        raise InvalidArgumentError(
+            f"field {field.name!r}: {len(field.options)} options; 1 to {MAX_OPTIONS} are expected"
+        )
+    values = [canonical_json(option_value(option)) for option in field.options]
+    if len(set(values)) != len(values):
+        raise InvalidArgumentError(f"field {field.name!r}: an option stands twice")
+
+
+def _wrong(field: FormField, value: Any) -> str | None:
+    """What would be right; None where the value fits."""
+    match field.type:
+        case "text":
+            fits = isinstance(value, str) and len(value) <= MAX_TEXT_CHARS and not _broken(value)
+            fits = fits and "\n" not in value and "\r" not in value
+            limit = f" of at most {MAX_TEXT_CHARS:,} characters"
+        case "textarea":
+            fits = isinstance(value, str) and len(value) <= MAX_TEXTAREA_CHARS and not _broken(value)
+            limit = f" of at most {MAX_TEXTAREA_CHARS:,} characters"
+        case "select":
+            fits, limit = _is_option(field, value), ""
+        case "multiselect":
+            fits, limit = _are_options(field, value), ", each once"
+        case "number":
+            fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            limit = ""
+        case "boolean":
+            fits, limit = isinstance(value, bool), ""
+        case "file":
+            fits = isinstance(value, str) and len(value) <= MAX_FILE_ID_CHARS and not _broken(value)
+            limit = ""
+    return None if fits else expected(field) + limit
+
+
+def _broken(text: str) -> bool:
+    """Whether a text holds what a database cannot."""
+    return "\x00" in text
+
+
+def _is_option(field: FormField, value: Any) -> bool:
+    """By the JSON of it: true is not 1."""
+    wanted = canonical_json(value)
+    return any(canonical_json(option_value(option)) == wanted for option in field.options)
+
+
+def _are_options(field: FormField, value: Any) -> bool:
+    if not isinstance(value, list) or len(value) > len(field.options):
+        return False
+    return len({canonical_json(one) for one in value}) == len(value) and all(
+        _is_option(field, one) for one in value
+    )
+
+
+def _field_schema(field: FormField) -> dict[str, Any]:
+    schema: dict[str, Any]
+    choices = [option_value(option) for option in field.options]
+    match field.type:
+        case "text":
+            schema = {"type": "string", "maxLength": MAX_TEXT_CHARS}
+        case "textarea":
+            schema = {"type": "string", "maxLength": MAX_TEXTAREA_CHARS}
+        case "select":
+            schema = {"enum": choices}
+        case "multiselect":
+            schema = {"type": "array", "items": {"enum": choices}, "uniqueItems": True}
+        case "number":
+            schema = {"type": "number"}
+        case "boolean":
+            schema = {"type": "boolean"}
+        case "file":
+            schema = {"type": "string", "maxLength": MAX_FILE_ID_CHARS, "description": WANTED["file"]}
+    told = {"title": field.label, "description": field.description, "default": field.default}
+    return schema | {name: value for name, value in told.items() if value is not None}
+
+
+__all__ = [
+    "FormError",
+    "check_fields",
+    "check_values",
+    "defaults",
+    "expected",
+    "files_of",
+    "form_schema",
+    "is_empty",
+    "option_label",
+    "option_value",
+]
