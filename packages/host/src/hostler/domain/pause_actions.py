@@ -1,0 +1,181 @@
+"""What people and clients do to a pause, and how it is refused."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import (
+    ConflictError,
+    ExpiredError,
+    InvalidArgumentError,
+    UnauthorizedError,
+)
+
+ActionType = Literal["approve", "deny", "result", "error", "answer"]
+ResolveOutcome = Literal["happened", "not_happened"]
+
+
+class Similar(Strict):
+    """Approve calls like this one without asking: `uses` times, for `minutes`, whichever ends first.
+
+    `arguments`: names of arguments that must be equal; None: all of them.
+    """
+
+    uses: int | None = None
+    minutes: float | None = None
+    arguments: list[str] | None = None
+
+
+class Action(Strict):
+    """One decision. `args_hash` is the digest of the arguments that were shown."""
+
+    call_id: str
+    type: ActionType
+    args_hash: str | None = None
+    edited_args: dict[str, Any] | None = None
+    comment: str | None = None
+    result: Any = None
+    error: str | None = None
+    """Of type `error`: what went wrong at the client."""
+    values: dict[str, Any] | None = None
+    action: str | None = None
+    """The button of a question."""
+    similar: Similar | None = None
+
+
+class ActRequest(Strict):
+    """`POST /v1/pauses/{id}/actions`. `revision`: the one that was shown."""
+
+    revision: int
+    actions: list[Action]
+
+
+class ResolveRequest(Strict):
+    """`POST /v1/pauses/{id}/calls/{call}/resolve`."""
+
+    outcome: ResolveOutcome
+    result: Any = None
+    comment: str | None = None
+
+
+class VoteView(Strict):
+    """A vote that was given: by whom, what, when (UTC epoch seconds)."""
+
+    subject: str
+    vote: str
+    at: float
+
+
+class CallView(Strict):
+    """A call that waits, as one caller sees it."""
+
+    call_id: str
+    kind: str
+    title: str
+    tool: str | None
+    args: dict[str, Any]
+    args_hash: str
+    args_schema: dict[str, Any] | None
+    result_schema: dict[str, Any] | None
+    fields: list[Any]
+    actions: list[Any]
+    editable: bool
+    locked: list[str]
+    may_decide: bool
+    decision: str
+    execution: str
+    expires_at: float
+    approvals_needed: int
+    votes: list[VoteView] = []
+    proposed_args: dict[str, Any] | None = None
+    """Where somebody edited them: what the agent had proposed."""
+    edited_by: str | None = None
+    description: str | None = None
+    tool_call_id: str | None = None
+    decided_by: str | None = None
+    decided_at: float | None = None
+    comment: str | None = None
+    result: Any = None
+    is_error: bool = False
+    values: dict[str, Any] | None = None
+    action: str | None = None
+    review: str | None = None
+
+
+class PauseView(Strict):
+    """A pause, as one caller sees it. Times are UTC epoch seconds."""
+
+    id: str
+    run_id: str
+    segment: int
+    revision: int
+    status: str
+    form: str
+    agent: str
+    conversation_id: str | None
+    requester: str | None
+    created_at: float
+    expires_at: float | None
+    calls: list[CallView]
+    settled_at: float | None = None
+
+
+class ActionAnswer(Strict):
+    """`remaining`: how many calls are still undecided. `events`: where the run's stream is."""
+
+    status: str
+    remaining: int
+    events: str
+
+
+# -- refusals: `reason` in the details says which -------------------------------------------------------
+
+
+class NotApproverError(UnauthorizedError):
+    """403: the caller sees the pause and may not decide this call."""
+
+    def __init__(self, message: str, /, **details: Any) -> None:
+        super().__init__(message, reason="not_approver", **details)
+
+
+class AlreadyDecidedError(ConflictError):
+    """409: something else was decided; `decision`, `decided_by` and `decided_at` say what."""
+
+    def __init__(self, message: str, /, **details: Any) -> None:
+        super().__init__(message, reason="already_decided", **details)
+
+
+class StaleViewError(ConflictError):
+    """409: revision or arguments are no longer those that were shown."""
+
+    def __init__(self, message: str, /, **details: Any) -> None:
+        super().__init__(message, reason="stale_view", **details)
+
+
+class SupersededError(ConflictError):
+    """409: the pause is over: superseded, cancelled, or its run went on."""
+
+    def __init__(self, message: str, /, **details: Any) -> None:
+        super().__init__(message, reason="superseded", **details)
+
+
+class PauseExpiredError(ExpiredError):
+    """410: nobody answered in time."""
+
+    def __init__(self, message: str, /, **details: Any) -> None:
+        super().__init__(message, reason="expired", **details)
+
+
+class UnprocessableError(InvalidArgumentError):
+    """422: the request is well formed and does not fit this pause. `reason`: unknown_call, wrong_kind, schema
+    or key_reused.
+    """
+
+    def __init__(self, message: str, /, *, reason: str, **details: Any) -> None:
+        super().__init__(message, reason=reason, **details)
+
+
+decode_request = msgspec.json.Decoder(ActRequest).decode
