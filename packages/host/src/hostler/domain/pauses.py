@@ -23,8 +23,9 @@ OnExpiry = Literal["resume", "cancel"]
 outcome, or ends as cancelled."""
 OnMessage = Literal["hold", "supersede", "reject"]
 """What becomes of a message that arrives while a pause of its lane is open."""
-ReviewReason = Literal["in_doubt", "changed"]
-"""Why a call needs somebody to look at it: nobody knows whether it was made, or its tool is another one."""
+ReviewReason = Literal["in_doubt", "changed", "revoked"]
+"""Why a call needs somebody to look at it: nobody knows whether it was made, its tool is another one, or whoever
+approved it may no longer do so."""
 
 TRANSITIONS: dict[tuple[PauseStatus | None, PauseStatus], str] = {
     (None, "open"): "a call waits for a person or a client",

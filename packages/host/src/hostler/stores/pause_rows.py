@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,34 +20,58 @@ from hostler.domain.pauses import (
     ReviewReason,
 )
 from hostler.domain.tools import ToolPin
+from hostler.ports import Row
+from hostler_protocol.ids import canonical_json, digest
 from hostler_protocol.pausing import FormField, InteractionAction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall:
-    """One call that has to wait. `call_id` is the host's, unique in the run; `expires_in` in seconds."""
+class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is frozen of a call when it is asked, and shown to whoever decides it."""
 
-    call_id: str
-    kind: CallKind
     title: str
     tool_name: str | None = None
-    arguments: dict[str, Any] = field(default_factory=dict)
+    arguments: dict[str, Any] = {}
+    """As the agent proposed them."""
     description: str | None = None
     tool_call_id: str | None = None
     """The model's own id."""
     pin: ToolPin | None = None
-    args_schema: Mapping[str, Any] | None = None
-    result_schema: Mapping[str, Any] | None = None
+    args_schema: dict[str, Any] | None = None
+    result_schema: dict[str, Any] | None = None
     """What a client's result must be like."""
-    fields: Sequence[FormField] = ()
-    actions: Sequence[InteractionAction] = ()
+    fields: list[FormField] = []
+    actions: list[InteractionAction] = []
     rule: ApproverRule = DEFAULT_RULE
     editable: bool = False
-    locked: Sequence[str] = ()
+    locked: list[str] = []
     """Paths of the arguments that an edit must leave as they are."""
+    on_expiry: OnExpiry = "resume"
     expires_in: float | None = None
+    """Seconds; None: never."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came with a decision, or of carrying it out."""
+
+    comment: str | None = None
+    result: Any = None
+    is_error: bool = False
+    values: dict[str, Any] | None = None
+    action: str | None = None
+    """The button that was pressed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall:
+    """One call that has to wait. `call_id` is the host's, unique in the run.
+
+    `effect_key`: of a call that may have been made (kind `in_doubt`), the key it was made under.
+    """
+
+    call_id: str
+    kind: CallKind
+    asked: Asked
     effect_key: str | None = None
-    """Of a call that may have been made (`in_doubt`): the key it was made under."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +79,16 @@ class NewPause:
     """What is known of a pause when it opens. `state` is the runner's, encoded (explicit form)."""
 
     pause_id: str
-    workspace_id: str
     run_id: str
     calls: Sequence[NewCall]
     form: PauseForm = "implicit"
-    agent_version: int = 1
-    conversation_id: str | None = None
-    requester: str | None = None
-    on_expiry: OnExpiry = "resume"
     on_message: OnMessage = "hold"
     state: bytes | None = None
     state_digest: str | None = None
     state_blob: str | None = None
     """Sha256 in the blob folder of a state that is too large to stand in the row."""
     state_format: int = 1
+    data_key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +109,6 @@ class Pause:
     attempts: int
     """Attempts at going on that were lost."""
     agent_version: int
-    on_expiry: OnExpiry
     on_message: OnMessage
     state: bytes | None
     state_digest: str | None
@@ -109,9 +128,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausedCall:
-    """A call as it stands. `arguments` are the proposed ones; `effective` those that were decided on, or
-    that are to be decided on after an edit.
-    """
+    """A call as it stands. Times are UTC epoch milliseconds."""
 
     workspace_id: str
     pause_id: str
@@ -119,33 +136,18 @@ class PausedCall:
     call_id: str
     ordinal: int
     kind: CallKind
-    title: str
-    description: str | None
-    tool_name: str | None
-    tool_call_id: str | None
-    pin: ToolPin | None
-    arguments: dict[str, Any]
+    revision: int
+    """Of the pause, when this call was asked last: votes of an earlier one do not count."""
+    asked: Asked
     effective: dict[str, Any]
+    """The arguments that were decided on, or are to be decided on."""
     args_hash: str
-    """Digest of the effective arguments: what whoever decides sends back."""
+    """Their digest: what whoever decides sends back."""
     edited_by: str | None
-    args_schema: dict[str, Any] | None
-    result_schema: dict[str, Any] | None
-    fields: list[FormField]
-    actions: list[InteractionAction]
-    rule: ApproverRule
-    editable: bool
-    locked: list[str]
     decision: Decided
     decided_by: str | None
     decided_at: int | None
-    comment: str | None
-    result: Any
-    """Of a client tool, and of a call that happened after all; of an executed call its result or error."""
-    is_error: bool
-    values: dict[str, Any] | None
-    action: str | None
-    """The button that was pressed."""
+    given: Given
     similar_id: str | None
     """The rule that approved it in its approver's stead."""
     execution: Execution
@@ -156,10 +158,45 @@ class PausedCall:
     review: ReviewReason | None
     handed_over: bool
     """Whether the runner was given its outcome."""
-    expires_at: int
     created_at: int
+    expires_at: int | None
+
+    @property
+    def settled(self) -> bool:
+        """Whether nobody has to say anything about it any more."""
+        return self.decision != "undecided" and self.review is None
 
 
-def encoded(value: Any) -> str | None:
-    """JSON for a column; None stays NULL."""
-    return None if value is None else msgspec.json.encode(value).decode()
+def args_hash(arguments: dict[str, Any]) -> str:
+    """The digest by which whoever decides names the arguments that were shown."""
+    return digest(arguments)
+
+
+def json_of(value: Any) -> str:
+    """Canonical JSON for a column."""
+    return canonical_json(value).decode()
+
+
+def pause_of(row: Row) -> Pause:
+    """A row of `pauses`."""
+    values = {name: row[name] for name in _PAUSE_COLUMNS}
+    for name in ("state", "data_key"):
+        values[name] = None if row[name] is None else bytes(row[name])
+    return Pause(**values)
+
+
+def call_of(row: Row) -> PausedCall:
+    """A row of `pause_calls`."""
+    values = {name: row[name] for name in _CALL_COLUMNS}
+    asked = values["asked"] = _asked.decode(row["asked"])
+    values["effective"] = asked.arguments if row["effective"] is None else _objects.decode(row["effective"])
+    values["given"] = Given() if row["given"] is None else _given.decode(row["given"])
+    values["handed_over"] = bool(row["handed_over"])
+    return PausedCall(**values)
+
+
+_asked = msgspec.json.Decoder(Asked)
+_given = msgspec.json.Decoder(Given)
+_objects = msgspec.json.Decoder(dict[str, Any])
+_PAUSE_COLUMNS = tuple(Pause.__dataclass_fields__)
+_CALL_COLUMNS = tuple(PausedCall.__dataclass_fields__)
