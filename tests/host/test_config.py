@@ -67,6 +67,14 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "a key of a model": ("models: [{id: m, base-url: x}]", ["'base-url'", "'base_url'"]),
     "what is missing": ("agents: [{name: a}]", ["runner", "agents[0]"]),
+    "nobody who could approve": (
+        "agents: [{name: a, runner: r, resource_policy: {tool_approval: {t: {subjects: [admin]}}}}]",
+        ["'admin'", "requester", "role:NAME", "tool_approval"],
+    ),
+    "more time to approve than there is": (
+        "agents: [{name: a, runner: r, resource_policy: {tool_approval: {t: {expires_in: 5}}}}]",
+        ["5 seconds", "1 minute to 30 days"],
+    ),
     "a type": ("agents: [{name: a, runner: r, priority: high}]", ["int", "priority"]),
     "twice the same agent": ("agents: [{name: a, runner: r}, {name: a, runner: r}]", ["'a'", "twice"]),
     "twice the same model": ("models: [{id: m}, {id: m}]", ["'m'", "twice"]),

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from hostler.domain.pauses import OnMessage
+from hostler.domain.steering import Leftover
+from hostler.domain.approvers import MAX_APPROVALS, check_subject
+from hostler.domain.pauses import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
 
 ScopeType = Literal["agent", "bot", "workspace", "channel", "conversation", "global"]
 OnBusy = Literal["steer", "queue", "reject", "interrupt", "parallel"]
 OnCrash = Literal["resume", "restart", "fail"]
+MAX_DEBOUNCE_SECONDS = 60.0
+"""Longer than that a person waits for an answer, not for their own next message."""
 ApprovalRule = Literal["never", "required"]
 
 
@@ -26,6 +32,16 @@ class ToolApprovalPolicy(Strict):
     expires_in: float = 1800.0
     editable: bool = False
     locked: list[str] = []
+
+    def __post_init__(self) -> None:
+        if not self.subjects:
+            raise ValueError("subjects is empty: nobody could approve; leave it out for the default")
+        for subject in self.subjects:
+            check_subject(subject)
+        if not 1 <= self.min_approvals <= MAX_APPROVALS:
+            raise ValueError(f"min_approvals is {self.min_approvals}; 1 to {MAX_APPROVALS} are possible")
+        if not MIN_EXPIRY_SECONDS <= self.expires_in <= MAX_EXPIRY_SECONDS:
+            raise ValueError(f"expires_in is {self.expires_in:g} seconds; 1 minute to 30 days are possible")
 
 
 class Budget(Strict):
@@ -75,11 +91,19 @@ class DeliveryPolicy(Strict):
 
 
 class Concurrency(Strict):
-    """What happens to an event whose lane is busy. `debounce` in seconds."""
+    """What happens to an event whose lane is busy.
+
+    `debounce` (seconds, at most 60): messages that one person sends within that time of each other become one
+    turn. `max_runs`: runs of the agent at once, in each host process. `on_pause`: what becomes of a message
+    that comes while the run waits for a person. `leftover`: what becomes of messages that a run absorbed and
+    had not read when it ended.
+    """
 
     on_busy: OnBusy = "steer"
-    debounce: float = 0.0
+    debounce: Annotated[float, msgspec.Meta(ge=0, le=MAX_DEBOUNCE_SECONDS)] = 0.0
     max_runs: int | None = None
+    on_pause: OnMessage = "hold"
+    leftover: Leftover = "requeue"
 
 
 class Recovery(Strict):
