@@ -13,6 +13,7 @@ from hostler_protocol.limits import (
     MAX_REASON_CHARS,
     PROTOCOL_VERSION,
     REMEMBERED_ENDED_RUNS,
+    REMEMBERED_GIVEN_UP,
     Limits,
 )
 from hostler_protocol.methods import RunStartParams, Side, VersionRange
@@ -90,6 +91,7 @@ class Books:
         self._offered = VersionRange(min=PROTOCOL_VERSION, max=PROTOCOL_VERSION)
         self._next_id = 0
         self._sent: dict[MessageId, Sent] = {}
+        self._given_up: OrderedDict[MessageId, None] = OrderedDict()
         self._open: dict[MessageId, Open] = {}
         self._open_bytes = 0
         self._runs: dict[str, RunFlow] = {}
@@ -134,6 +136,7 @@ class Books:
             self.state = State.CLOSED
             self._lines = LineSplitter(0)
             self._sent.clear()
+            self._given_up.clear()
             self._open.clear()
             self._open_bytes = 0
             yield Broken(reason[:MAX_REASON_CHARS])
@@ -152,6 +155,19 @@ class Books:
             del self._sent[id_]
         for id_ in [id_ for id_, open_ in self._open.items() if open_.holds(run_id)]:
             self._close_request(id_)
+
+    def _give_up(self, id_: MessageId) -> None:
+        if self._sent.pop(id_, None) is not None:
+            self._given_up[id_] = None
+            while len(self._given_up) > REMEMBERED_GIVEN_UP:
+                self._given_up.popitem(last=False)
+
+    def _was_given_up(self, id_: MessageId) -> bool:
+        """Whether this is the late answer of a request that was given up; it is forgotten with it."""
+        if id_ not in self._given_up:
+            return False
+        del self._given_up[id_]
+        return True
 
     def _close_request(self, id_: MessageId) -> Open | None:
         open_ = self._open.pop(id_, None)

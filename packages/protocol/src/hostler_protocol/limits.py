@@ -33,6 +33,12 @@ REMEMBERED_ENDED_RUNS = 4096
 """Ended runs whose late messages are ignored instead of being counted as foreign."""
 MAX_OVERSIZED_TOKENS = 100_000
 """JSON tokens read of a message too large to parse, to find out whose it is: 0.1 s of one core."""
+REMEMBERED_GIVEN_UP = 4096
+"""Requests that were given up, whose late answers are dropped without a word."""
+MAX_TOOL_ARGUMENT_BYTES = 64 * KIB
+"""The parameters of one tool call as JSON: what a person can still be asked to approve."""
+MAX_TOOL_NAME_CHARS = 64
+"""A tool's own name: with its plugin's it still fits what model services take as a function's name."""
 INITIAL_RESULT_CREDIT = 64
 """Results a runner may send before the host's first `run/credit`."""
 MAX_LOG_CHARS = 64 * KIB

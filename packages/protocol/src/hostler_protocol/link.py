@@ -323,6 +323,8 @@ class Link(Sending):
     def _take_response(self, response: Response) -> Iterator[Incoming]:
         sent = self._sent.pop(response.id, None)
         if sent is None:
+            if self._was_given_up(response.id):
+                return
             yield Warned(f"an answer to {response.id!r}, which is not an open request, was dropped")
             return
         try:
@@ -351,6 +353,8 @@ class Link(Sending):
     def _take_error(self, response: ErrorResponse) -> Iterator[Incoming]:
         sent = None if response.id is None else self._sent.pop(response.id, None)
         if sent is None or response.id is None:
+            if response.id is not None and self._was_given_up(response.id):
+                return
             yield Warned(_brief(f"an error for no open request was dropped: {response.message}"))
             return
         yield self._refused(response.id, sent, _error_of(response))
@@ -373,6 +377,8 @@ class Link(Sending):
                 yield from self._foreign("run/result", frame.run_id)
         elif frame.id is not None and (sent := self._sent.pop(frame.id, None)) is not None:
             yield self._refused(frame.id, sent, PayloadTooLargeError(reason, limit_bytes=limit))
+        elif frame.id is not None and self._was_given_up(frame.id):
+            return
         else:
             yield from self.close(f"{reason}, and nothing in it tells whose it is")
 

@@ -16,8 +16,15 @@ from hostler_protocol.calls import CALLS
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.ids import PluginIdentity
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT, MAX_INTEGER, Count, Limits
-from hostler_protocol.manifest import RunnerList
+from hostler_protocol.manifest import RunnerList, ToolList
 from hostler_protocol.results import AgentRunResult
+from hostler_protocol.tools import (
+    ToolCancelNote,
+    ToolFound,
+    ToolInvokeParams,
+    ToolLookupParams,
+    ToolOutcome,
+)
 
 
 class Side(Enum):
@@ -55,10 +62,14 @@ class InitializeParams(Lenient):
 
 
 class InitializeReply(Lenient):
-    """The version the plugin chose from the range, and who it is."""
+    """The version the plugin chose from the range, and who it is.
+
+    `tools`: whether it offers tools. A plugin that does not say so is never asked for any.
+    """
 
     protocol: Count
     plugin: PluginIdentity
+    tools: bool = False
 
 
 class NoParams(Lenient):
@@ -133,11 +144,15 @@ class Method:
 _LINK_METHODS = (
     Method("initialize", Side.HOST, InitializeParams, InitializeReply),
     Method("runners/list", Side.HOST, NoParams, RunnerList),
+    Method("tools/list", Side.HOST, NoParams, ToolList),
     Method("run/start", Side.HOST, RunStartParams, NoParams),
     Method("run/cancel", Side.HOST, RunCancelNote),
     Method("run/credit", Side.HOST, RunCreditNote),
     Method("run/park", Side.HOST, RunParkNote),
     Method("host/stream", Side.HOST, StreamNote),
+    Method("tool/call", Side.HOST, ToolInvokeParams, ToolOutcome),
+    Method("tool/lookup", Side.HOST, ToolLookupParams, ToolFound),
+    Method("tool/cancel", Side.HOST, ToolCancelNote),
     Method("ping", Side.HOST, NoParams, NoParams),
     Method("shutdown", Side.HOST, NoParams, NoParams),
     Method("run/result", Side.PLUGIN, AgentRunResult),

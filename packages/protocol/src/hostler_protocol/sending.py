@@ -116,8 +116,8 @@ class Sending(Books):
         return b"" if open_ is None else self._refusal(id_, open_, error)
 
     def abandon(self, id_: MessageId) -> None:
-        """Forget a request of ours: its late answer will be dropped."""
-        self._sent.pop(id_, None)
+        """Give up a request of ours: its late answer will be dropped."""
+        self._give_up(id_)
 
     def _refusal(self, id_: MessageId, open_: Open, error: HostlerError) -> bytes:
         self.state = AFTER_REFUSAL.get((self.state, open_.method), self.state)

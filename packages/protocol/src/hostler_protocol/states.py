@@ -18,14 +18,15 @@ class State(Enum):
     CLOSED = "closed"
 
 
-_HOST_RUNNING = frozenset({"run/cancel", "run/credit", "run/park", "host/stream", "ping"})
+_HOST_RUNNING = frozenset({"run/cancel", "run/credit", "run/park", "host/stream", "tool/cancel", "ping"})
 _PLUGIN_RUNNING = frozenset({"run/result", "run/end", "host/cancel", *(f"host/{name}" for name in CALLS)})
+_HOST_READY = frozenset({"runners/list", "tools/list", "run/start", "tool/call", "tool/lookup", "shutdown"})
 _NOTHING: frozenset[str] = frozenset()
 
 MAY_SEND: dict[tuple[Side, State], frozenset[str]] = {
     (Side.HOST, State.CONNECTED): frozenset({"initialize"}),
     (Side.HOST, State.INITIALIZING): _NOTHING,
-    (Side.HOST, State.READY): _HOST_RUNNING | {"runners/list", "run/start", "shutdown"},
+    (Side.HOST, State.READY): _HOST_RUNNING | _HOST_READY,
     (Side.HOST, State.DRAINING): _HOST_RUNNING,
     (Side.HOST, State.CLOSED): _NOTHING,
     (Side.PLUGIN, State.CONNECTED): _NOTHING,
