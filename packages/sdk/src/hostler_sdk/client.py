@@ -39,9 +39,11 @@ from hostler_protocol.methods import (
     RunStartParams,
     Side,
 )
+from hostler_protocol.tools import ToolCancelNote, ToolInvokeParams, ToolLookupParams
 from hostler_sdk.execution import Execution
 from hostler_sdk.host_calls import CallInFlight, CallTable
 from hostler_sdk.plugin import Plugin
+from hostler_sdk.tool_calls import ToolCalls
 
 FLUSH_BYTES = 64 * 1024
 """What is ready in one turn of the loop goes out in one write, at the latest when it is this much."""
@@ -74,6 +76,7 @@ class PluginConnection:
         self._loop = asyncio.get_running_loop()
         self._link = Link(Side.PLUGIN)
         self._calls = CallTable(self._link, self.write)
+        self._tools = ToolCalls(plugin.tools, self._link, self.write, self._leave_when_drained)
         self._runs: dict[str, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._shutdown_id: MessageId | None = None
@@ -167,11 +170,17 @@ class PluginConnection:
             match request.params:
                 case InitializeParams():
                     # the link has refused a version outside of what it speaks
-                    chosen = InitializeReply(protocol=PROTOCOL_VERSION, plugin=self.plugin.identity)
+                    chosen = InitializeReply(
+                        protocol=PROTOCOL_VERSION, plugin=self.plugin.identity, tools=bool(self._tools)
+                    )
                     self.write(self._link.reply(request.id, chosen))
                 case RunStartParams():
                     self._start(request.params)
                     self.write(self._link.reply(request.id, NoParams()))
+                case ToolInvokeParams() | ToolLookupParams():
+                    self._keep(self._tools.take(request))
+                case _ if request.method == "tools/list":
+                    self.write(self._link.reply(request.id, self._tools.listed()))
                 case _ if request.method == "runners/list":
                     manifests = [raw(offered.manifest) for offered in self.plugin.runners.values()]
                     self.write(self._link.reply(request.id, RunnerList(runners=manifests)))
@@ -193,6 +202,9 @@ class PluginConnection:
         self._runs[run_id] = execution
         task = self._loop.create_task(self._execute(execution), name=f"run {run_id}")
         execution.task = task
+        self._keep(task)
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -204,6 +216,9 @@ class PluginConnection:
         self._leave_when_drained()
 
     def _take_note(self, note: Any) -> None:
+        if isinstance(note, ToolCancelNote):
+            self._tools.cancel(note.id)
+            return
         execution = self._runs.get(note.run_id)
         if execution is None:
             return  # it ended while the note was on its way
@@ -235,7 +250,8 @@ class PluginConnection:
     # -- the end ---------------------------------------------------------------------------------
 
     def _leave_when_drained(self) -> None:
-        if self._shutdown_id is not None and not self._runs and not self.closed.is_set():
+        at_work = self._runs or len(self._tools)
+        if self._shutdown_id is not None and not at_work and not self.closed.is_set():
             self.write(self._link.reply(self._shutdown_id, NoParams()))
             self._end("")
 
@@ -246,6 +262,7 @@ class PluginConnection:
         for execution in list(self._runs.values()):
             execution.fence()
         self._runs.clear()
+        self._tools.close()
         self._calls.lost()
         self.flush()
         self.closed.set()

@@ -96,14 +96,25 @@ def load_folder(folder: Path, environment: Mapping[str, str] = os.environ) -> Pl
         module, attribute = _split_entry(stated.entry)
         kind = _runner_class(_import(module, folder), attribute, stated.entry)
         runners[stated.name] = _offer(kind, plugin_file.identity, stated)
-    tools = {}
+    return Plugin(plugin_file.identity, runners, _tools(plugin_file, folder))
+
+
+def _tools(plugin_file: PluginFile, folder: Path) -> dict[str, Tool]:
+    tools: dict[str, Tool] = {}
     for entry in plugin_file.tools:
-        module, attribute = _split_entry(entry)
+        module, attribute = _split_entry(entry, "module:function")
         found = getattr(_import(module, folder), attribute, None)
         if not isinstance(found, Tool):
             raise PluginLoadError(f"tools: {entry} is not a function decorated with @tool")
-        tools[f"{plugin_file.identity.name}.{found.name}"] = found
-    return Plugin(plugin_file.identity, runners, tools)
+        if found.effect == "reconcilable" and not found.client and not found.has_lookup:
+            raise PluginLoadError(
+                f"tools: {entry} is reconcilable, and nothing tells its outcomes: add @{found.name}.lookup"
+            )
+        name = f"{plugin_file.identity.name}.{found.name}"
+        if name in tools:
+            raise PluginLoadError(f"tools: two are named {name}; give each function its own name")
+        tools[name] = found
+    return tools
 
 
 def load_file(target: str, environment: Mapping[str, str] = os.environ) -> Plugin:
@@ -183,11 +194,11 @@ def _find_plugin_file(folder: Path, environment: Mapping[str, str]) -> PluginFil
         raise PluginLoadError(f"{MANIFEST_NAME} is not YAML: {error}") from error
 
 
-def _split_entry(entry: str) -> tuple[str, str]:
+def _split_entry(entry: str, form: str = "module:Class") -> tuple[str, str]:
     module, colon, attribute = entry.partition(":")
     names = (*module.split("."), attribute)
     if not colon or not all(name.isidentifier() for name in names):
-        raise PluginLoadError(f"entry {entry!r} is not of the form module:Class")
+        raise PluginLoadError(f"entry {entry!r} is not of the form {form}")
     return module, attribute
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, overload
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_args, overload
 
 import msgspec
 
 from hostler_protocol.events import Actor
+from hostler_protocol.manifest import ToolEffect, ToolManifest
 from hostler_sdk.errors import InvalidArgument
 
-Effect = Literal["default", "pure", "idempotent", "reconcilable"]
-EFFECTS: tuple[Effect, ...] = ("default", "pure", "idempotent", "reconcilable")
-Lookup = Callable[[str], Awaitable[Any]]
+Effect = ToolEffect
+EFFECTS: tuple[Effect, ...] = get_args(ToolEffect)
+Lookup = Callable[[str], Any]
+"""Takes an effect key; plain or async."""
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,8 @@ class Tool:
         self._arguments = msgspec.defstruct(self.name, self._fields, kw_only=True, forbid_unknown_fields=True)
         self.parameters = _schema(self._arguments, notes)
         """JSON Schema of the parameters."""
+        self.output_schema = _output_schema(function)
+        """JSON Schema of the result, where the function says what it returns."""
         self._lookup: Lookup | None = None
 
     def lookup(self, function: Lookup) -> Lookup:
@@ -68,6 +72,11 @@ class Tool:
 
     async def invoke(self, parameters: Mapping[str, Any], ctx: ToolContext) -> Any:
         """Call the function with checked parameters. InvalidArgument where they do not fit its schema."""
+        outcome = self.function(**self.arguments_of(parameters, ctx))
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def arguments_of(self, parameters: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
+        """The checked arguments to call the function with. InvalidArgument where they do not fit."""
         if self.client:
             raise InvalidArgument(f"{self.name} runs on the client; it has no code here")
         try:
@@ -77,14 +86,37 @@ class Tool:
         named = {name: getattr(arguments, name) for name in self._arguments.__struct_fields__}
         if self._context_name is not None:
             named[self._context_name] = ctx
-        outcome = self.function(**named)
-        return await outcome if inspect.isawaitable(outcome) else outcome
+        return named
 
     async def outcome_of(self, effect_key: str) -> Any:
         """What came of the call with this key, or None where nothing is recorded."""
+        outcome = self.lookup_function(effect_key)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    @property
+    def has_lookup(self) -> bool:
+        """Whether something tells outcomes by effect key."""
+        return self._lookup is not None
+
+    @property
+    def lookup_function(self) -> Lookup:
+        """What tells outcomes by effect key. InvalidArgument where there is none."""
         if self._lookup is None:
             raise InvalidArgument(f"{self.name} has no lookup: its outcomes cannot be told")
-        return await self._lookup(effect_key)
+        return self._lookup
+
+    @property
+    def manifest(self) -> ToolManifest:
+        """What the host is told of it."""
+        return ToolManifest(
+            name=self.name,
+            description=self.description,
+            parameters=self.parameters,
+            output_schema=self.output_schema,
+            effect=self.effect,
+            client=self.client,
+            approval=self.approval,
+        )
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the plain function, as written."""
@@ -145,6 +177,17 @@ def _read_signature(function: Callable[..., Any]) -> tuple[list[Any], str | None
                 default = msgspec.field(default_factory=default.copy)
             fields.append((name, kind, default))
     return fields, context_name
+
+
+def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
+    kind = typing.get_type_hints(function, include_extras=True).get("return", Any)
+    if kind is Any or kind is type(None):
+        return None
+    try:
+        schema = msgspec.json.schema(kind)
+    except TypeError:  # a class that only the author's code knows
+        return None
+    return schema or None
 
 
 def _schema(arguments: type[msgspec.Struct], notes: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RerankReply, RetrieveReply, ToolDetail
+from hostler_protocol.calls import (
+    KnowledgeItem,
+    ModelChunk,
+    ModelDelta,
+    ModelReply,
+    RerankReply,
+    RetrieveReply,
+    ToolCallDelta,
+    ToolDetail,
+)
 from hostler_protocol.content import (
     ArtifactElement,
     ArtifactRef,
@@ -51,6 +60,7 @@ __all__ = [
     "ImageUrl",
     "ImageUrlElement",
     "Input",
+    "KnowledgeItem",
     "Message",
     "ModelChunk",
     "ModelDelta",
@@ -66,6 +76,7 @@ __all__ = [
     "SteeringInputItem",
     "TextElement",
     "ToolCall",
+    "ToolCallDelta",
     "ToolDetail",
     "ToolResource",
     "TranscriptItem",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -36,7 +36,7 @@ class ModelStream:
         self._start = start
         self.reply: ModelReply | None = None
 
-    async def __aiter__(self) -> AsyncIterator[ModelChunk]:
+    async def __aiter__(self) -> AsyncGenerator[ModelChunk]:
         async with self._start() as answer:
             async for chunk in answer:
                 yield _chunks.decode(chunk)
