@@ -6,6 +6,15 @@ import json
 
 import pytest
 
+from hostler.domain import pause_actions
+from hostler.domain.pause_actions import (
+    AlreadyDecidedError,
+    NotApproverError,
+    PauseExpiredError,
+    StaleViewError,
+    SupersededError,
+    UnprocessableError,
+)
 from hostler.http import problems
 from hostler.http.problems import (
     STATUS_OF_CLASS,
@@ -60,6 +69,12 @@ CASES: list[tuple[HostlerError, int, str]] = [
     (UnsupportedMediaTypeError("x"), 415, "invalid_argument"),
     (RangeNotSatisfiableError(3), 416, "invalid_argument"),
     (KeyReusedError("x"), 422, "conflict"),
+    (UnprocessableError("x", reason="wrong_kind"), 422, "invalid_argument"),
+    (NotApproverError("x"), 403, "unauthorized"),
+    (AlreadyDecidedError("x"), 409, "conflict"),
+    (StaleViewError("x"), 409, "conflict"),
+    (SupersededError("x"), 409, "conflict"),
+    (PauseExpiredError("x"), 410, "expired"),
     (UpgradeRequiredError("x"), 426, "invalid_argument"),
     (HeadersTooLargeError("x"), 431, "payload_too_large"),
     (RateLimitedError("x", 2.5), 429, "rate_limited"),
@@ -85,7 +100,8 @@ def test_every_error_class_has_a_case() -> None:
     known = {
         kind
         for kind in all_of(HostlerError)
-        if kind.__module__ in {errors.__name__, problems.__name__} and not kind.__subclasses__()
+        if kind.__module__ in {errors.__name__, problems.__name__, pause_actions.__name__}
+        and not kind.__subclasses__()
     }
     assert known - {type(error) for error, _, _ in CASES} == {errors.RemoteFaultError}
     assert set(STATUS_OF_CLASS) - {kind for error, _, _ in CASES for kind in type(error).__mro__} == set()
@@ -96,7 +112,7 @@ def test_the_document_of_an_error(error: HostlerError, status: int, code: str) -
     assert status_of(error) == status
     document = json.loads(encode_problem(problem_of(error)))
     assert document == {
-        "type": f"urn:hostler:problem:{code}",
+        "type": f"urn:hostler:problem:{error.details.get('reason', code)}",
         "title": document["title"],
         "status": status,
         "detail": error.message,

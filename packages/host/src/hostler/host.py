@@ -30,6 +30,7 @@ from hostler.filtering import FilterProcesses
 from hostler.gate import Gate
 from hostler.lock import DataDirLock, Holder
 from hostler.orchestrator import Accepted, Orchestrator
+from hostler.pausing import PauseDesk
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
@@ -93,6 +94,7 @@ class Host:
             max_queued=settings.max_queued_runs,
         )
         self.orchestrator = Orchestrator(self.db, self.blobs, self.bindery, self.dispatcher, self.feed)
+        self.pauses = PauseDesk(self.db)
         self.run_control.attach(self.orchestrator, self.wait)
         self.cursors: Cursors
         self._bench: Bench

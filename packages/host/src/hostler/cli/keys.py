@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 DAY_SECONDS = 86_400
+DEFAULT_RIGHTS = ["events:write", "events:read", "runs:read", "runs:write", "pauses:read", "pauses:write"]
+"""What a person or program needs that talks with agents and answers their questions."""
 
 
 @app.command("create")
@@ -22,7 +24,9 @@ def create_key(
     name: Annotated[str, typer.Argument(help="What it is for.")],
     right: Annotated[
         list[str] | None,
-        typer.Option("--right", help="Like runs:read; may be given several times. Without: events and runs."),
+        typer.Option(
+            "--right", help="Like runs:read; may be given several times. Without: events, runs, pauses."
+        ),
     ] = None,
     subject: Annotated[
         str | None, typer.Option("--subject", help="Under which name its holder acts.")
@@ -40,7 +44,7 @@ def create_key(
     """Make a key. It is shown this once: standard output holds the key alone."""
     from hostler.cli.reach import with_api
 
-    rights = right or ([] if plugin else ["events:write", "events:read", "runs:read", "runs:write"])
+    rights = right or ([] if plugin else DEFAULT_RIGHTS)
     body = {
         "name": name,
         "subject": subject,

@@ -37,6 +37,8 @@ Right = Literal[
     "agents:write",
     "artifacts:read",
     "artifacts:write",
+    "pauses:read",
+    "pauses:write",
     "plugins:read",
     "models:read",
     "usage:read",

@@ -54,6 +54,8 @@ class Endpoint:
     answers: dict[int, Any] = field(default_factory=dict)
     media: Media | None = None
     idempotent: bool = False
+    keeps_keys: bool = False
+    """It sees to Idempotency-Key itself, in the transaction of what it does."""
 
     @property
     def name(self) -> str:
@@ -82,6 +84,7 @@ def endpoint(
     status: int = 200,
     answers: dict[int, Any] | None = None,
     media: Media | None = None,
+    keeps_keys: bool = False,
 ) -> Callable[[F], F]:
     """Make a function a route. `media`: it reads its body itself, of that type, as it comes.
 
@@ -108,6 +111,7 @@ def endpoint(
             answers=answers if answers is not None else _answers_of(returned, status),
             media=media,
             idempotent=method == "POST" and media is None and path != "/v1/events",
+            keeps_keys=keeps_keys,
         )
         function.__endpoint__ = entry  # type: ignore[attr-defined]
         return function

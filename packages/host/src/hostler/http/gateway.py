@@ -157,7 +157,7 @@ async def _reply(surface: Surface, endpoint: Endpoint, exchange: Exchange) -> An
     if endpoint.reads_body:
         body = ask.body or (b"{}" if endpoint.body_optional else b"")
         given["body"] = decode_json(body, endpoint.body)
-    if endpoint.idempotent:
+    if endpoint.idempotent and not endpoint.keeps_keys:
         return await once(ask, hashlib.sha256(ask.body).hexdigest(), lambda: _call(endpoint, ask, given))
     return await _call(endpoint, ask, given)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.pause_actions import UnprocessableError
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import (
     CallerError,
@@ -91,6 +92,7 @@ STATUS_OF_CLASS: dict[type[HostlerError], int] = {
     UnsupportedMediaTypeError: 415,
     RangeNotSatisfiableError: 416,
     KeyReusedError: 422,
+    UnprocessableError: 422,
     UpgradeRequiredError: 426,
     HeadersTooLargeError: 431,
     PluginError: 502,
@@ -100,8 +102,8 @@ STATUS_OF_CLASS: dict[type[HostlerError], int] = {
 
 
 class Problem(Strict):
-    """One error. `type` names the code; `details` depends on it: `errors` is a list of `{field, expected}`,
-    `retry_after` seconds.
+    """One error. `type` names the code, or more exactly the reason where `details` has one; `details`
+    depends on it: `errors` is a list of `{field, expected}`, `retry_after` seconds.
     """
 
     type: str
@@ -126,7 +128,7 @@ def problem_of(error: HostlerError) -> Problem:
     fault = to_fault(error)
     status = status_of(error)
     return Problem(
-        type=f"urn:hostler:problem:{fault.code}",
+        type=f"urn:hostler:problem:{fault.details.get('reason', fault.code)}",
         title=HTTPStatus(status).phrase,
         status=status,
         detail=fault.message,

@@ -14,7 +14,9 @@ from hostler.http.routes import (
     health,
     keys,
     models,
+    pauses,
     plugins,
+    reruns,
     runs,
     usage,
 )
@@ -22,6 +24,8 @@ from hostler.http.routes import (
 ROUTE_MODULES: tuple[ModuleType, ...] = (
     events,
     runs,
+    reruns,
+    pauses,
     conversations,
     agents,
     plugins,

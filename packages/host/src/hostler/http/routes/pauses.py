@@ -1,0 +1,153 @@
+"""Pauses: what waits for a person or a client, and how it is decided (docs/pauses.md).
+
+`pauses:read` opens the lists, `pauses:write` lets decide; of which pauses, the rule of each call says.
+Whoever is neither named by a rule of a pause, nor its requester, nor an administrator, gets 404 for it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from hostler.domain.older_actions import OlderActions, actions_of, waiting_for
+from hostler.domain.pause_actions import (
+    ActionAnswer,
+    ActRequest,
+    PauseView,
+    ResolveRequest,
+    UnprocessableError,
+)
+from hostler.domain.pauses import PauseStatus
+from hostler.http.answers import Headers, Json, Listing
+from hostler.http.ask import Ask
+from hostler.http.endpoint import endpoint
+from hostler.http.idempotency import idempotency_key
+from hostler.http.paging import PageQuery, scoped
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.limits import MAX_REASON_CHARS
+
+MAX_OPEN_OF_CONVERSATION = 100
+"""Unsettled pauses of one conversation that the older form looks through: one a run, few runs at once."""
+
+
+class PausesQuery(PageQuery):
+    """Filters of the list."""
+
+    conversation_id: str | None = None
+    run_id: str | None = None
+    status: PauseStatus | None = None
+
+
+class CancelPause(Strict):
+    """Why; shown in the run's journal."""
+
+    reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)] | None = None
+
+
+@endpoint("GET", "/v1/pauses", right="pauses:read", tag="pauses")
+async def list_pauses(ask: Ask, query: PausesQuery) -> Listing[PauseView]:
+    """List the pauses that the caller may see, newest first."""
+    host = ask.surface.host
+    cursors = scoped(host.cursors, "pauses", ask.workspace_id, query)
+    before: tuple[int, str] | None = None
+    if query.cursor is not None:
+        match cursors.read(query.cursor):
+            case [int() as at, str() as pause_id]:
+                before = (at, pause_id)
+            case _:
+                raise InvalidArgumentError(
+                    "cursor does not hold a place in this list: begin again without it"
+                )
+    page = await host.pauses.page(
+        ask.caller,
+        conversation_id=query.conversation_id,
+        run_id=query.run_id,
+        status=query.status,
+        before=before,
+        limit=query.size,
+    )
+    return Listing(
+        items=page.items,
+        next_cursor=None if page.next is None else cursors.issue(list(page.next)),
+        has_more=page.next is not None,
+    )
+
+
+@endpoint("GET", "/v1/pauses/{pause_id}", right="pauses:read", tag="pauses")
+async def get_pause(ask: Ask) -> PauseView:
+    """Get one pause with its calls, as the caller may see and decide them."""
+    return await ask.surface.host.pauses.get(ask.caller, ask.parameters["pause_id"])
+
+
+@endpoint(
+    "POST", "/v1/pauses/{pause_id}/actions", right="pauses:write", tag="pauses", status=202, keeps_keys=True
+)
+async def act_on_pause(ask: Ask, body: ActRequest) -> Json[ActionAnswer]:
+    """Decide calls of a pause: all that is named, or nothing.
+
+    `approve` and `deny` are for approvals and name the digest of the arguments that were shown (`args_hash`);
+    `result` and `error` are a client's outcome of its tool; `answer` fills in a question. The same again
+    changes nothing and is answered the same. The run goes on once no call is undecided. Refusals tell more
+    in `details.reason`: 403 `not_approver`; 409 `already_decided`, `stale_view`, `superseded`; 410 `expired`;
+    422 `unknown_call`, `wrong_kind`, `schema`.
+    """
+    return await _act(ask, ask.parameters["pause_id"], body)
+
+
+@endpoint("POST", "/v1/pauses/actions", right="pauses:write", tag="pauses", status=202, keeps_keys=True)
+async def act_on_conversation(ask: Ask, body: OlderActions) -> Json[ActionAnswer]:
+    """Decide calls by their conversation, in the form of older clients.
+
+    `tool_actions`: approvals (`decision`) and results of client tools (`result`). `resume`: answers to
+    interrupts as AG-UI sends them. `messages`: tool messages as the OpenAI interface has them. Calls are
+    named by `call_id` or by the model's own id. Without the digest of what was shown, a decision is about the
+    arguments as they stand now.
+    """
+    pauses = ask.surface.host.pauses
+    page = await pauses.page(ask.caller, conversation_id=body.conversation_id, limit=MAX_OPEN_OF_CONVERSATION)
+    names = body.names()
+    pause = waiting_for(page.items, names)
+    if pause is None and page.items:
+        raise UnprocessableError(
+            f"no pause of this conversation has the call {names[0]!r}"
+            if names
+            else "nothing is decided here",
+            reason="unknown_call",
+        )
+    if pause is None:
+        raise NotFoundError(f"there is no pause of the conversation {body.conversation_id!r}")
+    request = ActRequest(revision=pause.revision, actions=actions_of(body, pause))
+    return await _act(ask, pause.id, request)
+
+
+@endpoint("POST", "/v1/pauses/{pause_id}/cancel", right="pauses:write", tag="pauses")
+async def cancel_pause(ask: Ask, body: CancelPause) -> PauseView:
+    """Cancel a pause, and its run with it."""
+    return await ask.surface.host.pauses.cancel(ask.caller, ask.parameters["pause_id"], reason=body.reason)
+
+
+@endpoint("POST", "/v1/pauses/{pause_id}/calls/{call_id}/resolve", right="pauses:write", tag="pauses")
+async def resolve_call(ask: Ask, body: ResolveRequest) -> PauseView:
+    """Say what became of a call that is in doubt.
+
+    `happened` (with the result that it had) or `not_happened`; then the run goes on. Nobody but a person can
+    know it: the host found neither an outcome nor a way to look it up.
+    """
+    return await ask.surface.host.pauses.resolve(
+        ask.caller,
+        ask.parameters["pause_id"],
+        ask.parameters["call_id"],
+        body.outcome,
+        body.result,
+        comment=body.comment,
+    )
+
+
+async def _act(ask: Ask, pause_id: str, request: ActRequest) -> Json[ActionAnswer]:
+    answer = await ask.surface.host.pauses.act(
+        ask.caller, pause_id, request, idempotency_key=idempotency_key(ask)
+    )
+    headers: Headers = [(b"location", f"/v1/pauses/{pause_id}".encode())]
+    return Json(answer, 202, headers)
