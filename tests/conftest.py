@@ -1,5 +1,23 @@
-"""Fixtures that tests of every package may ask for."""
+"""Fixtures that tests of every package may ask for, and what all tests run under."""
+
+import os
+import signal
+
+from hypothesis import HealthCheck, settings
 
 from support.databases import database, database_url, postgres_server, postgres_template
 
 __all__ = ["database", "database_url", "postgres_server", "postgres_template"]
+
+# A shell that starts tests in the background has them ignore Ctrl-C, and all that they start inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No example is judged by the clock, and the same examples are tried each time; new ones in the long form.
+settings.register_profile(
+    "steady",
+    deadline=None,
+    derandomize=not os.environ.get("HOSTLER_SOAK"),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("steady")

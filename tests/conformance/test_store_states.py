@@ -127,7 +127,11 @@ KEYS = st.text(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.sets(KEYS, min_size=1, max_size=30), KEYS | st.just(""), st.integers(1, 5))
 def test_pages_give_every_key_with_the_literal_prefix_once_in_order(
     database: SqlDatabase, keys: set[str], prefix: str, limit: int

@@ -110,7 +110,11 @@ PLACES = [
 ]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     st.lists(st.sampled_from(PLACES), min_size=1, max_size=40),
     st.sampled_from(["c", "d", ANY]),
@@ -394,7 +398,11 @@ ALPHABET = st.sampled_from([*"aAbB北京東ー한글%_*\"' .-😀", "\u0301", "�
 words = st.lists(ALPHABET, min_size=1, max_size=12).map("".join)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(words, min_size=1, max_size=8), st.data())
 def test_any_piece_of_cjk_and_any_whole_word_of_a_text_finds_it(
     database: SqlDatabase, bodies: list[str], data: st.DataObject

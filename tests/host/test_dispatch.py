@@ -218,7 +218,9 @@ def test_a_run_that_is_not_due_waits_for_its_time(database: SqlDatabase) -> None
     async def story() -> None:
         async with dispatching(database, slots=3) as stage:
             now = await database.read(lambda tx: tx.now)
-            assert await stage.open("later", agent(), not_before=now + 150) == "queued"
+            opened = await stage.open("later", agent(), not_before=now + 150)
+            in_time = await database.read(lambda tx: tx.now) < now + 150
+            assert opened == "queued" or not in_time
             await stage.until("later")
             assert await database.read(lambda tx: tx.now) >= now + 150
 

@@ -187,7 +187,11 @@ def test_an_event_of_nobody_has_runner_state_only(event: EventEnvelope) -> None:
     }
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(identities, min_size=1, max_size=3), names)
 def test_values_in_the_database_reach_their_owner_and_nobody_else(
     database: SqlDatabase, seeds: list[Identity], key: str

@@ -199,7 +199,7 @@ def _living(needle: bytes) -> Iterator[int]:
             yield int(entry.name)
 
 
-async def until_none_living(needle: str, seconds: float = 10.0) -> None:
+async def until_none_living(needle: str, seconds: float = 50.0) -> None:
     """Wait until no process holds `needle`; TimeoutError names those that are left."""
     try:
         async with asyncio.timeout(seconds):

@@ -385,9 +385,10 @@ def test_a_call_that_ends_early_closes_its_connection(what: str, where: str) -> 
             server.say("late", hold=gate)
         else:
             server.say(["first", gate, "late"])
-        silence = 0.2 if what == "silence" else 30.0
-        deadline = time.time() + 0.3 if what == "deadline" else None
+        soon = 1.0  # time enough for the request to get there
+        silence = soon if what == "silence" else 30.0
         async with model_at(server.base_url, silence_seconds=silence) as model:
+            deadline = time.time() + soon if what == "deadline" else None
             call = asyncio.create_task(read(model, ask(deadline=deadline)))
             await gate.reached()
             if what.startswith("cancelled"):
@@ -418,12 +419,15 @@ def test_a_reader_that_stops_early_closes_the_connection() -> None:
     run(test)
 
 
-def test_no_try_begins_after_the_deadline() -> None:
+def test_no_try_begins_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FIRST_BACKOFF_SECONDS", "MAX_BACKOFF_SECONDS"):
+        monkeypatch.setattr(f"hostler.models.retrying.{name}", 600.0)
+
     async def test(server: ModelServer) -> None:
         server.fail(503, times=9)
         async with model_at(server.base_url, retries=RetryPolicy(8)) as model:
             with pytest.raises(errors.ModelFailedError):
-                await model.invoke(ask(deadline=time.time() + 0.2))  # the first back-off is 0.25 s at least
+                await model.invoke(ask(deadline=time.time() + 60))
         assert len(server.requests) == 1
 
     run(test)

@@ -116,11 +116,10 @@ def test_a_killed_plugin_ends_its_runs_alone_and_the_next_run_works(tmp_path: Pa
             pid = host.status()[0].pid
             assert pid
             os.kill(pid, signal.SIGKILL)
-            async with asyncio.timeout(2):
-                for recorder in lost:
-                    error = await recorder.over
-                    assert isinstance(error, PluginCrashedError)
-                    assert error.status_code == "runner.crashed"
+            for recorder in lost:
+                error = await recorder.over
+                assert isinstance(error, PluginCrashedError)
+                assert error.status_code == "runner.crashed"
             assert (await notices.wait_for("crashed"))[0].startswith("the process was killed by SIGKILL")
             assert not bystander.over.done()
             again = await host.connection(first)

@@ -86,7 +86,13 @@ def test_a_thousand_writers_share_a_handful_of_commits(database: SqlDatabase) ->
             found = await database.read(lambda tx: tx.all(IDS))
             assert number in {row["id"] for row in found}, "acknowledged, so every reader sees it"
 
-        await asyncio.gather(*(one(number) for number in range(1000)))
+        gate = Gate()
+        holding = asyncio.create_task(database.write(gate.hold))
+        await gate.entered()
+        writers = [asyncio.create_task(one(number)) for number in range(1000)]
+        await asyncio.sleep(0)
+        gate.open()
+        await asyncio.gather(holding, *writers)
 
     run(all_at_once())
     assert ids(database) == list(range(1000))

@@ -49,7 +49,11 @@ def grow_old(tmp_path: Path) -> None:
         os.utime(path, (long_ago, long_ago))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.binary(max_size=2_000), st.integers(1, 700), st.integers(0, 2_100), st.integers(0, 2_100))
 def test_bytes_come_back_by_their_digest_in_any_range(
     folder: BlobFolder, data: bytes, size: int, offset: int, length: int
