@@ -191,17 +191,6 @@ def test_a_legacy_model_name_is_understood() -> None:
     assert drive_sync(LocalAgent, "hi", config={"model": "main"}, models={"main": "ok"}).text == "ok"
 
 
-def test_what_is_not_acted_on_is_said() -> None:
-    config = MAIN | {"knowledge-bases": ["kb"], "rerank-model": "r"}
-    driven = drive_sync(LocalAgent, "hi", config=config, models={"main": "ok"}, tools={"add": 1})
-    assert driven.text == "ok"
-    for word in ("knowledge-bases", "rerank-model", "1 tools"):
-        assert word in logs(driven)
-    assert not logs(
-        drive_sync(LocalAgent, "hi", config=MAIN | {"rerank-model": "__none__"}, models={"main": "ok"})
-    )
-
-
 def test_the_finish_reason_is_passed_on() -> None:
     driven = drive_sync(LocalAgent, "hi", config=MAIN, models={"main": answer("cut o", "length")})
     assert (driven.text, driven.finish_reason) == ("cut o", "length")
@@ -214,7 +203,9 @@ def test_the_plugin_folder_states_the_whole_form() -> None:
     assert manifest.capabilities.streaming
     assert manifest.capabilities.multimodal_input
     assert manifest.capabilities.resumable
-    assert not manifest.capabilities.tool_calling
+    assert manifest.capabilities.steering
+    assert manifest.capabilities.tool_calling
+    assert manifest.capabilities.knowledge_retrieval
     assert defaults_of(manifest.config_schema) == {
         "prompt": [{"role": "system", "content": "You are a helpful assistant."}],
         "timeout": 300,

@@ -1,171 +1,159 @@
-"""The runner: reads the history, asks a model, streams its answer."""
+"""The runner: asks a model, makes the calls it wishes for, and asks again until it has answered."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from typing import Final
+from typing import Any, Final
 
-from hostler_sdk import RunContext, Runner, completed, delta, failed, log, message
+from hostler_sdk import RunContext, Runner, completed, failed, log, message
 from hostler_sdk.errors import HostError
-from hostler_sdk.results import Result
-from hostler_sdk.types import MAX_PAGE_ITEMS, ModelMessage, ModelReply, TranscriptItem, text_of
-from local_agent.conversation import content_of, conversation
-from local_agent.fallback import Attempt, Candidate, candidates, failure, may_fall_back
-from local_agent.settings import Settings, SettingsError, read_settings, unused_settings
-from local_agent.think import KeepAll, ThinkFilter
+from hostler_sdk.types import ModelMessage
+from local_agent.answer import Answer
+from local_agent.conversation import content_of
+from local_agent.fallback import Candidate, ModelsFailed, candidates, out_of_time
+from local_agent.models import Models
+from local_agent.settings import Settings, SettingsError, read_settings
+from local_agent.situation import Situation
+from local_agent.steering import steered
+from local_agent.tool_round import refused_round, tool_round
+from local_agent.toolbox import Toolbox, open_toolbox
+from local_agent.wishes import read_wishes
 
+MAX_STEERED_ENDINGS = 32
+"""How often a message that arrives at the end keeps a run going; later ones begin the next run."""
 _WHY_EMPTY: Final = {
     "length": "it used up its tokens before it wrote anything: raise its `max_tokens`",
     "content_filter": "its service held the answer back by its content rules: ask differently",
-    "tool_calls": "it asked for a tool, and was offered none: say in the prompt that it has no tools",
+    "tool_calls": "it asked for a tool and named none: choose another model",
 }
+_ENOUGH = "not called: config `max-tool-iterations` of this run is reached. Answer with what you have"
 
 
 class LocalAgent(Runner):
     """Local agent
 
-    Answers with a model of this host, with the conversation's history.
+    A complete agent on the host's own models: history, tools, knowledge, summaries, fallbacks.
     """
 
-    async def run(self, ctx: RunContext) -> AsyncIterator[Result]:
+    async def run(self, ctx: RunContext) -> None:
         """Answer one event."""
         try:
             settings = read_settings(ctx.config)
         except SettingsError as error:
-            yield failed("local-agent.config_invalid", str(error))
+            await ctx.emit(failed("local-agent.config_invalid", str(error)))
             return
-        for note in unused_settings(ctx.config, len(ctx.resources.tools)):
-            yield log(note, "warning")
         if not content_of(ctx.input):
-            yield failed("local-agent.empty_input", "the event carries neither text nor a file to answer to")
+            text = "the event carries neither text nor a file to answer to"
+            await ctx.emit(failed("local-agent.empty_input", text))
             return
         allowed, refused = candidates(settings.models, ctx.resources.models)
         for model_id in refused:
-            yield log(f"model {model_id!r} is not granted to this run and was left out", "warning")
+            await ctx.emit(log(f"model {model_id!r} is not granted to this run and was left out", "warning"))
         if not allowed:
-            yield failed(
-                "local-agent.config_invalid",
+            text = (
                 f"none of the chosen models ({', '.join(settings.models)}) may be asked; configure one under "
-                "`models`, and allow it in the agent's resource policy",
+                "`models`, and allow it in the agent's resource policy"
             )
+            await ctx.emit(failed("local-agent.config_invalid", text))
             return
-        messages = conversation(settings.prompt, await _history(ctx, settings), ctx.input)
-        async with aclosing(_answered(ctx, settings, messages, allowed)) as results:
-            async for result in results:
-                yield result
-
-
-async def _history(ctx: RunContext, settings: Settings) -> list[TranscriptItem]:
-    """The last messages before this event, oldest first."""
-    items: list[TranscriptItem] = []
-    wanted = settings.history_limit
-    if not ctx.context.available_apis.history_page or not ctx.context.has_history_before:
-        return items
-    cursor: str | None = None
-    while len(items) < wanted:
-        page = await ctx.history.page(
-            before_cursor=cursor, limit=min(wanted - len(items), MAX_PAGE_ITEMS), include_artifacts=True
-        )
-        items.extend(page.items)
-        if not page.has_more or page.next_cursor in (None, cursor):
-            break
-        cursor = page.next_cursor
-    return items[::-1]
-
-
-async def _answered(
-    ctx: RunContext, settings: Settings, messages: list[ModelMessage], allowed: list[Candidate]
-) -> AsyncGenerator[Result]:
-    """Deltas, the message and the ending; the next model is asked where one fails before its first word."""
-    attempts: list[Attempt] = []
-    for candidate in allowed:
-        answer = _Answer(settings.remove_think)
         try:
-            async with aclosing(answer.written(ctx, candidate, messages)) as pieces:
-                async for text in pieces:
-                    yield delta(text)
+            await _serve(ctx, settings, allowed)
+        except ModelsFailed as failure:
+            await ctx.emit(failed(failure.code, failure.text, failure.retryable))
         except HostError as error:
-            attempts.append(Attempt(candidate.model_id, error.code, error.message, error.retryable))
-            if not may_fall_back(attempts[-1], shown=answer.shown):
-                break
-            yield log(f"model {candidate.model_id!r} failed: {error.message}", "warning")
-            continue
-        for result in _ending(candidate, answer):
-            yield result
-        return
-    code, text, retryable = failure(attempts, shown=answer.shown)
-    yield failed(code, text, retryable)
+            if error.code != "deadline_exceeded":
+                raise
+            over = out_of_time(error.message)
+            await ctx.emit(failed(over.code, over.text, over.retryable))
 
 
-def _ending(candidate: Candidate, answer: _Answer) -> list[Result]:
-    reply = answer.reply
-    if not answer.text.strip():
-        why = _WHY_EMPTY.get(reply.finish_reason, "try again, or choose another model")
-        return [
-            failed(
-                "local-agent.empty_answer",
-                f"model {candidate.model_id!r} gave an empty answer ({reply.finish_reason}); {why}",
-                retryable=reply.finish_reason == "stop",
-            )
-        ]
-    return [message(answer.text), completed(reply.finish_reason, usage=reply.usage)]
+async def _serve(ctx: RunContext, settings: Settings, allowed: list[Candidate]) -> None:
+    models = Models(ctx, settings, allowed)
+    toolbox = await open_toolbox(ctx) if settings.max_tool_iterations else Toolbox()
+    situation = await Situation.of(ctx, settings, models, toolbox)
+    await _Work(ctx, settings, models, toolbox, situation).done()
 
 
-class _Answer:
-    """One model's answer as it is written, and the whole of it at the end."""
+class _Work:
+    """The loop of one run."""
 
-    def __init__(self, remove_think: bool) -> None:
-        self._filter = ThinkFilter() if remove_think else KeepAll()
-        self._parts: list[str] = []
-        self._received = False
-        self._reply: ModelReply | None = None
+    def __init__(
+        self, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox, situation: Situation
+    ) -> None:
+        self._ctx = ctx
+        self._settings = settings
+        self._models = models
+        self._toolbox = toolbox
+        self._situation = situation
+        self._call_ids: set[str] = set()
+        self._round = 0
+        self._tool_rounds = 0
+        self._steered_endings = 0
+        self._said = False
+
+    async def done(self) -> None:
+        """Go round until the answer is given, then end the run."""
+        while True:
+            self._round += 1
+            answer = await self._situation.ask(self._extra())
+            if answer.text.strip():
+                await self._ctx.emit(message(answer.text))
+                self._said = True
+            if answer.tool_calls:
+                if self._is_enough and self._tool_rounds > self._settings.max_tool_iterations:
+                    await self._end_without_answer(answer)
+                    return
+                await self._call(answer)
+            elif not await self._goes_on(answer):
+                await self._end(answer)
+                return
 
     @property
-    def text(self) -> str:
-        """What was shown of it so far; the whole text at the end."""
-        return "".join(self._parts)
+    def _is_enough(self) -> bool:
+        return self._tool_rounds >= self._settings.max_tool_iterations
 
-    @property
-    def shown(self) -> bool:
-        """Whether anything of it is out."""
-        return bool(self._parts)
+    def _extra(self) -> dict[str, Any]:
+        return {"tool_choice": "none"} if self._toolbox.specs and self._is_enough else {}
 
-    @property
-    def reply(self) -> ModelReply:
-        """The model's reply, once the answer is written."""
-        if self._reply is None:
-            raise RuntimeError("the answer is not written yet")
-        return self._reply
+    async def _call(self, answer: Answer) -> None:
+        """Make the calls of an answer, and add them and what came of them."""
+        wishes = read_wishes(answer.tool_calls, self._toolbox, self._call_ids, self._round)
+        asked = ModelMessage(
+            role="assistant",
+            content=answer.text or None,
+            tool_calls=[wish.call for wish in wishes],
+            reasoning=answer.reasoning,
+        )
+        if self._is_enough:
+            results = await refused_round(self._ctx, wishes, _ENOUGH)
+        else:
+            results = await tool_round(self._ctx, self._settings, wishes)
+        self._tool_rounds += 1
+        await self._situation.add([asked, *results, *await steered(self._ctx)], self._round)
 
-    async def written(
-        self, ctx: RunContext, candidate: Candidate, messages: list[ModelMessage]
-    ) -> AsyncGenerator[str]:
-        """The text to show, piece by piece; one that is not streamed is only in `text`."""
-        if not candidate.streams:
-            self._reply = await ctx.models.invoke(candidate.model_id, messages)
-            self._take(text_of(self._reply.message.content))
-            self._take_rest()
+    async def _goes_on(self, answer: Answer) -> bool:
+        """Whether something arrived that is to be answered in this run too."""
+        if self._steered_endings >= MAX_STEERED_ENDINGS:
+            return False
+        arrived = await steered(self._ctx)
+        if not arrived:
+            return False
+        self._steered_endings += 1
+        said = [ModelMessage(role="assistant", content=answer.text)] if answer.text.strip() else []
+        await self._situation.add([*said, *arrived], self._round)
+        return True
+
+    async def _end(self, answer: Answer) -> None:
+        if self._said:
+            await self._ctx.emit(completed(answer.finish_reason, usage=self._models.usage.total))
             return
-        stream = ctx.models.stream(candidate.model_id, messages)
-        async for chunk in stream:
-            if text := self._take(text_of(chunk.delta.content)):
-                yield text
-        self._reply = stream.reply
-        if not self._received and self._reply is not None:  # a host may give the text with the reply alone
-            self._take(text_of(self._reply.message.content))
-        if text := self._take_rest():
-            yield text
+        why = _WHY_EMPTY.get(answer.finish_reason, "try again, or choose another model")
+        text = f"model {answer.model_id!r} gave an empty answer ({answer.finish_reason}); {why}"
+        retryable = answer.finish_reason == "stop"
+        await self._ctx.emit(failed("local-agent.empty_answer", text, retryable))
 
-    def _take(self, piece: str) -> str:
-        self._received = self._received or bool(piece)
-        text = self._filter.feed(piece)
-        if text:
-            self._parts.append(text)
-        return text
-
-    def _take_rest(self) -> str:
-        text = self._filter.finish()
-        if text:
-            self._parts.append(text)
-        return text
+    async def _end_without_answer(self, answer: Answer) -> None:
+        text = (
+            f"model {answer.model_id!r} goes on asking for tools after {self._settings.max_tool_iterations} "
+            "rounds of them; raise config `max-tool-iterations`, or ask for less at once"
+        )
+        await self._ctx.emit(failed("local-agent.tool_limit", text))

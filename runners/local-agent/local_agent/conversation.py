@@ -1,8 +1,8 @@
-"""From the run's prompt, history and input to the messages a model is given. Pure."""
+"""From a transcript's items and an event's input to messages of a model. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -21,15 +21,6 @@ from hostler_sdk.types import (
 )
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
-
-
-def conversation(
-    prompt: Sequence[ModelMessage], history: Iterable[TranscriptItem], given: Input
-) -> list[ModelMessage]:
-    """Prompt, then the history oldest first, then what came in now."""
-    past = (message for item in history if (message := message_of(item)) is not None)
-    current = ModelMessage(role="user", content=content_of(given))
-    return [*prompt, *past, current]
 
 
 def message_of(item: TranscriptItem) -> ModelMessage | None:

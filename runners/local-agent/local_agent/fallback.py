@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hostler_sdk.errors import HostError
 from hostler_sdk.types import ErrorCode, ModelResource
 
 _ENDS_THE_RUN: frozenset[ErrorCode] = frozenset({"deadline_exceeded", "cancelled"})
@@ -12,10 +13,12 @@ _ENDS_THE_RUN: frozenset[ErrorCode] = frozenset({"deadline_exceeded", "cancelled
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model that may be asked; `streams`: whether it may be asked for a stream."""
+    """A model that may be asked, how, and its window in tokens where that is known."""
 
     model_id: str
     streams: bool
+    counts: bool = False
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +31,28 @@ class Attempt:
     retryable: bool
 
 
+class ModelsFailed(Exception):  # noqa: N818 - what became of a round, told as the run's ending
+    """No model gave an answer: code, text and `retryable` of the run's failure."""
+
+    def __init__(self, code: str, text: str, retryable: bool) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        self.retryable = retryable
+
+
 def candidates(wanted: Sequence[str], granted: Sequence[ModelResource]) -> tuple[list[Candidate], list[str]]:
     """The models to try in their order, and those of `wanted` that the run may not ask."""
-    operations = {model.model_id: model.operations for model in granted}
+    known = {model.model_id: model for model in granted}
     allowed = [
-        Candidate(model_id, streams="stream" in operations[model_id])
+        Candidate(
+            model_id,
+            streams="stream" in known[model_id].operations,
+            counts="count_tokens" in known[model_id].operations,
+            window=known[model_id].context_window_tokens,
+        )
         for model_id in wanted
-        if {"stream", "invoke"} & set(operations.get(model_id, ()))
+        if model_id in known and {"stream", "invoke"} & set(known[model_id].operations)
     ]
     chosen = {candidate.model_id for candidate in allowed}
     return allowed, [model_id for model_id in wanted if model_id not in chosen]
@@ -45,17 +63,31 @@ def may_fall_back(failed: Attempt, *, shown: bool) -> bool:
     return not shown and failed.code not in _ENDS_THE_RUN
 
 
-def failure(attempts: Sequence[Attempt], *, shown: bool) -> tuple[str, str, bool]:
-    """Code, text and `retryable` of the run's failure after the last attempt."""
+def is_overflow(error: HostError) -> bool:
+    """Whether the request was longer than the model's window."""
+    return error.details.get("reason") == "context_overflow"
+
+
+def failure(attempts: Sequence[Attempt], *, shown: bool) -> ModelsFailed:
+    """The run's failure after the last attempt."""
     last = attempts[-1]
     if last.code == "deadline_exceeded":
-        return "runner.timeout", f"{last.message}; raise config `timeout`, or choose a faster model", True
+        return out_of_time(last.message)
     if last.code == "cancelled":
-        return "cancelled", last.message, False
+        return ModelsFailed("cancelled", last.message, False)
     code = "local-agent.rate_limited" if last.code == "rate_limited" else "local-agent.model_error"
     if shown:
-        return code, f"the answer broke off: {last.message}", last.retryable
+        return ModelsFailed(code, f"the answer broke off: {last.message}", last.retryable)
     if len(attempts) == 1:
-        return code, last.message, last.retryable
-    told = "; ".join(attempt.message for attempt in attempts)
-    return code, f"all {len(attempts)} models failed: {told}", any(a.retryable for a in attempts)
+        return ModelsFailed(code, last.message, last.retryable)
+    models = len({attempt.model_id for attempt in attempts})
+    said = "; ".join(dict.fromkeys(attempt.message for attempt in attempts))
+    told = f"all {models} models failed: {said}" if models > 1 else said
+    return ModelsFailed(code, told, any(attempt.retryable for attempt in attempts))
+
+
+def out_of_time(message: str) -> ModelsFailed:
+    """The run's deadline is over."""
+    return ModelsFailed(
+        "runner.timeout", f"{message}; raise config `timeout`, or choose a faster model", True
+    )

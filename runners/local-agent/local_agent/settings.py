@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -14,6 +14,8 @@ DEFAULT_PROMPT = (ModelMessage(role="system", content="You are a helpful assista
 MAX_HISTORY_ITEMS = 1_000
 """Ten pages of history; longer memories are the work of summaries."""
 
+ExecutionMode = Literal["parallel", "serial"]
+
 
 class SettingsError(Exception):
     """The configuration cannot be used; the text says what would be right."""
@@ -21,12 +23,24 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What this run is to do. `models` in the order they are tried."""
+    """What this run is to do. `models` in the order they are tried; context sizes in tokens."""
 
     models: tuple[str, ...]
     prompt: tuple[ModelMessage, ...]
     remove_think: bool
+    knowledge_bases: tuple[str, ...]
+    retrieval_top_k: int
+    rerank_model: str | None
+    rerank_top_k: int
+    max_tool_iterations: int
+    tool_execution_mode: ExecutionMode
+    max_tool_result_chars: int
     history_limit: int
+    """Earlier messages that are read where there is no summary yet."""
+    window: int
+    reserve: int
+    keep_recent: int
+    summary: int
 
 
 def read_settings(config: Mapping[str, Any]) -> Settings:
@@ -35,20 +49,19 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
         models=_models(config.get("model")),
         prompt=_prompt(config.get("prompt")),
         remove_think=bool(config.get("remove-think", False)),
-        history_limit=_history_limit(config.get("context-history-fetch-limit", 50)),
+        knowledge_bases=_names(config, "knowledge-bases"),
+        retrieval_top_k=_whole(config, "retrieval-top-k", 5, least=1),
+        rerank_model=_chosen(config.get("rerank-model")),
+        rerank_top_k=_whole(config, "rerank-top-k", 5, least=1),
+        max_tool_iterations=_whole(config, "max-tool-iterations", 100),
+        tool_execution_mode=_mode(config.get("tool-execution-mode") or "parallel"),
+        max_tool_result_chars=_whole(config, "max-tool-result-chars", 20_000, least=1),
+        history_limit=min(_whole(config, "context-history-fetch-limit", 50), MAX_HISTORY_ITEMS),
+        window=_whole(config, "context-window-tokens", 200_000, least=1),
+        reserve=_whole(config, "context-reserve-tokens", 16_384),
+        keep_recent=_whole(config, "context-keep-recent-tokens", 20_000),
+        summary=_whole(config, "context-summary-tokens", 8_000, least=1),
     )
-
-
-def unused_settings(config: Mapping[str, Any], tools: int) -> list[str]:
-    """Sentences about what is configured and not acted on by this version; `tools` granted to the run."""
-    notes = []
-    if config.get("knowledge-bases"):
-        notes.append("knowledge-bases is set, but this version of local-agent searches none")
-    if str(config.get("rerank-model") or "") not in NOT_CHOSEN:
-        notes.append("rerank-model is set, but this version of local-agent retrieves nothing to order")
-    if tools:
-        notes.append(f"{tools} tools are granted, but this version of local-agent calls none")
-    return notes
 
 
 def _models(value: Any) -> tuple[str, ...]:
@@ -80,7 +93,28 @@ def _prompt(value: Any) -> tuple[ModelMessage, ...]:
     return tuple(message for message in messages if text_of(message.content).strip())
 
 
-def _history_limit(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise SettingsError(f"config `context-history-fetch-limit` is {value!r}; it must be 0 or more")
-    return min(value, MAX_HISTORY_ITEMS)
+def _names(config: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    value = config.get(key) or []
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise SettingsError(f"config `{key}` is {value!r:.80}; it must be a list of ids")
+    return tuple(dict.fromkeys(name for name in listed if name not in NOT_CHOSEN))
+
+
+def _chosen(value: Any) -> str | None:
+    return value if isinstance(value, str) and value not in NOT_CHOSEN else None
+
+
+def _mode(value: Any) -> ExecutionMode:
+    if value not in ("parallel", "serial"):
+        raise SettingsError(f"config `tool-execution-mode` is {value!r:.80}; it must be parallel or serial")
+    return cast(ExecutionMode, value)
+
+
+def _whole(config: Mapping[str, Any], key: str, default: int, *, least: int = 0) -> int:
+    value = config.get(key, default)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise SettingsError(f"config `{key}` is {value!r:.80}; it must be {least} or more")
+    return value

@@ -1,0 +1,83 @@
+"""One answer of a model as it is written: shown piece by piece, whole at the end."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+from hostler_sdk import RunContext, delta
+from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ToolCall, Usage, text_of
+from local_agent.fallback import Candidate
+from local_agent.think import KeepAll, ThinkFilter
+from local_agent.wishes import CallAssembly
+
+
+class Answer:
+    """What a model says. `written` makes it; the rest tells what came of it."""
+
+    def __init__(self, remove_think: bool) -> None:
+        self._filter = ThinkFilter() if remove_think else KeepAll()
+        self._parts: list[str] = []
+        self._calls = CallAssembly()
+        self._received = False
+        self.model_id = ""
+        self.finish_reason = "stop"
+        self.usage: Usage | None = None
+        self.reasoning: str | None = None
+        self.tool_calls: list[ToolCall] = []
+
+    @property
+    def text(self) -> str:
+        """What was shown of it so far; the whole text at the end."""
+        return "".join(self._parts)
+
+    @property
+    def shown(self) -> bool:
+        """Whether anything of it is out."""
+        return bool(self._parts)
+
+    async def written(
+        self,
+        ctx: RunContext,
+        candidate: Candidate,
+        messages: list[ModelMessage],
+        tools: list[FunctionSpec],
+        extra: dict[str, Any],
+    ) -> None:
+        """Ask the model and show its text as it comes; one that is not streamed is only in `text`."""
+        self.model_id = candidate.model_id
+        if not candidate.streams:
+            self._finish(await ctx.models.invoke(candidate.model_id, messages, tools or None, **extra))
+            return
+        stream = ctx.models.stream(candidate.model_id, messages, tools or None, **extra)
+        async with aclosing(aiter(stream)) as chunks:
+            async for chunk in chunks:
+                self._calls.add(chunk.delta.tool_calls)
+                if text := self._take(text_of(chunk.delta.content)):
+                    await ctx.emit(delta(text))
+        if text := self._finish(stream.reply):
+            await ctx.emit(delta(text))
+
+    def _finish(self, reply: ModelReply | None) -> str:
+        """Take the whole reply; gives the text that was held back until now."""
+        text = ""
+        if reply is not None:
+            self.finish_reason, self.usage = reply.finish_reason, reply.usage
+            self.reasoning = reply.message.reasoning
+            if not self._received:  # a host may give the text with the reply alone
+                text = self._take(text_of(reply.message.content))
+        self.tool_calls = (reply.message.tool_calls if reply is not None else []) or self._calls.whole()
+        return text + self._take_rest()
+
+    def _take(self, piece: str) -> str:
+        self._received = self._received or bool(piece)
+        text = self._filter.feed(piece)
+        if text:
+            self._parts.append(text)
+        return text
+
+    def _take_rest(self) -> str:
+        text = self._filter.finish()
+        if text:
+            self._parts.append(text)
+        return text

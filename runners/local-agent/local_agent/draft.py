@@ -1,0 +1,136 @@
+"""What the model is given: prompt, summary, history, the event, and what this run has done so far. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from hostler_sdk.types import ModelMessage, text_of
+
+SHORT_RESULT_CHARS = (2_000, 400)
+"""What an earlier tool result is shortened to where there is no room: first generously, then not."""
+SUMMARY_HEAD = "Notes on the earlier part of this conversation, which is not repeated below:"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message of the history; `tokens` is about what it takes."""
+
+    message: ModelMessage
+    cursor: str
+    created_at: float
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A message that this run added, with its tokens, and the round it came in."""
+
+    message: ModelMessage
+    tokens: int
+    round: int
+
+
+@dataclass(slots=True)
+class Draft:
+    """The request as it grows. `fixed_tokens` are those of prompt, tools and event."""
+
+    prompt: Sequence[ModelMessage]
+    current: ModelMessage
+    fixed_tokens: int = 0
+    summary: str = ""
+    summary_tokens: int = 0
+    past: list[Turn] = field(default_factory=list)
+    work: list[Piece] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> int:
+        """What the whole takes."""
+        return _total(self, self.past, self.work)
+
+    def add(self, messages: Sequence[ModelMessage], tokens: Sequence[int], round_: int) -> None:
+        """Go on with what a round brought."""
+        self.work += [Piece(m, t, round_) for m, t in zip(messages, tokens, strict=True)]
+
+    def within(self, limit: int) -> list[ModelMessage]:
+        """The messages to send, in at most about `limit` tokens.
+
+        Where they take more: results of earlier tool calls are shortened, then the oldest messages of the
+        history left out, then the latest results shortened. Prompt, summary, event and answers stay whole.
+        """
+        past, work = self.past, self.work
+        latest = max((piece.round for piece in work), default=0)
+        for most in SHORT_RESULT_CHARS:
+            if _total(self, past, work) > limit:
+                work = [piece if piece.round == latest else _shortened(piece, most) for piece in work]
+        past = _newest(past, limit - _total(self, [], work)) if _total(self, past, work) > limit else past
+        for most in SHORT_RESULT_CHARS:
+            if _total(self, past, work) > limit:
+                work = [_shortened(piece, most) for piece in work]
+        return [
+            *with_notes(self.prompt, self.summary),
+            *(turn.message for turn in past),
+            self.current,
+            *(piece.message for piece in work),
+        ]
+
+
+def split(past: Sequence[Turn], room: int) -> tuple[list[Turn], list[Turn]]:
+    """Older messages, and the newest ones that fit into `room` tokens and begin with the user's."""
+    kept = _newest(past, room)
+    return list(past[: len(past) - len(kept)]), kept
+
+
+def with_notes(prompt: Sequence[ModelMessage], summary: str) -> list[ModelMessage]:
+    """The prompt with a summary at the end of its system message.
+
+    Not a message of its own: many chat templates take one system message, and only at the beginning.
+    """
+    if not summary:
+        return list(prompt)
+    notes = f"{SUMMARY_HEAD}\n{summary}"
+    first = prompt[0] if prompt else None
+    if first is None or first.role not in ("system", "developer"):
+        return [ModelMessage(role="system", content=notes), *prompt]
+    whole = msgspec.structs.replace(first, content=f"{text_of(first.content)}\n\n{notes}")
+    return [whole, *prompt[1:]]
+
+
+def shortened(text: str, most: int) -> str:
+    """Beginning and end of a text that is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    head, tail = most * 3 // 4, most - most * 3 // 4
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[... {left_out:,} characters left out ...]\n{text[len(text) - tail :]}"
+
+
+def _shortened(piece: Piece, most: int) -> Piece:
+    text = text_of(piece.message.content)
+    if piece.message.role != "tool" or len(text) <= most:
+        return piece
+    short = shortened(text, most)
+    return replace(
+        piece,
+        message=msgspec.structs.replace(piece.message, content=short),
+        tokens=max(piece.tokens * len(short) // len(text), 1),
+    )
+
+
+def _newest(past: Sequence[Turn], room: int) -> list[Turn]:
+    kept: list[Turn] = []
+    for turn in reversed(past):
+        room -= turn.tokens
+        if room < 0:
+            break
+        kept.insert(0, turn)
+    while kept and kept[0].message.role != "user" and len(kept) < len(past):
+        kept.pop(0)
+    return kept
+
+
+def _total(draft: Draft, past: Sequence[Turn], work: Sequence[Piece]) -> int:
+    own = draft.fixed_tokens + draft.summary_tokens
+    return own + sum(turn.tokens for turn in past) + sum(piece.tokens for piece in work)

@@ -1,0 +1,128 @@
+"""The models of a run: asked in their order, the one that answered first from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from hostler_sdk import RunContext, log
+from hostler_sdk.errors import HostError
+from hostler_sdk.types import FunctionSpec, ModelMessage, text_of
+from local_agent.answer import Answer
+from local_agent.budget import Budget, budget_of, estimated
+from local_agent.draft import Draft
+from local_agent.fallback import Attempt, Candidate, failure, is_overflow, may_fall_back
+from local_agent.settings import Settings
+from local_agent.think import ThinkFilter
+from local_agent.usage import UsageSum
+
+_TOO_LONG = "the request was longer than the window of model {!r}: asked again with less in it"
+
+
+class Models:
+    """Asks models for answers and summaries, and counts with them. `usage` is that of the whole run."""
+
+    def __init__(self, ctx: RunContext, settings: Settings, candidates: Sequence[Candidate]) -> None:
+        self._ctx = ctx
+        self._settings = settings
+        self._candidates = list(candidates)
+        self._tightened: Budget | None = None
+        self.usage = UsageSum()
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of the model that is asked next."""
+        return self._budget_of(self._candidates[0])
+
+    async def count(self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec] = ()) -> int:
+        """How many tokens these take; an estimate where no model can be asked for it."""
+        if not messages and not tools:
+            return 0
+        candidate = self._candidates[0]
+        if candidate.counts:
+            try:
+                return (
+                    await self._ctx.models.count_tokens(candidate.model_id, messages, list(tools) or None)
+                ).input_tokens
+            except HostError as error:
+                if not may_fall_back(_attempt(candidate, error), shown=False):
+                    raise
+        return estimated(messages) + sum(len(str(tool.parameters)) for tool in tools) // 3
+
+    async def ask(
+        self,
+        draft: Draft,
+        tools: list[FunctionSpec],
+        extra: dict[str, Any],
+        make_room: Callable[[Budget], Awaitable[None]],
+    ) -> Answer:
+        """The next answer. ModelsFailed where no model gives one.
+
+        The next model is asked where one fails before its first word. Where a request was longer than the
+        window, it is made once more with less in it, after `make_room` has made the draft smaller.
+        """
+        attempts: list[Attempt] = []
+        while self._candidates:
+            candidate = self._candidates[0]
+            answer = Answer(self._settings.remove_think)
+            messages = draft.within(self._budget_of(candidate).request)
+            try:
+                await answer.written(self._ctx, candidate, messages, tools, extra)
+            except HostError as error:
+                attempts.append(_attempt(candidate, error))
+                if is_overflow(error) and not answer.shown and self._tightened is None:
+                    self._tightened = self._budget_of(candidate).tighter(draft.tokens)
+                    await make_room(self._tightened)
+                    if draft.within(self._tightened.request) != messages:
+                        await self._ctx.emit(log(_TOO_LONG.format(candidate.model_id), "warning"))
+                        continue
+                await self._give_up(attempts, shown=answer.shown)
+                continue
+            self.usage.add(answer.usage)
+            return answer
+        raise failure(attempts, shown=False)
+
+    async def summary(self, messages: Sequence[ModelMessage]) -> str | None:
+        """What a model makes of a text, none of it shown; None where no model does."""
+        for candidate in self._candidates:
+            try:
+                if candidate.streams:
+                    stream = self._ctx.models.stream(candidate.model_id, messages)
+                    pieces = [text_of(chunk.delta.content) async for chunk in stream]
+                    reply = stream.reply
+                else:
+                    pieces, reply = [], await self._ctx.models.invoke(candidate.model_id, messages)
+            except HostError as error:
+                attempt = _attempt(candidate, error)
+                if not may_fall_back(attempt, shown=False):
+                    raise failure([attempt], shown=False) from error
+                await self._ctx.emit(log(f"no summary: {error.message}", "warning"))
+                continue
+            self.usage.add(reply.usage if reply is not None else None)
+            written = "".join(pieces) or (text_of(reply.message.content) if reply is not None else "")
+            if text := _without_think(written):
+                return text
+        return None
+
+    def _budget_of(self, candidate: Candidate) -> Budget:
+        own = budget_of(self._settings, candidate.window)
+        if self._tightened is None or own.request <= self._tightened.request:
+            return own
+        return self._tightened
+
+    async def _give_up(self, attempts: list[Attempt], *, shown: bool) -> None:
+        """Go on to the next model, or raise the run's failure."""
+        last = attempts[-1]
+        if not may_fall_back(last, shown=shown) or len(self._candidates) == 1:
+            raise failure(attempts, shown=shown)
+        await self._ctx.emit(log(f"model {last.model_id!r} failed: {last.message}", "warning"))
+        del self._candidates[0]
+
+
+def _attempt(candidate: Candidate, error: HostError) -> Attempt:
+    return Attempt(candidate.model_id, error.code, error.message, error.retryable)
+
+
+def _without_think(text: str) -> str:
+    kept = ThinkFilter()
+    return (kept.feed(text) + kept.finish()).strip()

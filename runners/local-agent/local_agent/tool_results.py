@@ -1,0 +1,106 @@
+"""What became of a tool call, as the model and the journal are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler_sdk import RunContext, artifact, log
+from hostler_sdk.errors import HostError
+from hostler_sdk.types import ModelMessage
+from local_agent.draft import shortened
+from local_agent.wishes import Wish
+
+PREVIEW_CHARS = 2_000
+"""Beginning and end of a result that became a file: enough to see what it is."""
+MAX_JOURNAL_CHARS = 64 * 1024
+"""Of parameters and results in the journal's telemetry: far below the size of one result."""
+_TOLD = {
+    "denied": "a person refused this call; do not make it again unless the user asks for it",
+    "expired": "nobody decided about this call in time, so it was not made",
+    "cancelled": "this call was called off and not made",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call gave: its result, or the error."""
+
+    result: Any = None
+    error: HostError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The same as told: the tool message for the model, result or error for the journal."""
+
+    message: ModelMessage
+    result: Any = None
+    error: dict[str, str] | None = None
+
+
+def told_problem(wish: Wish, problem: str, code: str = "invalid_argument") -> Told:
+    """What is told of a call that was not made."""
+    return _told_error(wish, code, problem)
+
+
+async def told(ctx: RunContext, wish: Wish, outcome: Outcome, most: int) -> Told:
+    """What is told of a call that was made; a result of more than `most` characters becomes a file."""
+    if outcome.error is not None:
+        error = outcome.error
+        reason = _TOLD.get(error.code)
+        text = f"{reason} ({error.message})" if reason else error.message
+        return _told_error(wish, error.code, shortened(text, most))
+    text = text_of_result(outcome.result)
+    if len(text) <= most:
+        result = outcome.result if len(text) <= MAX_JOURNAL_CHARS else shortened(text, PREVIEW_CHARS)
+        return Told(_message(wish, text), result)
+    return await _told_as_file(ctx, wish, text, isinstance(outcome.result, str), most)
+
+
+async def _told_as_file(ctx: RunContext, wish: Wish, text: str, plain: bool, most: int) -> Told:
+    kind, ending = ("text/plain; charset=utf-8", "txt") if plain else ("application/json", "json")
+    name = f"{wish.call.function.name}.{ending}"
+    preview = shortened(text, min(PREVIEW_CHARS, most))
+    try:
+        artifact_id = await ctx.artifacts.upload(
+            text.encode("utf-8", "replace"), artifact_type="tool_result", name=name, mime_type=kind
+        )
+    except HostError as error:
+        if error.code in ("deadline_exceeded", "cancelled"):
+            raise
+        await ctx.emit(
+            log(f"the result of {wish.shown_name!r} could not be kept as a file: {error.message}", "warning")
+        )
+        note = f"The result has {len(text):,} characters, which is too long to show; a part of it:\n{preview}"
+        return Told(_message(wish, note), {"preview": preview, "characters": len(text)})
+    await ctx.emit(artifact("tool_result", artifact_id=artifact_id, name=name, mime_type=kind))
+    note = (
+        f"The result has {len(text):,} characters, which is too long to show. All of it is kept as artifact "
+        f"{artifact_id} ({name}); a part of it:\n{preview}"
+    )
+    result = {"artifact_id": artifact_id, "characters": len(text), "preview": preview}
+    return Told(_message(wish, note), result)
+
+
+def text_of_result(result: Any) -> str:
+    """A result as text: itself where it is text, else its JSON."""
+    return result if isinstance(result, str) else msgspec.json.encode(result).decode()
+
+
+def journalled(parameters: dict[str, Any]) -> Any:
+    """Parameters for the journal's telemetry; those too large for it by their beginning."""
+    text = msgspec.json.encode(parameters).decode()
+    if len(text) <= MAX_JOURNAL_CHARS:
+        return parameters
+    return {"characters": len(text), "preview": shortened(text, PREVIEW_CHARS)}
+
+
+def _told_error(wish: Wish, code: str, text: str) -> Told:
+    return Told(_message(wish, f"Error ({code}): {text}"), error={"code": code, "message": text})
+
+
+def _message(wish: Wish, text: str) -> ModelMessage:
+    return ModelMessage(role="tool", content=text, tool_call_id=wish.call_id)

@@ -1,0 +1,93 @@
+"""The tools of a run as a model is told of them, and from the model's names back to the tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from hostler_sdk import RunContext, log
+from hostler_sdk.errors import HostError
+from hostler_sdk.types import FunctionSpec
+
+MAX_NAME_CHARS = 64
+"""Of a function's name, as the common services take it."""
+_REFUSED = re.compile(r"[^A-Za-z0-9_-]")
+_ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
+
+
+class Toolbox:
+    """Functions under names that models accept. `specs` are what a model is given."""
+
+    def __init__(self, specs: Sequence[FunctionSpec] = (), tools: dict[str, str] | None = None) -> None:
+        self.specs = list(specs)
+        self._tools = tools or {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names a model may use."""
+        return list(self._tools)
+
+    def find(self, name: str) -> str | None:
+        """The tool a model means, by the name it was given or by the tool's own; None: there is none."""
+        return self._tools.get(name) or (name if name in self._tools.values() else None)
+
+    def function_of(self, name: str) -> str:
+        """The name under which a wish goes back to the model: always one that services accept."""
+        if name in self._tools:
+            return name
+        given = next((function for function, tool in self._tools.items() if tool == name), None)
+        return given or allowed_name(name) or "unknown"
+
+
+async def open_toolbox(ctx: RunContext) -> Toolbox:
+    """Ask for every tool the run may call, in the order of its resources."""
+    callable_ = [tool for tool in ctx.resources.tools if "call" in tool.operations]
+    functions = function_names([tool.tool_name for tool in callable_])
+    specs: list[FunctionSpec] = []
+    for tool in callable_:
+        function = functions[tool.tool_name]
+        if "detail" not in tool.operations:
+            specs.append(_spec(function, tool.description, {}))
+            continue
+        try:
+            detail = await ctx.tools.detail(tool.tool_name)
+        except HostError as error:
+            if error.code in _ENDS_THE_RUN:
+                raise
+            await ctx.emit(log(f"tool {tool.tool_name!r} was left out: {error.message}", "warning"))
+            continue
+        specs.append(_spec(function, detail.description or tool.description, detail.parameters))
+    offered = {spec.name for spec in specs}
+    return Toolbox(specs, {name: tool for tool, name in functions.items() if name in offered})
+
+
+def function_names(tools: Sequence[str]) -> dict[str, str]:
+    """A function name for each tool, no two alike: its own where that is allowed, else one made from it."""
+    names = {tool: tool for tool in tools if allowed_name(tool) == tool}
+    taken = set(names)
+    for tool in tools:
+        if tool in names:
+            continue
+        stem = allowed_name(tool) or "tool"
+        name, number = stem, 1
+        while name in taken:
+            number += 1
+            ending = f"_{number}"
+            name = stem[: MAX_NAME_CHARS - len(ending)] + ending
+        taken.add(name)
+        names[tool] = name
+    return {tool: names[tool] for tool in tools}
+
+
+def allowed_name(name: str) -> str:
+    """A name with what services refuse replaced; empty where nothing is left of it."""
+    cleaned = _REFUSED.sub("_", name)[:MAX_NAME_CHARS]
+    return cleaned if cleaned.strip("_") else ""
+
+
+def _spec(function: str, description: str, parameters: dict[str, Any]) -> FunctionSpec:
+    whole = {"type": "object", **parameters}
+    if whole["type"] == "object":
+        whole.setdefault("properties", {})  # some services refuse an object without them
+    return FunctionSpec(name=function, description=description, parameters=whole)

@@ -1,0 +1,137 @@
+"""What a model wants called: put together from a stream, and read as hostile text. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from hostler_sdk.types import FunctionCall, ToolCall, ToolCallDelta
+from local_agent.toolbox import Toolbox
+
+MAX_ARGUMENT_CHARS = 256 * 1024
+"""Of one call. What is longer was never meant, and would fill the window when it is shown again."""
+MAX_ARGUMENT_DEPTH = 64
+"""Lists and objects inside one another: what every program on the way can still read."""
+MAX_CALL_ID_CHARS = 128
+MAX_QUOTED_CHARS = 200
+"""Of the model's own text, where an error quotes it."""
+MAX_LISTED_NAMES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A call that a model asked for. `call_id` is the only one of its kind in the run.
+
+    `problem` says why it cannot be made; then `parameters` are empty. `shown_name` is for the journal.
+    """
+
+    call: ToolCall
+    tool: str | None
+    shown_name: str
+    parameters: dict[str, Any]
+    problem: str | None = None
+
+    @property
+    def call_id(self) -> str:
+        """The id that its tool message carries."""
+        return self.call.id
+
+
+@dataclass(slots=True)
+class _Growing:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class CallAssembly:
+    """Tool calls of a streamed answer, from their pieces."""
+
+    def __init__(self) -> None:
+        self._calls: dict[int, _Growing] = {}
+
+    def add(self, pieces: Sequence[ToolCallDelta]) -> None:
+        """Take the pieces of one chunk."""
+        for piece in pieces:
+            call = self._calls.setdefault(piece.index, _Growing())
+            call.id = call.id or piece.id or ""
+            call.name = call.name or piece.name or ""
+            call.arguments.append(piece.arguments or "")
+
+    def whole(self) -> list[ToolCall]:
+        """The calls, in the order of their indexes."""
+        return [
+            ToolCall(id=call.id, function=FunctionCall(name=call.name, arguments="".join(call.arguments)))
+            for _, call in sorted(self._calls.items())
+        ]
+
+
+def read_wishes(calls: Sequence[ToolCall], toolbox: Toolbox, taken: set[str], round_: int) -> list[Wish]:
+    """One wish for each call, in their order. Ids that are used go into `taken`."""
+    return [_read(call, toolbox, _own_id(call.id, taken, round_, n)) for n, call in enumerate(calls, 1)]
+
+
+def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> Wish:
+    name = call.function.name.strip()
+    tool = toolbox.find(name)
+    parameters, problem = _arguments_of(call.function.arguments)
+    if tool is None:
+        offered = ", ".join(toolbox.names[:MAX_LISTED_NAMES]) or "none at all"
+        parameters, problem = {}, f"there is no tool {_quoted(name)}; there are: {offered}"
+    kept = "{}" if problem else msgspec.json.encode(parameters).decode()
+    whole = ToolCall(id=call_id, function=FunctionCall(name=toolbox.function_of(name), arguments=kept))
+    return Wish(whole, tool, tool or _cleaned(name) or "unknown", parameters, problem)
+
+
+def _arguments_of(text: str) -> tuple[dict[str, Any], str | None]:
+    """The arguments as an object, or what is wrong with them."""
+    if len(text) > MAX_ARGUMENT_CHARS:
+        return {}, f"the arguments have {len(text):,} characters; at most {MAX_ARGUMENT_CHARS:,} are taken"
+    if not text.strip():
+        return {}, None
+    try:
+        value = msgspec.json.decode(text)
+        if isinstance(value, str):  # some models write the object as text inside of text
+            value = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return {}, f"the arguments are not JSON ({error}); they began {_quoted(text)}. Write one JSON object"
+    if not isinstance(value, dict):
+        return {}, f"the arguments must be one JSON object, not {_quoted(text)}"
+    if _too_deep(value):
+        return {}, f"the arguments are nested more than {MAX_ARGUMENT_DEPTH} deep"
+    return value, None
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_ARGUMENT_DEPTH + 1):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, list | dict)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _own_id(given: str, taken: set[str], round_: int, place: int) -> str:
+    """The model's id where it is usable and new, else one made from the call's place in the run."""
+    usable = given.strip() == given and given.isprintable() and 0 < len(given) <= MAX_CALL_ID_CHARS
+    call_id = given if usable else f"call_{round_}_{place}"
+    while call_id in taken:
+        call_id = f"call_{round_}_{place}" if call_id == given else f"{call_id}x"
+    taken.add(call_id)
+    return call_id
+
+
+def _cleaned(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text[:MAX_QUOTED_CHARS])
+
+
+def _quoted(text: str) -> str:
+    return repr(_cleaned(text) + ("..." if len(text) > MAX_QUOTED_CHARS else ""))
