@@ -538,6 +538,61 @@ def test_every_other_call_has_its_name() -> None:
     assert asked == ["choice", "form"]
 
 
+def test_tools_that_wait_for_somebody_are_decided_in_their_order() -> None:
+    booked: list[str] = []
+
+    @tool(approval="required")
+    async def book(seat: str) -> str:
+        """Books a seat."""
+        booked.append(seat)
+        return f"booked {seat}"
+
+    @tool(client=True)
+    async def locate() -> str:
+        """Where the client is."""
+        raise AssertionError("the client runs it")
+
+    async def run(ctx: RunContext) -> AsyncIterator[Result]:
+        told = [tool.approval for tool in ctx.resources.tools], [t.tool_type for t in ctx.resources.tools]
+        yield log(str(told))
+        for name, parameters in (("book", {"seat": "12C"}),) * 4 + (("locate", {}),) * 2:
+            try:
+                yield message(str(await ctx.tools.call(name, parameters)))
+            except (Denied, Expired, Cancelled) as error:
+                yield message(f"{error.code}: {error.message}")
+
+    decisions = [
+        {"decision": "denied", "comment": "too dear"},
+        {"decision": "approved", "arguments": {"seat": "30A"}},
+        {"decision": "cancelled"},
+        {"decision": "approved"},
+        {"decision": "answered", "result": "Rome"},
+    ]
+    driven = drive_sync(of(run), tools=[book, locate], decisions=decisions)
+    assert driven.text.splitlines() == [
+        "denied: too dear",
+        "booked 30A",
+        "cancelled: the call of book was cancelled",
+        "booked 12C",
+        "Rome",
+        "expired: the call of locate was expired",
+    ]
+    assert booked == ["30A", "12C"]
+    assert driven.results[0] == log("(['required', 'never'], ['plugin', 'client'])")
+
+
+def test_messages_arrive_while_a_run_is_at_work() -> None:
+    host = ScriptedHost()
+    host.world.script(tools={"look": lambda: host.world.arrive({"text": "and this"})})
+
+    async def run(ctx: RunContext) -> str:
+        before = await ctx.steering.pull()
+        await ctx.tools.call("look")
+        return f"{len(before)}, then {[item.input['text'] for item in await ctx.steering.pull()]}"
+
+    assert host.drive_sync(of(run)).text == "0, then ['and this']"
+
+
 def test_tools_with_decorator_get_checked_parameters_and_their_context() -> None:
     @tool(effect="idempotent")
     async def book(seat: str, nights: int = 1, *, ctx: ToolContext) -> dict[str, Any]:

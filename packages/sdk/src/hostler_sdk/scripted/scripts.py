@@ -19,6 +19,7 @@ from hostler_protocol.calls import (
 )
 from hostler_protocol.content import ModelMessage, Usage, text_of
 from hostler_protocol.events import AgentRunContext
+from hostler_protocol.grants import ToolResource
 from hostler_sdk.errors import NotFound, RuntimeFailure
 from hostler_sdk.tools import Tool, ToolContext
 
@@ -106,6 +107,17 @@ class ToolScripts:
         """The tools that a run is told of."""
         return sorted(self._scripts)
 
+    @property
+    def resources(self) -> list[ToolResource]:
+        """The same, as a run sees them."""
+        return [self._resource(name) for name in self.names]
+
+    def waiting(self, name: str) -> Tool | None:
+        """The tool, where its calls wait for a person or for the client."""
+        script = self._find(name)
+        waits = isinstance(script, Tool) and (script.client or script.approval == "required")
+        return script if waits else None
+
     def detail(self, name: str) -> ToolDetail:
         """What a run is told of one tool."""
         script = self._find(name)
@@ -124,6 +136,16 @@ class ToolScripts:
             return script
         outcome = script(**parameters)
         return await outcome if inspect.isawaitable(outcome) else outcome
+
+    def _resource(self, name: str) -> ToolResource:
+        waits = self.waiting(name)
+        client = waits is not None and waits.client
+        return ToolResource(
+            tool_name=name,
+            tool_type="client" if client else "plugin",
+            operations=["detail", "call"],
+            approval="never" if waits is None or client else "required",
+        )
 
     def _find(self, name: str) -> Any:
         if name not in self._scripts:

@@ -11,17 +11,15 @@ import msgspec
 
 from hostler_protocol import calls
 from hostler_protocol.content import ArtifactRef, Message, ModelMessage, text_of
-from hostler_protocol.events import AgentRunContext, StateSnapshot
+from hostler_protocol.events import AgentRunContext, Input, StateSnapshot
 from hostler_protocol.grants import (
     STATE_SCOPES,
     KnowledgeBaseResource,
     ModelResource,
     Resources,
     StorageResource,
-    ToolResource,
 )
 from hostler_protocol.limits import MAX_PAGE_ITEMS, PROTOCOL_VERSION, Limits
-from hostler_protocol.pausing import Decision
 from hostler_protocol.runs import (
     AgentEventRecord,
     HistorySearchResult,
@@ -33,6 +31,7 @@ from hostler_protocol.runs import (
 )
 from hostler_sdk.errors import Conflict, InvalidArgument, NotFound
 from hostler_sdk.scripted.artifacts import ArtifactShelf, file_range
+from hostler_sdk.scripted.people import People, Told
 from hostler_sdk.scripted.scripts import (
     ModelScript,
     ModelScripts,
@@ -59,8 +58,9 @@ class World:
         self.states: dict[str, dict[str, tuple[Any, int]]] = {scope: {} for scope in STATE_SCOPES}
         self.storage: dict[str, dict[str, str]] = {"plugin": {}, "workspace": {}}
         self.artifacts = ArtifactShelf()
-        self.steering: list[str] = []
-        self.decisions: list[Any] = []
+        self.steering: list[Input] = []
+        """What has arrived for the run that is under way; `arrive` adds to it at any time."""
+        self.people = People()
         self.agents: dict[str, str] = {}
         self.files: dict[str, bytes] = {}
         self.prompt: list[ModelMessage] = []
@@ -74,8 +74,8 @@ class World:
         knowledge: Mapping[str, Sequence[Any]] | None = None,
         history: Sequence[HistoryEntry] = (),
         states: Mapping[str, Mapping[str, Any]] | None = None,
-        steering: Sequence[str] = (),
-        decisions: Sequence[Mapping[str, Any] | Decision | Exception] = (),
+        steering: Sequence[str | Mapping[str, Any]] = (),
+        decisions: Sequence[Told] = (),
         agents: Mapping[str, str] | None = None,
         files: Mapping[str, bytes] | None = None,
         prompt: Sequence[ModelMessage | Mapping[str, Any]] = (),
@@ -92,11 +92,16 @@ class World:
         for scope, values in (states or {}).items():
             for key, value in values.items():
                 self.set_state(scope, key, value)
-        self.steering.extend(steering)
-        self.decisions.extend(decisions)
+        self.arrive(*steering)
+        self.people.add(decisions)
         self.agents.update(agents or {})
         self.files.update(files or {})
         self.prompt.extend(msgspec.convert(list(prompt), list[ModelMessage]))
+
+    def arrive(self, *messages: str | Mapping[str, Any]) -> None:
+        """Let messages reach the run under way: text, or an input like `{"text": "a", "contents": []}`."""
+        plain = [{"text": one} if isinstance(one, str) else dict(one) for one in messages]
+        self.steering.extend(msgspec.convert(plain, list[Input]))
 
     # -- what a run is told ----------------------------------------------------------------------
 
@@ -108,7 +113,7 @@ class World:
                 ModelResource(model_id=id_, operations=["invoke", "stream", "rerank", "count_tokens"])
                 for id_ in self.models.ids
             ],
-            tools=[ToolResource(tool_name=name, operations=["detail", "call"]) for name in self.tools.names],
+            tools=self.tools.resources,
             knowledge_bases=[
                 KnowledgeBaseResource(kb_id=kb, operations=["retrieve"]) for kb in self.knowledge
             ],
@@ -161,15 +166,25 @@ class World:
                 return self._model(params)
             case calls.ToolDetailParams(tool_name=name):
                 return self.tools.detail(name)
-            case calls.ToolCallParams(tool_name=name, parameters=parameters):
-                ctx = tool_context(given, params.tool_call_id or call_id)
-                return calls.ToolCallReply(result=await self.tools.call(name, parameters, ctx))
+            case calls.ToolCallParams():
+                return calls.ToolCallReply(result=await self._call_tool(params, given, call_id))
             case calls.InteractionParams():
-                return self._decision(params, call_id)
+                return self.people.answer(params, call_id)
             case calls.RunCreateParams():
                 return self._child(params, given, call_id)
             case _:
                 return self._fact(params, given)
+
+    async def _call_tool(self, params: calls.ToolCallParams, given: AgentRunContext, call_id: str) -> Any:
+        name, parameters = params.tool_name, params.parameters
+        waits = self.tools.waiting(name)
+        if waits is not None:
+            decision = self.people.settle(waits, parameters, call_id)
+            if waits.client:
+                return decision.result
+            parameters = decision.arguments or {}
+        ctx = tool_context(given, params.tool_call_id or call_id)
+        return await self.tools.call(name, parameters, ctx)
 
     def _model(self, params: Any) -> Any:
         match params:
@@ -220,9 +235,9 @@ class World:
                 runner_id="",
                 claimed_at=time.time(),
                 event={"event_type": "message.received"},
-                input={"text": text, "contents": [], "attachments": []},
+                input=msgspec.to_builtins(one),
             )
-            for text in taken
+            for one in taken
         ]
         return calls.SteeringPullReply(items=items)
 
@@ -255,15 +270,6 @@ class World:
                 return calls.DeletedReply(deleted=room.pop(key, None) is not None)
             case _:
                 return _keys(room, params)
-
-    def _decision(self, params: calls.InteractionParams, call_id: str) -> Decision:
-        answer: Any = self.decisions.pop(0) if self.decisions else {}
-        if isinstance(answer, Exception):
-            raise answer
-        if isinstance(answer, Decision):
-            return answer
-        outcome = "approved" if params.kind == "confirmation" else "answered"
-        return msgspec.convert({"call_id": call_id, "decision": outcome, "values": {}} | answer, Decision)
 
     def _child(self, params: calls.RunCreateParams, given: AgentRunContext, call_id: str) -> RunRecord:
         if params.agent not in self.agents:
