@@ -24,7 +24,7 @@ outcome, or ends as cancelled."""
 OnMessage = Literal["hold", "supersede", "reject"]
 """What becomes of a message that arrives while a pause of its lane is open."""
 ReviewReason = Literal["in_doubt", "changed", "revoked"]
-"""Why somebody has to look at a call: nobody knows whether it was made, its tool is another one now, or whoever
+"""Why somebody has to look at a call: nobody knows whether it was made, its tool is another one now, or who
 approved it may no longer do so."""
 
 TRANSITIONS: dict[tuple[PauseStatus | None, PauseStatus], str] = {

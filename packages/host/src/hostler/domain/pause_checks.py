@@ -1,0 +1,53 @@
+"""What may be put to people: every size and number, looked at before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from hostler.domain.pause_values import NewCall
+from hostler.domain.pauses import (
+    MAX_ARGUMENTS_BYTES,
+    MAX_CALLS,
+    MAX_DESCRIPTION_BYTES,
+    MAX_SCHEMA_BYTES,
+    MAX_TITLE_CHARS,
+)
+from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
+
+
+def check_calls(calls: Sequence[NewCall]) -> None:
+    """PayloadTooLargeError, InvalidArgumentError naming call and limit."""
+    if not calls:
+        raise InvalidArgumentError("a pause without a call waits for nothing: name at least one")
+    check_room(0, len(calls))
+    if len({call.call_id for call in calls}) < len(calls):
+        raise InvalidArgumentError("two calls of the pause have one id")
+    for call in calls:
+        asked = call.asked
+        check_size(asked.arguments, MAX_ARGUMENTS_BYTES, f"arguments of {asked.tool_name or asked.title!r}")
+        check_size(asked.args_schema, MAX_SCHEMA_BYTES, "JSON Schema of the arguments")
+        check_size(asked.result_schema, MAX_SCHEMA_BYTES, "JSON Schema of the result")
+        check_size([asked.fields, asked.actions], MAX_SCHEMA_BYTES, "form")
+        check_size(asked.description, MAX_DESCRIPTION_BYTES, "description")
+        if len(asked.title) > MAX_TITLE_CHARS:
+            raise PayloadTooLargeError(
+                f"title: {len(asked.title)} characters; at most {MAX_TITLE_CHARS}", limit=MAX_TITLE_CHARS
+            )
+
+
+def check_room(standing: int, more: int) -> None:
+    """PayloadTooLargeError when a pause would hold too many calls."""
+    if standing + more > MAX_CALLS:
+        raise PayloadTooLargeError(
+            f"{standing + more} calls would wait together; at most {MAX_CALLS}", limit=MAX_CALLS
+        )
+
+
+def check_size(value: Any, limit: int, what: str) -> None:
+    """PayloadTooLargeError when `value` as JSON is over `limit` bytes."""
+    size = len(msgspec.json.encode(value))
+    if size > limit:
+        raise PayloadTooLargeError(f"{what}: {size:,} bytes of JSON; at most {limit:,}", limit=limit)

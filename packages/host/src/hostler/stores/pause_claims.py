@@ -1,0 +1,197 @@
+"""What an attempt of the run does to its pause: go on with it, carry out its calls, hand their outcomes over.
+
+The attempt's number is the epoch of the claim (docs/decisions/pauses-are-claimed-by-attempts.md). Every
+function holds the run and looks at the epoch first; a superseded attempt changes nothing. Refusals are
+values, since they are expected.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from hostler.domain.pause_values import Pause, PausedCall
+from hostler.domain.pauses import MAX_RESUME_ATTEMPTS, ReviewReason, backoff_seconds
+from hostler.domain.tools import ToolPin
+from hostler.ports import Tx
+from hostler.stores import pause_calls, pause_votes, pauses, run_notes
+
+RefusalReason = Literal["fenced", "not_ready", "unknown", "undecided", "made", "revoked"]
+
+
+class Refused(NamedTuple):
+    """Nothing was written, and why."""
+
+    reason: RefusalReason
+    message: str
+
+
+class Lost(NamedTuple):
+    """What became of a pause whose attempt was lost. `not_before` (UTC epoch ms): when to try again."""
+
+    pause: Pause
+    not_before: int
+
+
+def begin_resuming(tx: Tx, run_id: str, epoch: int) -> Pause | Refused:
+    """Claim the run's ready pause for an attempt that has begun. The same attempt again changes nothing."""
+    run = run_notes.hold(tx, run_id)
+    pause = pauses.unsettled(tx, run_id)
+    if run is None or run.attempt != epoch or run.status not in {"claimed", "running"}:
+        return Refused("fenced", f"attempt {epoch} of run {run_id} is not under way")
+    if pause is None:
+        return Refused("unknown", f"run {run_id} has no unsettled pause")
+    if pause.status == "resuming" and pause.epoch == epoch:
+        return pause
+    if pause.status != "ready" or pause.epoch >= epoch:
+        return Refused("not_ready", f"pause {pause.pause_id} is {pause.status}, epoch {pause.epoch}")
+    return pauses.move(
+        tx, pause, "resuming", cause="an attempt goes on with it", actor=run.host_id or "host", epoch=epoch
+    )
+
+
+def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -> PausedCall | Refused:
+    """A call is about to be made, with its effective arguments: nothing but an approved one is.
+
+    Made again by a later attempt after a crash it has the same effect key. `revoked`: whoever approved it
+    may no longer do so; ask again.
+    """
+    found = _live(tx, run_id, call_id, epoch)
+    if isinstance(found, Refused):
+        return found
+    pause, call, actor = found
+    if call.decision != "approved" or call.review is not None:
+        return Refused("undecided", f"call {call_id} is {call.decision}: only an approved call is made")
+    if call.execution == "reserved":
+        if call.epoch == epoch:
+            return Refused("made", f"call {call_id} is being made by this attempt")
+        if call.effect_key != effect_key:
+            raise ValueError(f"call {call_id} was reserved under another effect key")
+    elif call.execution != "none":
+        return Refused("made", f"call {call_id} has {call.execution}")
+    elif not pause_votes.still_approved(tx, pause, call):
+        return Refused("revoked", f"call {call_id}: whoever approved it may no longer do so")
+    pause_calls.execute(
+        tx, pause, call, "reserved", cause="about to be made", actor=actor, effect_key=effect_key
+    )
+    return pause_calls.find(tx, pause, call_id) or call
+
+
+def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> Pause | Refused:
+    """The tool's result or error is known, and stands in the journal with this: it is the runner's."""
+    found = _live(tx, run_id, call_id, epoch)
+    if isinstance(found, Refused):
+        return found
+    pause, call, actor = found
+    if call.execution != "reserved":
+        return Refused("made", f"call {call_id} is {call.execution}: no outcome is awaited")
+    cause = "the tool gave an error" if failed else "the tool gave its result"
+    to: Literal["failed", "succeeded"] = "failed" if failed else "succeeded"
+    pause_calls.execute(tx, pause, call, to, cause=cause, actor=actor, handed_over=True)
+    return _handed(tx, pause, actor)
+
+
+def not_made(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
+    """A reserved call was certainly not made: its tool was never asked."""
+    found = _live(tx, run_id, call_id, epoch)
+    if isinstance(found, Refused):
+        return found
+    pause, call, actor = found
+    if call.execution != "reserved":
+        return Refused("made", f"call {call_id} is {call.execution}")
+    pause_calls.execute(tx, pause, call, "none", cause=cause, actor=actor)
+    return pause
+
+
+def hand_over(tx: Tx, run_id: str, call_id: str, epoch: int) -> Pause | Refused:
+    """The outcome of a call that nobody executes (denied, answered, expired ...) is the runner's."""
+    found = _live(tx, run_id, call_id, epoch)
+    if isinstance(found, Refused):
+        return found
+    pause, call, actor = found
+    if not call.settled:
+        return Refused("undecided", f"call {call_id} is {call.decision}: it has no outcome")
+    pause_calls.hand_over(tx, call)
+    return _handed(tx, pause, actor)
+
+
+def doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
+    """Nobody knows whether a reserved call was made: somebody has to find out."""
+    found = _live(tx, run_id, call_id, epoch)
+    if isinstance(found, Refused):
+        return found
+    pause, call, actor = found
+    if call.execution != "reserved":
+        return Refused("made", f"call {call_id} is {call.execution}")
+    pause_calls.execute(tx, pause, call, "in_doubt", cause=cause, actor=actor, review="in_doubt")
+    return pauses.move(tx, pause, "needs_review", cause=cause, actor=actor)
+
+
+def ask_again(
+    tx: Tx,
+    run_id: str,
+    call_id: str,
+    epoch: int,
+    reason: ReviewReason,
+    *,
+    cause: str,
+    pin: ToolPin | None = None,
+) -> Pause | Refused:
+    """An approval no longer holds: its tool changed, or its approver is gone. What was not made is not made.
+
+    With reason `changed` and no `pin` the tool is gone: the pause stays in review. Otherwise it is open
+    again, at the next revision.
+    """
+    found = _live(tx, run_id, call_id, epoch)
+    if isinstance(found, Refused):
+        return found
+    pause, call, actor = found
+    if call.execution != "none" or call.decision != "approved":
+        return Refused("made", f"call {call_id} is {call.decision}, {call.execution}")
+    gone = reason == "changed" and pin is None
+    pause = pauses.move(tx, pause, "needs_review", cause=cause, actor=actor)
+    review = reason if gone else None
+    pause_calls.ask_again(tx, pause, call, cause=cause, actor=actor, review=review, pin=pin)
+    return pauses.settle(tx, pause, actor=actor)
+
+
+def lost(tx: Tx, run_id: str, epoch: int, *, cause: str, actor: str) -> Lost | None:
+    """The attempt that went on with a pause was lost: ready again, or failed when that was the last try.
+
+    None: it went on with none. In the transaction that puts the run back into its queue, before it.
+    """
+    run_notes.hold(tx, run_id)
+    pause = pauses.unsettled(tx, run_id)
+    if pause is None or pause.status != "resuming" or pause.epoch != epoch:
+        return None
+    attempts = pause.attempts + 1
+    if attempts >= MAX_RESUME_ATTEMPTS:
+        return Lost(pauses.move(tx, pause, "failed", cause=cause, actor=actor, attempts=attempts), tx.now)
+    ready = pauses.move(tx, pause, "ready", cause=cause, actor=actor, attempts=attempts)
+    return Lost(ready, tx.now + int(backoff_seconds(attempts) * 1000))
+
+
+class _Found(NamedTuple):
+    pause: Pause
+    call: PausedCall
+    actor: str
+
+
+def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
+    """The call, if the attempt `epoch` is the one that goes on with its pause."""
+    run = run_notes.hold(tx, run_id)
+    pause = pauses.unsettled(tx, run_id)
+    if run is None or run.attempt != epoch or run.status not in {"claimed", "running"}:
+        return Refused("fenced", f"attempt {epoch} of run {run_id} is not under way")
+    if pause is None or pause.status != "resuming" or pause.epoch != epoch:
+        return Refused("fenced", f"attempt {epoch} of run {run_id} does not go on with a pause")
+    call = pause_calls.find(tx, pause, call_id)
+    if call is None:
+        return Refused("unknown", f"pause {pause.pause_id} has no call {call_id}")
+    return _Found(pause, call, run.host_id or "host")
+
+
+def _handed(tx: Tx, pause: Pause, actor: str) -> Pause:
+    """After an outcome was handed over: the last one ends the pause."""
+    if all(call.handed_over for call in pause_calls.of_pause(tx, pause)):
+        return pauses.move(tx, pause, "resumed", cause="every call was answered", actor=actor)
+    return pause
