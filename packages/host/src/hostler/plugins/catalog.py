@@ -1,11 +1,13 @@
-"""Which runners the plugins have, as last seen."""
+"""Which runners and tools the plugins have, as last seen."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import msgspec
 
 from hostler_protocol.ids import PluginIdentity, split_runner_id
-from hostler_protocol.manifest import AgentRunnerManifest, RunnerList
+from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolManifest
 
 MAX_RUNNERS = 1000
 """Of one plugin."""
@@ -47,18 +49,34 @@ def _wrong(
 
 
 class Catalog:
-    """Runner manifests of all plugins, kept also while a plugin is not running."""
+    """Manifests of runners and tools of all plugins, kept also while a plugin is not running."""
 
     def __init__(self) -> None:
         self._plugins: dict[str, dict[str, AgentRunnerManifest]] = {}
+        self._tools: dict[str, dict[str, ToolManifest]] = {}
+        self.revision = 0
+        """Rises whenever something is learnt or forgotten."""
 
-    def learn(self, plugin_key: str, runners: dict[str, AgentRunnerManifest]) -> None:
+    def learn(
+        self,
+        plugin_key: str,
+        runners: Mapping[str, AgentRunnerManifest],
+        tools: Mapping[str, ToolManifest] | None = None,
+    ) -> None:
         """Take what a plugin has just said of itself."""
         self._plugins[plugin_key] = dict(runners)
+        self._tools[plugin_key] = dict(tools or {})
+        self.revision += 1
 
     def forget(self, plugin_key: str) -> None:
         """The plugin was removed."""
         self._plugins.pop(plugin_key, None)
+        self._tools.pop(plugin_key, None)
+        self.revision += 1
+
+    def tools(self) -> dict[str, dict[str, ToolManifest]]:
+        """The tools of each plugin, by its key and their own names."""
+        return {key: dict(tools) for key, tools in self._tools.items() if tools}
 
     def find(self, runner_id: str) -> AgentRunnerManifest | None:
         """The manifest of `plugin:author/name/runner`, where that plugin was seen."""

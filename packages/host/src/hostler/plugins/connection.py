@@ -19,6 +19,7 @@ from hostler.plugins.open_calls import OpenCalls
 from hostler.plugins.outflow import Outflow
 from hostler.plugins.requests import Requests
 from hostler.plugins.run_book import ActiveRun, RunBook
+from hostler.plugins.tool_calls import ToolCalls
 from hostler.plugins.transport import Transport
 from hostler_protocol.errors import (
     CancelledCallError,
@@ -48,7 +49,7 @@ from hostler_protocol.link import (
     State,
     Warned,
 )
-from hostler_protocol.manifest import AgentRunnerManifest
+from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
 from hostler_protocol.methods import (
     NoParams,
     RunCancelNote,
@@ -76,6 +77,7 @@ class PluginConnection:
         self.identity: PluginIdentity | None = None
         self.expected_key = expected_key
         self.runners: dict[str, AgentRunnerManifest] = {}
+        self.tools: dict[str, ToolManifest] = {}
         self.warnings: list[str] = []
         """What was wrong with what the plugin said of itself."""
         self.limits = limits
@@ -86,6 +88,7 @@ class PluginConnection:
         self._calls = OpenCalls(limits.heavy_calls)
         self._out = Outflow(limits)
         self._requests = Requests(self.link, self._send)
+        self.tool_calls = ToolCalls(self._requests, lambda: self.is_ready, self._notify, limits)
         self._paused = False
         self._delivering = False
         self._liveness = Liveness(limits)
@@ -133,7 +136,8 @@ class PluginConnection:
         except asyncio.CancelledError:
             self._fail(PluginStartError("the start was given up"))
             raise
-        self.identity, self.runners, self.warnings = said.identity, said.runners, said.warnings
+        self.identity, self.warnings = said.identity, said.warnings
+        self.runners, self.tools = said.runners, said.tools
         for warning in self.warnings:
             _log.warning("plugin %s: %s", self.expected_key, warning)
         self._watcher = asyncio.get_running_loop().create_task(self._watch())

@@ -8,10 +8,11 @@ from importlib.metadata import version
 from typing import Any
 
 from hostler.plugins.catalog import read_runners
+from hostler.plugins.tool_list import read_tools
 from hostler_protocol.errors import HostlerError, PluginError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
 from hostler_protocol.limits import PROTOCOL_VERSION, Limits
-from hostler_protocol.manifest import AgentRunnerManifest, RunnerList
+from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolList, ToolManifest
 from hostler_protocol.methods import (
     HostIdentity,
     InitializeParams,
@@ -27,13 +28,14 @@ class Introduced:
 
     identity: PluginIdentity
     runners: dict[str, AgentRunnerManifest]
+    tools: dict[str, ToolManifest]
     warnings: list[str]
 
 
 async def shake_hands(
     request: Callable[[str, Any], Awaitable[Any]], expected_key: str, limits: Limits
 ) -> Introduced:
-    """Initialize, check the identity against what was started, and learn the runners.
+    """Initialize, check the identity against what was started, and learn runners and tools.
 
     PluginStartError where the plugin refuses or is another one.
     """
@@ -51,8 +53,11 @@ async def shake_hands(
                 lasting=True,
             )
         listed: RunnerList = await request("runners/list", NoParams())
+        offered: ToolList = await request("tools/list", NoParams()) if reply.tools else ToolList(tools=[])
     except PluginError:
         raise
     except HostlerError as error:
         raise PluginStartError(f"it refused the handshake: {error.message}", lasting=True) from error
-    return Introduced(reply.plugin, *read_runners(reply.plugin, listed))
+    runners, warnings = read_runners(reply.plugin, listed)
+    tools, more = read_tools(offered)
+    return Introduced(reply.plugin, runners, tools, warnings + more)

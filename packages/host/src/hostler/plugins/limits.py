@@ -31,6 +31,10 @@ class ConnectionLimits:
     """Unsent bytes over which the connection is given up; eight of the largest answers fit."""
     heavy_calls: int = 8
     """Calls with answers of up to a whole message that are worked on at once; more of them wait."""
+    tool_calls: int = 256
+    """Calls of a plugin's tools at once; more wait. Well below what a plugin accepts, in number and bytes."""
+    tool_cancel_seconds: float = 2.0
+    """What a tool that is out of time gets to say how it ended."""
     run_warnings: int = 100
     """Warnings of one run that reach its journal; the rest is only counted."""
     bad_messages_per_minute: int = 20_000

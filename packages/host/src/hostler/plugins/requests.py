@@ -34,16 +34,15 @@ class Requests:
         """
         if self._over is not None:
             raise self._over
-        id_, answer = self._begin(method, params, on_answer)
+        id_, answer = self.begin(method, params, on_answer)
         try:
             return await answer
         finally:
-            if self._waiting.pop(id_, None) is not None:
-                self._link.abandon(id_)
+            self.give_up(id_)
 
     def ask_in_passing(self, method: str, params: Any, then: Callable[[], None]) -> None:
         """Make a request and call `then` once it is answered in any way; nothing waits."""
-        _, answer = self._begin(method, params, None)
+        _, answer = self.begin(method, params)
 
         def told(future: asyncio.Future[Any]) -> None:
             if not future.cancelled() and not isinstance(future.exception(), PluginError):
@@ -51,14 +50,20 @@ class Requests:
 
         answer.add_done_callback(told)
 
-    def _begin(
-        self, method: str, params: Any, on_answer: Callable[[], None] | None
+    def begin(
+        self, method: str, params: Any, on_answer: Callable[[], None] | None = None
     ) -> tuple[MessageId, asyncio.Future[Any]]:
+        """Make a request: its id, and what its answer becomes. Where this raises, nothing was sent."""
         id_, data = self._link.request(method, params)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[id_] = _Waiting(answer, on_answer)
         self._send(data)
         return id_, answer
+
+    def give_up(self, id_: MessageId) -> None:
+        """Nobody waits for that answer any more; nothing changes where it has come."""
+        if self._waiting.pop(id_, None) is not None:
+            self._link.abandon(id_)
 
     def answered(self, id_: MessageId, result: Any) -> None:
         """The peer answered."""

@@ -1,0 +1,115 @@
+"""Holding arguments against a JSON Schema that a plugin wrote: offline, and bounded in time and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from hostler.tools.steps import MAX_DEPTH, SchemaError, StepCounter
+from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
+from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
+
+__all__ = ["SchemaError", "ToolSchema"]
+
+MAX_SCHEMA_BYTES = 256 * 1024
+"""One schema as JSON."""
+MAX_PATTERNS = 64
+"""Regular expressions of one schema: each is compiled when the tool is listed."""
+MAX_PATTERN_BYTES = 256 * 1024
+"""One of them, compiled."""
+MAX_STEPS = 1_000_000
+"""Visits of one check: about 30 ms of one core."""
+MAX_EXPLAINED_STEPS = 5_000
+"""Visits of a check whose failure is explained: saying why costs a thousand times as much as finding it."""
+MAX_MESSAGE_CHARS = 300
+"""What is told of one mistake; it may quote the value."""
+MAX_MISTAKES = 5
+"""Mistakes that are told of at once."""
+
+_PATTERNS = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES, dfa_size_limit=MAX_PATTERN_BYTES)
+_REFUSED = (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError)
+
+
+class ToolSchema:
+    """A schema that is ready to check values. SchemaError, one sentence, where it cannot be used."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        try:
+            encoded = msgspec.json.encode(schema)
+        except RecursionError:
+            raise SchemaError(f"it is nested over {MAX_DEPTH} levels deep") from None
+        if len(encoded) > MAX_SCHEMA_BYTES:
+            raise SchemaError(f"it has {len(encoded):,} bytes; at most {MAX_SCHEMA_BYTES:,} are allowed")
+        plain = msgspec.json.decode(encoded)
+        self._steps = StepCounter(plain)
+        if (patterns := _patterns(plain)) > MAX_PATTERNS:
+            raise SchemaError(f"it has {patterns:,} patterns; at most {MAX_PATTERNS} are allowed")
+        try:
+            self._validator = jsonschema_rs.validator_for(plain, offline=True, pattern_options=_PATTERNS)
+        except _REFUSED as error:
+            raise SchemaError(f"it is no JSON Schema: {_short(_first_line(error))}") from error
+
+    def check(self, value: Any, what: str) -> None:
+        """InvalidArgumentError names what is wrong and where; `what` is the thing that must fit."""
+        steps = self._steps.count(value, MAX_STEPS)
+        if steps is None:
+            raise InvalidArgumentError(f"{what}: too deep, or too much work to hold against the schema")
+        if self._validator.is_valid(value):
+            return
+        if steps > MAX_EXPLAINED_STEPS:
+            raise InvalidArgumentError(f"{what}: they do not fit the schema")
+        mistakes = []
+        for error in self._validator.iter_errors(value):
+            mistakes.append(f"at {_path(error.instance_path)}: {_short(error.message)}")
+            if len(mistakes) == MAX_MISTAKES:
+                break
+        raise InvalidArgumentError(f"{what}: {'; '.join(mistakes)}")
+
+    def check_arguments(self, tool_name: str, parameters: Mapping[str, Any]) -> None:
+        """The same for the arguments of a tool; PayloadTooLargeError where they are too large."""
+        check_argument_size(tool_name, parameters)
+        self.check(dict(parameters), f"parameters of {tool_name}")
+
+
+def check_argument_size(tool_name: str, parameters: Mapping[str, Any]) -> None:
+    """PayloadTooLargeError, InvalidArgumentError."""
+    try:
+        size = len(msgspec.json.encode(parameters))
+    except RecursionError:
+        raise InvalidArgumentError(f"parameters of {tool_name}: nested too deep") from None
+    if size > MAX_TOOL_ARGUMENT_BYTES:
+        raise PayloadTooLargeError(
+            f"the parameters of {tool_name} have {size:,} bytes; "
+            f"at most {MAX_TOOL_ARGUMENT_BYTES:,} are allowed",
+            limit_bytes=MAX_TOOL_ARGUMENT_BYTES,
+        )
+
+
+def _patterns(schema: Any) -> int:
+    """How many regular expressions it may hold at most."""
+    found, waiting = 0, [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            found += isinstance(part.get("pattern"), str)
+            properties = part.get("patternProperties")
+            found += len(properties) if isinstance(properties, dict) else 0
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+    return found
+
+
+def _path(path: list[str | int]) -> str:
+    return "/" + "/".join(str(part) for part in path) if path else "the top"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE_CHARS else f"{text[: MAX_MESSAGE_CHARS - 3]}..."
