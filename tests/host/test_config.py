@@ -75,6 +75,19 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         "agents: [{name: a, runner: r, resource_policy: {tool_approval: {t: {expires_in: 5}}}}]",
         ["5 seconds", "1 minute to 30 days"],
     ),
+    "a secret written out": (
+        "webhooks: [{name: w, url: 'https://a.example/h', secret: hunter2}]",
+        ["'w'", "never written out"],
+    ),
+    "an address with a password": (
+        "webhooks: [{name: w, url: 'https://u:p@a.example/h', secret: 'env:S'}]",
+        ["'w'", "user name"],
+    ),
+    "an address that is none": ("webhooks: [{name: w, url: 'ftp://a', secret: 'env:S'}]", ["https://"]),
+    "an event": (
+        "webhooks: [{name: w, url: 'https://a', secret: 'env:S', events: [pause.open]}]",
+        ["pause.open", "pause.opened"],
+    ),
     "a type": ("agents: [{name: a, runner: r, priority: high}]", ["int", "priority"]),
     "twice the same agent": ("agents: [{name: a, runner: r}, {name: a, runner: r}]", ["'a'", "twice"]),
     "twice the same model": ("models: [{id: m}, {id: m}]", ["'m'", "twice"]),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.domain.sealing import PLAIN, Box, SealedError
-from hostler.vault import KEY_BYTES, Vault, open_vault
+from hostler.vault import KEY_BYTES, LiveVault, Locked, Vault, open_vault
 from hostler_protocol.errors import InvalidArgumentError
 
 OLD, NEW = os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
@@ -140,3 +140,21 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers.aead", None)
     with pytest.raises(InvalidArgumentError, match=r"hostler\[encryption\]"):
         open_vault(["env:K"], {"K": NEW.hex()})
+
+
+def test_where_the_keys_are_missing_nothing_is_stored_in_the_clear() -> None:
+    live = LiveVault()
+    assert Box.new(live, "p").data_key is None, "nothing is configured"
+    live.replace(Vault([NEW]))
+    box = Box.new(live, "p")
+    sealed = box.seal_text("args", "{}")
+    live.replace(Locked("env:K: the environment variable K is not set"))
+    with pytest.raises(SealedError, match="the environment variable K is not set"):
+        Box.new(live, "q")
+    with pytest.raises(SealedError):
+        box.open_text("args", sealed)
+    with pytest.raises(SealedError):
+        box.seal_text("args", "{}")
+    live.replace(Vault([OLD, NEW]))
+    assert box.open_text("args", sealed) == "{}"
+    assert live.rewrapped("p", box.data_key or b"") is not None

@@ -20,6 +20,7 @@ import yaml
 from hostler.domain.agents import AgentSpec
 from hostler.domain.nearest import did_you_mean
 from hostler.domain.retention import RetentionPolicy
+from hostler.domain.webhooks import Webhook, check_webhooks
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -72,6 +73,10 @@ class ConfigFile(Strict):
     agents: list[AgentSpec] = []
     retention: RetentionPolicy | None = None
     """Days that each kind is kept; None: what was said before stays, at first for ever."""
+    webhooks: list[Webhook] = []
+    """Who is told of pauses."""
+    pause_key: list[str] = []
+    """What pauses are sealed with (`env:NAME`, `file:PATH`), the current key first; none: they are not."""
 
 
 def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
@@ -90,6 +95,8 @@ def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFil
     plugins: list[str | PluginEntry] = [_absolute(entry, base) for entry in config.plugins]
     _refuse_twice(name, "model id", [model.id for model in config.models])
     _refuse_twice(name, "agent", [agent.name for agent in config.agents])
+    _refuse_twice(name, "webhook", [webhook.name for webhook in config.webhooks])
+    check_webhooks(config.webhooks)
     return msgspec.structs.replace(config, plugins=plugins)
 
 
@@ -232,12 +239,18 @@ class Settings:
     workspace: str = "default"
     max_active_runs: int = 256
     """Runs executed at once by this process; the rest wait in their queue."""
+    max_runs_per_workspace: int | None = None
+    """Runs of one workspace executed at once by this process; None: as many as there are slots."""
+    max_runs_per_plugin: int | None = None
+    """The same, of all runners of one plugin."""
     max_queued_runs: int = 100_000
     """Runs waiting per workspace; over it events are refused as `rate_limited`."""
     shutdown_grace_seconds: float = 30.0
     cancel_grace_seconds: float = 5.0
     lease_seconds: float = 15.0
     """How long after its last sign of life another host on the same database may take over its runs."""
+    stall_seconds: float = 60.0
+    """How long a resumed run may do nothing of what it did before, while recorded answers wait for it."""
     collect_seconds: float = 3600.0
     """From one collection of what is no longer kept to the next."""
     requests_per_second: float = 1000.0

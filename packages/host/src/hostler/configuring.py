@@ -15,16 +15,25 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Change, ConfigDiff, compare
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
 from hostler.domain.retention import RetentionPolicy, check_retention
+from hostler.domain.webhooks import Webhook, check_webhooks
 from hostler.models.catalog import ModelCatalog, build_catalog
 from hostler.plugins.sources import Folder, identity_of
 from hostler.plugins.supervisor import Supervisor
 from hostler.ports import Database, Tx
 from hostler.stores import agents, audit, settings
+from hostler.vault import LiveVault, Locked, open_vault
+from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError, PluginError
 from hostler_protocol.ids import split_runner_id
 
 POLICY = "policy"
-"""The one name that the retention policy is stored under."""
+"""The one name that the retention policy is stored under, and the names of the keys of pauses."""
+
+
+class PauseKeys(Strict):
+    """Where the keys of pauses lie, the current one first."""
+
+    keys: list[str]
 
 
 class LiveModels:
@@ -52,12 +61,19 @@ class Configurator:
         self._supervisor = supervisor
         self._models = models
         self._bindery = bindery
+        self.vault = LiveVault()
+        """What pauses are sealed with, as configured right now."""
 
     async def load(self) -> dict[str, str]:
         """Put what is stored into effect, at a start. What a plugin cannot do is told by key or path."""
         stored = await self.export()
         await self._models.replace(build_catalog(stored.models))
         troubles: dict[str, str] = {}
+        try:
+            self.vault.replace(open_vault(stored.pause_key))
+        except InvalidArgumentError as error:
+            self.vault.replace(Locked(error.message))
+            troubles["pause_key"] = error.message
         for entry in _plugins(stored):
             try:
                 self._supervisor.add(_source(entry))
@@ -87,6 +103,7 @@ class Configurator:
         await self._db.write(lambda tx: self._write(tx, config, changes, actor))
         after = await self.export()
         await self._models.replace(catalog if prune else build_catalog(after.models))
+        self.vault.replace(open_vault(after.pause_key))
         await self._remove_plugins(changes, before)
         self._bindery.changed(self._workspace)
         return ConfigDiff(changes=changes, applied=True)
@@ -102,6 +119,8 @@ class Configurator:
     def _check(self, config: ConfigFile) -> list[Folder]:
         if config.retention is not None:
             check_retention(config.retention)
+        check_webhooks(config.webhooks)
+        open_vault(config.pause_key)
         for spec in config.agents:
             check_agent(spec)
         sources = [_source(entry) for entry in _plugins(config)]
@@ -120,11 +139,14 @@ class Configurator:
         plugins = [convert(s.spec, PluginEntry, s.name) for s in settings.page(tx, ws, "plugin")]
         models = [convert(s.spec, ModelEntry, s.name) for s in settings.page(tx, ws, "model")]
         kept = settings.find(tx, ws, "retention", POLICY)
+        sealed = settings.find(tx, ws, "pause_key", POLICY)
         return ConfigFile(
             plugins=list(plugins),
             models=models,
             agents=[agent.spec for agent in agents.active(tx, ws)],
             retention=None if kept is None else convert(kept.spec, RetentionPolicy, "retention"),
+            webhooks=[convert(s.spec, Webhook, s.name) for s in settings.page(tx, ws, "webhook")],
+            pause_key=[] if sealed is None else convert(sealed.spec, PauseKeys, "pause_key").keys,
         )
 
     def _write(self, tx: Tx, config: ConfigFile, changes: list[Change], actor: str) -> None:
@@ -135,6 +157,10 @@ class Configurator:
             settings.put(tx, ws, "model", model.id, _plain(model))
         if config.retention is not None:
             settings.put(tx, ws, "retention", POLICY, _plain(config.retention))
+        for webhook in config.webhooks:
+            settings.put(tx, ws, "webhook", webhook.name, _plain(webhook))
+        if config.pause_key:
+            settings.put(tx, ws, "pause_key", POLICY, {"keys": config.pause_key})
         for spec in config.agents:
             agents.apply(tx, ws, spec)
         for change in changes:
@@ -196,6 +222,14 @@ def _plain(entry: msgspec.Struct) -> dict[str, Any]:
     return data
 
 
+def _sealing(config: ConfigFile) -> dict[str, PauseKeys]:
+    return {POLICY: PauseKeys(keys=config.pause_key)} if config.pause_key else {}
+
+
+def _by_name(webhooks: list[Webhook]) -> dict[str, Webhook]:
+    return {webhook.name: webhook for webhook in webhooks}
+
+
 def _changes(before: ConfigFile, after: ConfigFile, *, prune: bool) -> list[Change]:
     def by_path(config: ConfigFile) -> Mapping[str, PluginEntry]:
         return {entry.path: entry for entry in _plugins(config)}
@@ -207,5 +241,7 @@ def _changes(before: ConfigFile, after: ConfigFile, *, prune: bool) -> list[Chan
         *compare("plugin", by_path(before), by_path(after), prune=prune),
         *compare("model", {m.id: m for m in before.models}, {m.id: m for m in after.models}, prune=prune),
         *compare("retention", policy(before), policy(after), prune=prune),
+        *compare("pause_key", _sealing(before), _sealing(after), prune=prune),
+        *compare("webhook", _by_name(before.webhooks), _by_name(after.webhooks), prune=prune),
         *compare("agent", {a.name: a for a in before.agents}, {a.name: a for a in after.agents}, prune=prune),
     ]

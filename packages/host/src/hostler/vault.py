@@ -76,6 +76,58 @@ class Vault:
         return _decrypt(wrapping, data_key[1 + KEY_ID_BYTES :], _bound(_WRAP, pause_id, ""), pause_id)
 
 
+class Locked:
+    """The codec of an installation whose keys are not there: nothing opens, and nothing is stored in the
+    clear instead.
+    """
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def new_key(self, pause_id: str) -> bytes | None:
+        """SealedError."""
+        raise SealedError(pause_id, self._why)
+
+    def rewrapped(self, pause_id: str, data_key: bytes) -> bytes | None:
+        """SealedError."""
+        raise SealedError(pause_id, self._why)
+
+    def seal(self, pause_id: str, data_key: bytes, field: str, plain: bytes) -> bytes:
+        """SealedError."""
+        raise SealedError(pause_id, self._why)
+
+    def open(self, pause_id: str, data_key: bytes, field: str, sealed: bytes) -> bytes:
+        """SealedError."""
+        raise SealedError(pause_id, self._why)
+
+
+class LiveVault:
+    """The codec as configured right now."""
+
+    def __init__(self) -> None:
+        self._codec: Codec = PLAIN
+
+    def replace(self, codec: Codec) -> None:
+        """Use another codec; the keys of what is sealed must be among its keys."""
+        self._codec = codec
+
+    def new_key(self, pause_id: str) -> bytes | None:
+        """See `Codec`."""
+        return self._codec.new_key(pause_id)
+
+    def rewrapped(self, pause_id: str, data_key: bytes) -> bytes | None:
+        """See `Codec`."""
+        return self._codec.rewrapped(pause_id, data_key)
+
+    def seal(self, pause_id: str, data_key: bytes, field: str, plain: bytes) -> bytes:
+        """See `Codec`."""
+        return self._codec.seal(pause_id, data_key, field, plain)
+
+    def open(self, pause_id: str, data_key: bytes, field: str, sealed: bytes) -> bytes:
+        """See `Codec`."""
+        return self._codec.open(pause_id, data_key, field, sealed)
+
+
 def open_vault(references: Sequence[str], environment: Mapping[str, str] | None = None) -> Codec:
     """The codec for the keys named by `references` (`env:NAME`, `file:PATH`); `PLAIN` for none.
 
@@ -150,4 +202,4 @@ def _decrypt(cipher: AESGCM, sealed: bytes, bound: bytes, pause_id: str) -> byte
         raise SealedError(pause_id, "what is stored was altered, or belongs to another pause") from None
 
 
-__all__ = ["Vault", "open_vault"]
+__all__ = ["LiveVault", "Locked", "Vault", "open_vault"]

@@ -11,6 +11,8 @@ import base64
 from dataclasses import dataclass
 from typing import Protocol
 
+from hostler_protocol.errors import StorageError
+
 MARK = "\x01sealed:"
 """How a sealed text begins. No JSON begins like this."""
 
@@ -53,7 +55,7 @@ class Plain:
         raise SealedError(pause_id)
 
 
-class SealedError(ValueError):
+class SealedError(StorageError):
     """A pause is sealed with a key that this host does not have, or what is stored was altered."""
 
     def __init__(self, pause_id: str, why: str = "none of the keys in pause_key opens it") -> None:

@@ -1,0 +1,143 @@
+"""Webhooks: what is told to whom, how it is signed, and when a try follows a failed one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Sequence
+from typing import Literal, get_args
+from urllib.parse import urlsplit
+
+from hostler.domain.nearest import did_you_mean
+from hostler.domain.pauses import PauseStatus
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+
+NoticeEvent = Literal[
+    "pause.opened",
+    "pause.extended",
+    "pause.needs_review",
+    "pause.settled",
+    "pause.resumed",
+    "pause.cancelled",
+    "pause.superseded",
+    "pause.failed",
+]
+"""`opened`: people are asked (again, with a higher revision); `extended`: further calls wait with it;
+`settled`: every call is decided or expired; the rest are the states of the same names."""
+EVENTS: tuple[NoticeEvent, ...] = get_args(NoticeEvent)
+
+MAX_WEBHOOKS = 100
+MAX_URL_CHARS = 2_000
+SIGNATURE_VERSION = "v1"
+TIMESTAMP_HEADER = "Hostler-Timestamp"
+SIGNATURE_HEADER = "Hostler-Signature"
+EVENT_HEADER = "Hostler-Event"
+DELIVERY_HEADER = "Hostler-Delivery"
+"""The same at every try: who has seen it need not act again."""
+ATTEMPT_HEADER = "Hostler-Attempt"
+
+MAX_ATTEMPTS = 15
+"""With the waits below some seven hours: a night in which a receiver is away and nobody looks."""
+FIRST_WAIT_SECONDS = 5.0
+LAST_WAIT_SECONDS = 3_600.0
+GONE = 410
+"""The receiver says that it wants nothing more: no further try."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_EVENT_OF: dict[PauseStatus, NoticeEvent] = {
+    "open": "pause.opened",
+    "needs_review": "pause.needs_review",
+    "resumed": "pause.resumed",
+    "cancelled": "pause.cancelled",
+    "superseded": "pause.superseded",
+    "failed": "pause.failed",
+}
+
+
+class Webhook(Strict):
+    """A receiver. `url` may be a reference (`env:NAME`, `file:PATH`); `secret` must be one, since what stands
+    here is stored. `events`: empty for all.
+    """
+
+    name: str
+    url: str
+    secret: str
+    events: list[NoticeEvent] = []
+
+    def wants(self, event: NoticeEvent) -> bool:
+        """Whether it is told of such an event."""
+        return not self.events or event in self.events
+
+
+def check_webhooks(webhooks: Sequence[Webhook]) -> None:
+    """Refuse what cannot be delivered to. InvalidArgumentError names the webhook, and shows no address."""
+    if len(webhooks) > MAX_WEBHOOKS:
+        raise InvalidArgumentError(f"webhooks: {len(webhooks)} of them; at most {MAX_WEBHOOKS} are possible")
+    for webhook in webhooks:
+        if not _NAME.fullmatch(webhook.name):
+            raise InvalidArgumentError(
+                f"webhooks: {webhook.name!r} is no name: 1 to 100 letters, digits, '_', '.', '-'"
+            )
+        if not webhook.secret.startswith(("env:", "file:")):
+            raise InvalidArgumentError(
+                f"webhook {webhook.name!r}: its secret is named by env:NAME or file:PATH, never written out"
+            )
+        if not webhook.url.startswith(("env:", "file:")):
+            check_address(webhook.name, webhook.url)
+
+
+def check_address(name: str, url: str) -> None:
+    """Refuse an address that is none, or that carries a password."""
+    try:
+        parts = urlsplit(url)
+        port_is_one = parts.port is None or parts.port > 0
+    except ValueError:
+        raise InvalidArgumentError(f"webhook {name!r}: its url is not one") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_one:
+        raise InvalidArgumentError(f"webhook {name!r}: its url must begin with https:// or http://")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidArgumentError(
+            f"webhook {name!r}: its url holds a user name; the signature says who is calling"
+        )
+    if len(url) > MAX_URL_CHARS or not url.isprintable() or " " in url:
+        raise InvalidArgumentError(f"webhook {name!r}: its url is longer than {MAX_URL_CHARS}, or has spaces")
+
+
+def check_event(event: str) -> NoticeEvent:
+    """The event of this name. InvalidArgumentError names the nearest right one."""
+    for known in EVENTS:
+        if event == known:
+            return known
+    raise InvalidArgumentError(f"{event!r} is no event: {did_you_mean(event, EVENTS)}")
+
+
+def event_of(before: PauseStatus | None, after: PauseStatus) -> NoticeEvent | None:
+    """What a change of a pause is told as; None: that is nobody's business (the host is at work)."""
+    if after == "ready":
+        return "pause.settled" if before in ("open", "needs_review") else None
+    return _EVENT_OF.get(after)
+
+
+def signature(secret: str, timestamp: int, body: bytes) -> str:
+    """`v1=` and the HMAC-SHA256, in hexadecimal digits, of timestamp, a dot and the body as it is sent."""
+    signed = b"%d." % timestamp + body
+    return f"{SIGNATURE_VERSION}={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+def is_signed(secret: str, timestamp: int, body: bytes, given: str) -> bool:
+    """Whether a signature is right, compared in constant time."""
+    return hmac.compare_digest(signature(secret, timestamp, body).encode(), given.encode())
+
+
+def wait_seconds(attempts: int, random: float, asked: float | None = None) -> float:
+    """How long to wait after the n-th try (from 1): 5 s doubled each time, at most an hour, half to one and a
+    half of it (`random` is 0 to 1), so that receivers do not get everything at once after an outage. At least
+    what the receiver asked for, within the hour.
+    """
+    doubled = FIRST_WAIT_SECONDS * float(1 << min(max(attempts - 1, 0), 20))
+    wait = min(doubled, LAST_WAIT_SECONDS) * (0.5 + random)
+    return min(max(wait, asked or 0.0), LAST_WAIT_SECONDS)
+
+
+__all__ = ["EVENTS", "NoticeEvent", "Webhook", "check_webhooks", "event_of", "signature", "wait_seconds"]

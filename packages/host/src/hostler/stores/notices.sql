@@ -1,0 +1,70 @@
+-- What is told of pauses: the inbox, and its deliveries to webhooks.
+
+-- name: insert
+INSERT INTO notices (workspace_id, notice_id, event, pause_id, run_id, conversation_id, body, created_at)
+VALUES (:workspace_id, :notice_id, :event, :pause_id, :run_id, :conversation_id, :body, :now)
+
+-- name: insert_delivery
+INSERT INTO deliveries (workspace_id, delivery_id, notice_id, webhook, event, status, attempts, next_at, lease_until,
+                        created_at)
+VALUES (:workspace_id, :delivery_id, :notice_id, :webhook, :event, 'pending', 0, :now, 0, :now)
+
+-- name: calls
+SELECT call_id, kind, decision FROM pause_calls
+WHERE workspace_id = :workspace_id AND pause_id = :pause_id ORDER BY ordinal LIMIT :limit
+
+-- name: page
+SELECT * FROM notices
+WHERE workspace_id = :workspace_id
+  AND (created_at < :before_at OR (created_at = :before_at AND notice_id < :before_id))
+ORDER BY created_at DESC, notice_id DESC LIMIT :limit
+
+-- name: due
+-- Receivers for which something is to be sent now.
+SELECT DISTINCT workspace_id, webhook FROM deliveries
+WHERE status = 'pending' AND next_at <= :now AND lease_until <= :now LIMIT :limit
+
+-- name: next_due
+-- When the next delivery can be tried: its own time, or when the lease of whoever tries it now would be over.
+SELECT MIN(CASE WHEN next_at > lease_until THEN next_at ELSE lease_until END) AS at FROM deliveries
+WHERE status = 'pending'
+
+-- name: first_due
+SELECT deliveries.*, notices.body AS body FROM deliveries
+JOIN notices ON notices.workspace_id = deliveries.workspace_id AND notices.notice_id = deliveries.notice_id
+WHERE deliveries.workspace_id = :workspace_id AND deliveries.webhook = :webhook AND deliveries.status = 'pending'
+  AND deliveries.next_at <= :now AND deliveries.lease_until <= :now
+ORDER BY deliveries.next_at, deliveries.created_at, deliveries.delivery_id LIMIT 1
+
+-- name: claim
+UPDATE deliveries SET lease_token = :token, lease_until = :lease_until, attempts = attempts + 1
+WHERE workspace_id = :workspace_id AND delivery_id = :delivery_id AND status = 'pending'
+  AND attempts = :attempts AND lease_until <= :now
+
+-- name: settle
+UPDATE deliveries
+SET status = :status, http_status = :http_status, error = :error, next_at = :next_at, lease_token = NULL,
+    lease_until = 0, settled_at = :settled_at
+WHERE workspace_id = :workspace_id AND delivery_id = :delivery_id AND lease_token = :token
+
+-- name: deliveries
+SELECT * FROM deliveries
+WHERE workspace_id = :workspace_id AND (CAST(:status AS text) IS NULL OR status = :status)
+  AND (CAST(:webhook AS text) IS NULL OR webhook = :webhook)
+  AND (created_at < :before_at OR (created_at = :before_at AND delivery_id < :before_id))
+ORDER BY created_at DESC, delivery_id DESC LIMIT :limit
+
+-- name: find_delivery
+SELECT * FROM deliveries WHERE workspace_id = :workspace_id AND delivery_id = :delivery_id
+
+-- name: send_again
+UPDATE deliveries SET status = 'pending', attempts = 0, next_at = :now, settled_at = NULL
+WHERE workspace_id = :workspace_id AND delivery_id = :delivery_id AND status <> 'pending'
+
+-- name: drop_deliveries
+DELETE FROM deliveries WHERE workspace_id = :workspace_id AND status <> 'pending' AND created_at < :before
+
+-- name: drop_notices
+DELETE FROM notices WHERE workspace_id = :workspace_id AND created_at < :before
+  AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.workspace_id = notices.workspace_id
+                  AND deliveries.notice_id = notices.notice_id)
