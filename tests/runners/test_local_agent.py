@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,47 +11,13 @@ from hypothesis import strategies as st
 from local_agent.agent import LocalAgent
 from local_agent.think import ThinkFilter
 
-from hostler.config import ModelEntry
-from hostler.models.catalog import ModelCatalog, build_catalog
-from hostler.models.port import ModelRequest
-from hostler_protocol.calls import ModelParams, ModelReply
-from hostler_protocol.content import ArtifactRef, ModelMessage, Usage
-from hostler_protocol.errors import HostlerError
+from hostler_protocol.content import ArtifactRef, Usage
 from hostler_protocol.manifest import defaults_of
-from hostler_sdk.errors import (
-    DeadlineExceeded,
-    HostError,
-    InvalidArgument,
-    RateLimited,
-    RuntimeFailure,
-    host_error,
-)
+from hostler_sdk.errors import DeadlineExceeded, HostError, InvalidArgument, RateLimited, RuntimeFailure
 from hostler_sdk.loading import load_folder
-from hostler_sdk.scripted import HostCall, HostSession
-from hostler_sdk.testing import Driven, ScriptedHost, drive_sync
+from hostler_sdk.testing import ScriptedHost, drive_sync
+from support.local_agents import BOTH, FOLDER, MAIN, answer, asked, deltas, logs, served
 from support.model_server import Gate, ModelServer
-
-FOLDER = Path(__file__).parents[2] / "runners" / "local-agent"
-MAIN = {"model": {"primary": "main"}}
-BOTH = {"model": {"primary": "main", "fallbacks": ["spare"]}}
-
-
-def deltas(driven: Driven) -> list[str]:
-    return [result.data.chunk.content for result in driven.results if result.type == "message.delta"]  # type: ignore
-
-
-def logs(driven: Driven) -> str:
-    return "\n".join(result.data.text for result in driven.results if result.type == "log")  # type: ignore
-
-
-def asked(driven: Driven, place: int = -1) -> list[tuple[str, Any]]:
-    calls = [call for call in driven.calls if call.method.startswith("model.")]
-    return [(m.role, m.content) for m in calls[place].params.messages]
-
-
-def answer(text: str, finish_reason: str = "stop") -> ModelReply:
-    return ModelReply(message=ModelMessage(role="assistant", content=text), finish_reason=finish_reason)
-
 
 # -- against scripted models ----------------------------------------------------------------------
 
@@ -130,7 +93,7 @@ def test_it_streams_where_it_may(operations: list[str]) -> None:
     assert bool(deltas(driven)) == ("stream" in operations)
     assert [c.method for c in driven.calls if c.method.startswith("model")] == [
         "model.stream" if "stream" in operations else "model.invoke"
-    ]
+    ]  # and nothing is counted where counting was not granted
 
 
 @pytest.mark.parametrize(
@@ -263,45 +226,6 @@ def test_think_cutting_changes_nothing(parts: list[str], data: st.DataObject) ->
 
 
 # -- through the host's provider, against a service on a socket ------------------------------------
-
-
-class ServedModels(HostSession):
-    """A scripted host whose models are those of a catalog."""
-
-    catalog: ClassVar[ModelCatalog]
-
-    async def _answer_call(self, id_: Any, call: HostCall, given: Any) -> None:
-        if not isinstance(call.params, ModelParams):
-            await super()._answer_call(id_, call, given)
-            return
-        request = ModelRequest(call.params.messages, deadline=given.runtime.deadline_at)
-        provider = self.catalog.get(call.params.model_id).provider
-        try:
-            async with contextlib.aclosing(provider.stream(request)) as pieces:
-                async for piece in pieces:
-                    if isinstance(piece, ModelReply):
-                        self._write(self.link.reply(id_, piece))
-                    else:
-                        self._write(self.link.stream(id_, piece))
-        except HostlerError as error:
-            call.error = host_error(error)
-            self._write(self.link.refuse(id_, error))
-
-
-def served(
-    monkeypatch: pytest.MonkeyPatch, test: Callable[[ModelServer, ScriptedHost], Awaitable[None]]
-) -> None:
-    monkeypatch.setattr("hostler_sdk.testing.HostSession", ServedModels)
-    monkeypatch.setattr("hostler.models.retrying.FIRST_BACKOFF_SECONDS", 0.001)
-
-    async def main() -> None:
-        async with asyncio.timeout(60), ModelServer() as server:
-            entries = [ModelEntry(id=name, base_url=server.base_url) for name in ("main", "spare")]
-            ServedModels.catalog = build_catalog(entries)
-            await test(server, ScriptedHost(models={"main": "", "spare": ""}))
-            await ServedModels.catalog.close()
-
-    asyncio.run(main())
 
 
 def test_a_whole_conversation_with_a_service(monkeypatch: pytest.MonkeyPatch) -> None:

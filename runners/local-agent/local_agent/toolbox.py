@@ -64,7 +64,7 @@ async def open_toolbox(ctx: RunContext) -> Toolbox:
 
 def function_names(tools: Sequence[str]) -> dict[str, str]:
     """A function name for each tool, no two alike: its own where that is allowed, else one made from it."""
-    names = {tool: tool for tool in tools if allowed_name(tool) == tool}
+    names = {tool: tool for tool in tools if tool and allowed_name(tool) == tool}
     taken = set(names)
     for tool in tools:
         if tool in names:
