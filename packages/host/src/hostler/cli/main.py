@@ -25,6 +25,7 @@ from hostler.cli import (
 )
 from hostler.cli import chat as chat_command
 from hostler.cli import demo as demo_command
+from hostler.cli import replay as replay_command
 from hostler.cli import run as run_command
 from hostler.cli import serve as serve_command
 from hostler.cli.output import INTERRUPTED, fail, show_error
@@ -48,6 +49,7 @@ COMMANDS: tuple[tuple[str, dict[str, Callable[..., None]]], ...] = (
             "chat": chat_command.chat,
             "dev": dev.dev,
             "test": conform.conform,
+            "replay": replay_command.replay,
         },
     ),
     (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class _StoredResult(Lenient):
     data: msgspec.Raw = msgspec.Raw(b"{}")
-    usage: msgspec.Raw | None = None
+    usage: msgspec.Raw = msgspec.Raw()
     timestamp: float | None = None
 
 
@@ -56,4 +56,5 @@ def _shown(kind: str, data: bytes) -> dict[str, Any]:
     if kind != "result":
         return {"data": msgspec.Raw(data)}
     stored = _stored_result.decode(data)
-    return {"data": stored.data, "usage": stored.usage, "timestamp": stored.timestamp}
+    usage = stored.usage if bytes(stored.usage) else None
+    return {"data": stored.data, "usage": usage, "timestamp": stored.timestamp}

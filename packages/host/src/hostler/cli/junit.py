@@ -1,0 +1,52 @@
+"""A JUnit report, as CI systems read it."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot hold, not even escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One test case. `outcome` other than passed has a `title` and, below it, `text`."""
+
+    group: str
+    name: str
+    seconds: float
+    outcome: Literal["passed", "failure", "error", "skipped"] = "passed"
+    title: str = ""
+    text: str = ""
+
+
+def write_junit(path: Path, suite: str, cases: Sequence[Case]) -> None:
+    """Write one suite."""
+    counted = {
+        kind: str(sum(case.outcome == kind for case in cases)) for kind in ("failure", "error", "skipped")
+    }
+    numbers = {
+        "tests": str(len(cases)),
+        "failures": counted["failure"],
+        "errors": counted["error"],
+        "skipped": counted["skipped"],
+        "time": f"{sum(case.seconds for case in cases):.3f}",
+    }
+    root = ET.Element("testsuites", {"name": suite, **numbers})
+    element = ET.SubElement(root, "testsuite", {"name": suite, **numbers})
+    for case in cases:
+        name = {"classname": _clean(case.group), "name": _clean(case.name), "time": f"{case.seconds:.3f}"}
+        told = ET.SubElement(element, "testcase", name)
+        if case.outcome != "passed":
+            ET.SubElement(told, case.outcome, {"message": _clean(case.title)}).text = _clean(case.text)
+    ET.indent(root)
+    ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)

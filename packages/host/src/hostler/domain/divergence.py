@@ -1,0 +1,154 @@
+"""Where a replay leaves its recording: the first step that is not the same, and how it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hostler.domain.comparing import differences, parts, told
+from hostler.domain.tapes import DELTA, Player, Tape, TapedCall, TapedResult
+from hostler_protocol.results import TERMINAL_RESULTS
+
+Kind = Literal["call", "call_missing", "result", "result_missing", "result_extra", "silence", "left_out"]
+NOT_COMPARED = ("run_id", "tool_call_id", "upload_id")
+"""Parameters that differ between two executions of the same call."""
+_ID_PLACES = (("chunk", "message_id"), ("message", "message_id"), ("tool_call_id",), ("artifact_id",))
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """The first difference. `step` is the recorded step it was found at; `lines` show how it differs."""
+
+    step: int
+    kind: Kind
+    title: str
+    lines: tuple[str, ...] = ()
+
+
+def unknown_call(tape: Tape, player: Player, method: str, params: dict[str, Any]) -> Divergence:
+    """A call that the tape does not hold, beside the nearest one that it does."""
+    nearest = next(iter(player.unused(method)), None)
+    if nearest is None:
+        first = next(iter(player.unused()), None)
+        step = tape.steps + 1 if first is None else first.step
+        known = sum(call.method == method for call in tape.calls)
+        recorded = "no such call" if known == 0 else f"{known} of them, all answered before"
+        title = f"step {step}: {method} asked; the recording holds {recorded}"
+        return Divergence(step, "call", title, tuple(told(differences({}, _compared(params)))))
+    found = differences(_compared(nearest.params), _compared(params))
+    names = _listed(parts(found)) or "parameters"
+    title = f"step {nearest.step}: {method} asked with other {names}"
+    return Divergence(nearest.step, "call", title, tuple(told(found)))
+
+
+def left_out(call: TapedCall) -> Divergence:
+    """A call whose outcome is not on the tape."""
+    title = f"step {call.step}: the answer of {call.method} is not in the recording, so it ends here"
+    return Divergence(call.step, "left_out", title)
+
+
+def silence(tape: Tape, player: Player, results: Sequence[TapedResult], seconds: float) -> Divergence:
+    """The replay came to no end."""
+    waited = next(iter(player.unused()), None)
+    missing = tape.results[len(results)] if len(results) < len(tape.results) else None
+    step = min([one.step for one in (waited, missing) if one is not None], default=tape.steps)
+    return Divergence(
+        step, "silence", f"step {step}: nothing came for {seconds:g} s, where the recording goes on"
+    )
+
+
+def first_divergence(
+    tape: Tape,
+    player: Player,
+    results: Sequence[TapedResult],
+    call: Divergence | None,
+) -> Divergence | None:
+    """The first of what differs. `call`: what ended the replay early; what comes after is then not told."""
+    found = [call] if call is not None else []
+    if (differs := _first_result(tape, results, over=call is None)) is not None:
+        found.append(differs)
+    if call is None and not tape.ended_by_host:
+        found += [_not_asked(missing) for missing in player.unused()[:1]]
+    return min(found, key=lambda one: (one.step, one.kind != "call"), default=None)
+
+
+def _not_asked(call: TapedCall) -> Divergence:
+    title = f"step {call.step}: {call.method} was asked in the recording, and now not"
+    return Divergence(call.step, "call_missing", title, tuple(told(differences(_compared(call.params), {}))))
+
+
+def _first_result(tape: Tape, results: Sequence[TapedResult], *, over: bool) -> Divergence | None:
+    recorded, replayed = _comparable(tape, tape.results), _comparable(tape, results)
+    for index, (one, other) in enumerate(zip(recorded, replayed, strict=False)):
+        unfinished = not over and index == len(replayed) - 1
+        if not _same(one, other, unfinished=unfinished):
+            return _differs(one, other)
+    if len(replayed) > len(recorded) and not tape.ended_by_host:
+        extra = replayed[len(recorded)]
+        title = f"step {tape.steps + 1}: {extra.type} given out, after the recording's end"
+        return Divergence(tape.steps + 1, "result_extra", title, tuple(told(differences({}, extra.data))))
+    if over and len(replayed) < len(recorded):
+        missing = recorded[len(replayed)]
+        title = f"step {missing.step}: {missing.type} was given out in the recording, and now not"
+        return Divergence(missing.step, "result_missing", title, tuple(told(differences(missing.data, {}))))
+    return None
+
+
+def _differs(recorded: TapedResult, replayed: TapedResult) -> Divergence:
+    if recorded.type != replayed.type:
+        title = f"step {recorded.step}: {replayed.type} given out, where the recording has {recorded.type}"
+        found = differences(
+            {"type": recorded.type, **recorded.data}, {"type": replayed.type, **replayed.data}
+        )
+    else:
+        before, after = dict(recorded.data), dict(replayed.data)
+        if recorded.usage != replayed.usage:
+            before["usage"], after["usage"] = recorded.usage, replayed.usage
+        found = differences(before, after)
+        title = f"step {recorded.step}: {recorded.type} with other {_listed(parts(found, 2)) or 'data'}"
+    return Divergence(recorded.step, "result", title, tuple(told(found)))
+
+
+def _same(recorded: TapedResult, replayed: TapedResult, *, unfinished: bool) -> bool:
+    if recorded.type != replayed.type:
+        return False
+    if unfinished and recorded.type == DELTA:
+        return _text(recorded).startswith(_text(replayed))
+    return bool(recorded.data == replayed.data and recorded.usage == replayed.usage)
+
+
+def _text(delta: TapedResult) -> str:
+    content = delta.data.get("chunk", {}).get("content")
+    return content if isinstance(content, str) else ""
+
+
+def _comparable(tape: Tape, results: Sequence[TapedResult]) -> list[TapedResult]:
+    """What the runner is answerable for, with ids by their order instead of their value."""
+    kept = [one for one in results if tape.whole or one.type != DELTA]
+    if tape.ended_by_host and kept and kept[-1].type in TERMINAL_RESULTS:
+        kept.pop()
+    seen: dict[tuple[str, str], str] = {}
+    return [_plain_ids(one, seen) for one in kept]
+
+
+def _plain_ids(result: TapedResult, seen: dict[tuple[str, str], str]) -> TapedResult:
+    data = result.data
+    for place in _ID_PLACES:
+        *outer, name = place
+        holder = data.get(outer[0]) if outer else data
+        if isinstance(holder, dict) and isinstance(value := holder.get(name), str):
+            numbered = seen.setdefault((name, value), f"#{sum(key == name for key, _ in seen) + 1}")
+            changed = {**holder, name: numbered}
+            data = {**data, outer[0]: changed} if outer else changed
+    return replace(result, data=data)
+
+
+def _compared(params: Any) -> Any:
+    if not isinstance(params, dict):
+        return params
+    return {name: value for name, value in params.items() if name not in NOT_COMPARED}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -1,0 +1,332 @@
+"""A recorded run as a tape: how it began, what it asked and was told, what it gave out.
+
+`TapeFile` is the document that a run is exported as. `read_tape` makes of it what a replay works with:
+numbered steps, and the outcome of every call by method, digest of its parameters and n-th use of that pair,
+which is how a resumed attempt finds them too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from hostler.domain.recording import RESUMED, CallName, Resumed
+from hostler_protocol._base import Lenient
+from hostler_protocol.content import Usage
+from hostler_protocol.errors import Fault, InvalidArgumentError
+from hostler_protocol.events import AgentRunContext
+from hostler_protocol.results import HOST_ONLY_RESULTS
+from hostler_protocol.runs import RunStatus
+
+VERSION = 1
+DELTA = "message.delta"
+PAUSED = "run.paused"
+MADE_BY_THE_HOST = frozenset(
+    {"cancelled", "runner.timeout", "runner.crashed", "host.restarted", "host.error", "replay.diverged"}
+)
+"""Codes of endings that the runner did not write: its own stream was cut off there."""
+
+
+class TapeEntry(Lenient):
+    """One entry of the journal. `left_out`: bytes of data that were too large to be exported."""
+
+    position: int
+    kind: str
+    type: str
+    at: float
+    attempt: int
+    data: msgspec.Raw
+    sequence: int | None = None
+    left_out: int | None = None
+
+
+class TapeRun(Lenient):
+    """Which run it was. `config` is what was stored for its runner, without what the form adds by default."""
+
+    run_id: str
+    agent: str
+    agent_version: int
+    runner_id: str
+    status: RunStatus
+    created_at: float
+    status_code: str | None = None
+    base_attempt: int = 1
+    config: dict[str, Any] = {}
+
+
+class TapeFile(Lenient):
+    """A recorded run as one JSON document. `grant` is what it was permitted."""
+
+    format: Literal["hostler.tape"]
+    version: int
+    host_version: str
+    run: TapeRun
+    grant: msgspec.Raw
+    entries: list[TapeEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class TapedCall:
+    """A call with its outcome. `name` None: of a refusal that was recorded without its parameters.
+
+    `known` False: it has no outcome on the tape, since it had none yet or it was too large to be exported.
+    """
+
+    step: int
+    position: int
+    results_before: int
+    """How many results of the runner were recorded before the outcome."""
+    method: str
+    name: CallName | None
+    params: Any
+    reply: msgspec.Raw
+    error: Fault | None
+    chunks: tuple[msgspec.Raw, ...] = ()
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TapedResult:
+    """A result that the runner gave out, or deltas of one message that followed each other."""
+
+    step: int
+    type: str
+    data: Any
+    usage: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """A run, ready to be replayed. Steps are numbered from 1 in the order of the journal."""
+
+    run: TapeRun
+    grant: msgspec.Raw
+    context: AgentRunContext
+    began_at: float
+    """UTC epoch seconds: what the recorded deadline is counted from."""
+    calls: tuple[TapedCall, ...]
+    results: tuple[TapedResult, ...]
+    raw_results: int
+    """How many results those are, one by one."""
+    artifact_ids: tuple[str, ...]
+    """Ids that the host made for artifacts, in order."""
+    whole: bool
+    """Whether the deltas are still there: retention may have dropped them."""
+
+    @property
+    def ended_by_host(self) -> bool:
+        """Whether the host ended the run: what the runner would have done further is not known."""
+        return self.run.status in ("cancelled", "timeout") or self.run.status_code in MADE_BY_THE_HOST
+
+    @property
+    def steps(self) -> int:
+        """How many there are."""
+        return len(self.calls) + len(self.results)
+
+
+class _Call(Lenient):
+    """A `call` or `refusal` entry's data."""
+
+    method: str = ""
+    digest: str = ""
+    nth: int = 1
+    params: Any = None
+    reply: msgspec.Raw = msgspec.Raw()
+    error: Fault | None = None
+    chunks: list[msgspec.Raw] = []
+
+
+class _Result(Lenient):
+    data: dict[str, Any] = {}
+    usage: Usage | None = None
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What was read of the entries so far; steps get their numbers at the end."""
+
+    calls: list[tuple[int, TapedCall]] = field(default_factory=list)
+    results: list[tuple[int, TapedResult]] = field(default_factory=list)
+    raw_results: int = 0
+
+
+def decode_tape(text: bytes) -> TapeFile:
+    """Read an exported run. InvalidArgumentError says what is wrong with it."""
+    try:
+        found = msgspec.json.decode(text, type=TapeFile)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidArgumentError(
+            f"this is no exported run ({error}): make one with `hostler runs export RUN`"
+        ) from None
+    if found.version != VERSION:
+        raise InvalidArgumentError(
+            f"the run was exported in version {found.version} of the format; this hostler reads {VERSION}"
+        )
+    return found
+
+
+def read_tape(file: TapeFile) -> Tape:
+    """What a replay works with. InvalidArgumentError where the run never began or was dropped."""
+    run = file.run
+    entries = [entry for entry in file.entries if entry.attempt >= run.base_attempt]
+    began = next((entry for entry in entries if entry.kind == "context"), None)
+    if began is None:
+        raise InvalidArgumentError(
+            f"run {run.run_id} has no recorded start: it never began, or retention has dropped its journal"
+        )
+    kept = _kept(entries)
+    reading = _Reading()
+    for entry in kept:
+        if entry.kind in ("call", "refusal", "intent"):
+            reading.calls.append((entry.position, _call_of(entry, reading.raw_results)))
+        elif entry.kind == "result" and entry.type not in HOST_ONLY_RESULTS:
+            _take_result(reading, entry)
+    numbers = {position: number for number, position in enumerate(sorted(_positions(reading)), 1)}
+    return Tape(
+        run=run,
+        grant=file.grant,
+        context=_context_of(began),
+        began_at=began.at,
+        calls=tuple(_numbered(call, numbers[at]) for at, call in _once(reading.calls)),
+        results=tuple(_numbered(result, numbers[at]) for at, result in reading.results),
+        raw_results=reading.raw_results,
+        artifact_ids=tuple(
+            str(result.data.get("artifact_id"))
+            for _, result in reading.results
+            if result.type == "artifact.created"
+        ),
+        whole=_is_whole(file.entries),
+    )
+
+
+def _positions(reading: _Reading) -> set[int]:
+    return {at for at, _ in _once(reading.calls)} | {at for at, _ in reading.results}
+
+
+def _once(calls: Sequence[tuple[int, TapedCall]]) -> Iterator[tuple[int, TapedCall]]:
+    """Each call once, with its first outcome; an intent only where none followed it."""
+    best: dict[Any, tuple[int, TapedCall]] = {}
+    for at, call in calls:
+        key = at if call.name is None else call.name
+        if key not in best or (call.known and not best[key][1].known):
+            best[key] = (at, call)
+    yield from sorted(best.values(), key=lambda found: found[0])
+
+
+_S = TypeVar("_S", TapedCall, TapedResult)
+
+
+def _numbered(step: _S, number: int) -> _S:
+    return replace(step, step=number)
+
+
+def _kept(entries: Sequence[TapeEntry]) -> list[TapeEntry]:
+    """Without what a later attempt took back: deltas beyond where it was live, and lifted pauses."""
+    kept: list[TapeEntry] = []
+    for entry in entries:
+        if entry.kind == "lifecycle" and entry.type == RESUMED:
+            frontier = msgspec.json.decode(entry.data, type=Resumed).frontier
+            kept = [one for one in kept if one.type != DELTA or (one.sequence or 0) <= frontier]
+        elif entry.kind == "result" and entry.type == "attempt.started":
+            kept = [one for one in kept if one.type != PAUSED]
+        kept.append(entry)
+    return kept
+
+
+def _is_whole(entries: Sequence[TapeEntry]) -> bool:
+    """Whether no result is missing among those that are there."""
+    numbers = [entry.sequence for entry in entries if entry.sequence is not None]
+    return all(after == before + 1 for before, after in pairwise([0, *numbers]))
+
+
+def _context_of(entry: TapeEntry) -> AgentRunContext:
+    if entry.left_out is not None:
+        raise InvalidArgumentError(f"the run's start has {entry.left_out:,} bytes and was not exported")
+    return msgspec.json.decode(entry.data, type=AgentRunContext)
+
+
+def _call_of(entry: TapeEntry, results_before: int) -> TapedCall:
+    data = msgspec.json.decode(entry.data, type=_Call)
+    known = entry.left_out is None and (bytes(data.reply) != b"" or data.error is not None)
+    return TapedCall(
+        step=0,
+        position=entry.position,
+        results_before=results_before,
+        method=data.method or entry.type,
+        name=CallName(data.method, data.digest, data.nth) if data.digest else None,
+        params=data.params,
+        reply=data.reply,
+        error=data.error,
+        chunks=tuple(data.chunks),
+        known=known,
+    )
+
+
+def _result_of(entry: TapeEntry) -> _Result:
+    return msgspec.json.decode(entry.data, type=_Result)
+
+
+def _take_result(reading: _Reading, entry: TapeEntry) -> None:
+    found = _result_of(entry)
+    usage = None if found.usage is None else msgspec.to_builtins(found.usage)
+    reading.raw_results += 1
+    taken = TapedResult(0, entry.type, found.data, usage)
+    if reading.results:
+        at, last = reading.results[-1]
+        if (joined := joined_deltas(last, taken)) is not None:
+            reading.results[-1] = (at, joined)
+            return
+    reading.results.append((entry.position, taken))
+
+
+def joined_deltas(first: TapedResult, second: TapedResult) -> TapedResult | None:
+    """Two results as one where both are text of one message; else None.
+
+    How a text was cut into pieces says nothing about a runner.
+    """
+    if first.type != DELTA or second.type != DELTA or first.usage or second.usage:
+        return None
+    before, after = first.data.get("chunk", {}), second.data.get("chunk", {})
+    if not isinstance(before.get("content"), str) or not isinstance(after.get("content"), str):
+        return None
+    if {**before, "content": ""} != {**after, "content": ""}:
+        return None
+    chunk = {**before, "content": before["content"] + after["content"]}
+    return TapedResult(first.step, DELTA, {**first.data, "chunk": chunk}, None)
+
+
+# -- playing it -----------------------------------------------------------------------------------
+
+
+class Player:
+    """Finds the recorded outcome of each call that a replay makes. Every outcome is given once."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._by_name = {call.name: call for call in tape.calls if call.name is not None}
+        self._nameless = [call for call in tape.calls if call.name is None]
+        self._calls = tape.calls
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._used: set[int] = set()
+
+    def find(self, method: str, digest: str) -> TapedCall | None:
+        """The outcome of this call, by its n-th use; None: the tape does not hold it."""
+        self._asked[method, digest] += 1
+        found = self._by_name.get(CallName(method, digest, self._asked[method, digest]))
+        if found is None:
+            found = next((c for c in self._nameless if c.method == method and c.step not in self._used), None)
+        if found is not None:
+            self._used.add(found.step)
+        return found
+
+    def unused(self, method: str | None = None) -> list[TapedCall]:
+        """Recorded calls that were not made (yet), in their order."""
+        return [
+            call
+            for call in self._calls
+            if call.step not in self._used and (method is None or call.method == method)
+        ]
