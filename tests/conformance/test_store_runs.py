@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
+from hostler.domain.slots import Slots
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.sql.statements import Query
-from hostler.stores import hosts, journal, runs
+from hostler.stores import claims, hosts, journal, runs
 from hostler.stores.journal import Entry
 from hostler.stores.runs import Appended, Fenced, Moved, NewRun, Opened
 from hostler_protocol.content import Usage
@@ -51,7 +52,8 @@ def move(
 
 
 def claim(database: SqlDatabase, limit: int = 10, host: str = "h1", **more: Any) -> list[str]:
-    return [one.run_id for one in write(database, lambda tx: runs.claim_next(tx, host, limit, **more))]
+    claimed = write(database, lambda tx: claims.claim(tx, host, Slots(limit, **more), []))
+    return [one.run_id for one in claimed.runs]
 
 
 def delta(number: int) -> Entry:
@@ -147,7 +149,7 @@ def test_every_change_of_status_is_as_the_table_says(database: SqlDatabase) -> N
 
 def test_a_run_is_claimed_only_by_claiming(database: SqlDatabase) -> None:
     opened(database, new("r1"), claim=None)
-    with pytest.raises(ValueError, match="claim_next"):
+    with pytest.raises(ValueError, match=r"claims\.claim"):
         move(database, "r1", 1, "claimed")
 
 
@@ -244,12 +246,12 @@ def test_a_run_that_is_held_back_waits_for_its_time(database: SqlDatabase) -> No
     assert at(database, "due").status == "claimed"
     assert claim(database) == []
     assert read(database, runs.next_due) == now + 3_600_000
-    assert read(database, lambda tx: runs.count_waiting(tx, "l", 10)) == 1
+    assert read(database, lambda tx: runs.count_waiting(tx, "l", 10)) == 0, "it stands in nobody's way"
 
 
 def test_agents_at_their_limit_are_passed_over(database: SqlDatabase) -> None:
     opened(database, new("r1", agent_id="full"), new("r2", agent_id="free"), claim=None)
-    assert claim(database, skip_agents=["full", "a%"]) == ["r2"]
+    assert claim(database, per_agent={"full": 0, "a%": 0}) == ["r2"]
     assert claim(database) == ["r1"]
 
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
+from hostler.domain.slots import Slots
 from hostler.sql.database import SqlDatabase
 from hostler.sql.statements import Query
-from hostler.stores import journal, runs
+from hostler.stores import claims, journal, runs
 from hostler.stores.journal import Entry
 from hostler.stores.runs import Appended, Fenced, Moved, NewRun
 from hostler_protocol.runs import RunStatus
@@ -101,7 +102,7 @@ class RunsMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 4))
     def claim(self, limit: int) -> None:
-        claimed = write(self.database, lambda tx: runs.claim_next(tx, "h", limit))
+        claimed = write(self.database, lambda tx: claims.claim(tx, "h", Slots(limit), [])).runs
         could = [one for one in self.model.values() if one.status == "queued" and self.may_start(one)]
         assert len(claimed) == min(limit, len(could)), "neither fewer than could start nor more than asked"
         for run in claimed:

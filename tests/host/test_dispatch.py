@@ -42,7 +42,7 @@ class Turn:
         await database.write(lambda tx: _move(tx, run_, to))
         self.queued_again = to == "queued"
 
-    def cancel(self, reason: str) -> None:
+    def cancel(self, reason: str, grace: float | None = None) -> None:
         self.cancelled.append(reason)
 
     def hand_over(self, why: str) -> None:

@@ -76,7 +76,7 @@ def test_the_same_event_a_hundred_times_at_once_is_one_run(tmp_path: Path, datab
             assert accepted[0].run is not None
             await host.ended(accepted[0].run.run_id)
             assert host.host.dispatcher.active == 0
-            assert host.host.dispatcher._reserved == 0
+            assert host.host.dispatcher._slots.taken == 0
 
     run(story(), SECONDS)
 

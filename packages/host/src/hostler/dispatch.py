@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from hostler.domain.agents import Agent
+from hostler.domain.slots import Place, Slots, place_of
 from hostler.ports import Database, Tx
-from hostler.stores import agents, runs
+from hostler.stores import claims, runs
+from hostler.stores.claims import Claims
 from hostler.stores.run_rows import Run
 from hostler_protocol.errors import HostlerError, StorageError
 
 log = logging.getLogger(__name__)
 
 SHARED_POLL_SECONDS = 0.5
-"""How often a host looks for runs that another one on its database queued, or gave back."""
+"""How often a host looks for what another one on its database queued, gave back, or asked to end."""
 HAND_OVER_SECONDS = 10.0
 """What a stopping host waits for the last writes of runs that it hands over."""
 RETRY_SECONDS = 1.0
@@ -35,8 +36,8 @@ class Execution(Protocol):
     async def execute(self) -> None:
         """Carry it through to its end."""
 
-    def cancel(self, reason: str) -> None:
-        """Ask it to stop."""
+    def cancel(self, reason: str, grace: float | None = None) -> None:
+        """Ask it to stop; after `grace` seconds (None: what the host gives) it is ended without it."""
 
     def hand_over(self, why: str) -> None:
         """Give it back: the host is stopping."""
@@ -57,19 +58,22 @@ class Dispatcher:
         *,
         max_active: int,
         max_queued: int,
+        max_per_workspace: int | None = None,
+        max_per_plugin: int | None = None,
     ) -> None:
         self._db = db
         self._host_id = host_id
         self._make = make
         self._fail = fail
-        self._max_active = max_active
         self._max_queued = max_queued
-        self._reserved = 0
+        self._slots = Slots(max_active, max_per_workspace, max_per_plugin)
         self._active: dict[str, Execution] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._per_agent: Counter[str] = Counter()
-        self._agent_limits: dict[str, int] = {}
+        self._steered: set[str] = set()
+        """Runs under way that absorbed messages: when they end, what they did not pull is another run."""
         self._waiting = 0
+        self._contended = False
+        """Whether runs wait for slots: then nobody gets one past the queue, which is fair."""
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._stopping = False
@@ -95,39 +99,20 @@ class Dispatcher:
 
     def reserve(self, agent: Agent) -> str | None:
         """Keep a slot for a run that is about to be opened: the host id to claim it with; None: it waits."""
-        self._note_limit(agent)
-        if self._room(agent.agent_id) == 0:
+        self._slots.limit_agent(agent.agent_id, agent.spec.concurrency.max_runs)
+        if self._stopping or (self._waiting and self._contended):
             return None
-        if self._stopping or self._free() <= 0:
-            return None
-        self._reserved += 1
-        self._per_agent[agent.agent_id] += 1
-        return self._host_id
+        if self._slots.take(_place_of(agent)):
+            return self._host_id
+        self._contended = self._contended or not self._slots.free
+        return None
 
     def release(self, agent: Agent) -> None:
         """Give a reserved slot back."""
-        self._reserved -= 1
-        self._left(agent.agent_id)
+        self._left(_place_of(agent))
 
-    def _note_limit(self, agent: Agent) -> None:
-        limit = agent.spec.concurrency.max_runs
-        if limit is not None:
-            self._agent_limits[agent.agent_id] = limit
-        else:
-            self._agent_limits.pop(agent.agent_id, None)
-
-    def _room(self, agent_id: str) -> int | None:
-        """How many more runs of an agent may go on; None: as many as there are slots."""
-        limit = self._agent_limits.get(agent_id)
-        return None if limit is None else max(0, limit - self._per_agent[agent_id])
-
-    def _free(self) -> int:
-        return self._max_active - len(self._active) - self._reserved
-
-    def _left(self, agent_id: str) -> None:
-        self._per_agent[agent_id] -= 1
-        if self._per_agent[agent_id] <= 0:
-            del self._per_agent[agent_id]
+    def _left(self, place: Place) -> None:
+        self._slots.give_back(place)
         if self._waiting:
             self._wake.set()
 
@@ -135,7 +120,6 @@ class Dispatcher:
 
     def start_reserved(self, run: Run) -> None:
         """Execute a run that was claimed with a reserved slot."""
-        self._reserved -= 1
         self._launch(run)
 
     def queued(self, count: int = 1) -> None:
@@ -143,13 +127,27 @@ class Dispatcher:
         self._waiting += count
         self._wake.set()
 
-    def cancel(self, run_id: str, reason: str) -> None:
+    def look(self) -> None:
+        """Something may have become claimable."""
+        self._waiting = max(1, self._waiting)
+        self._wake.set()
+
+    def steered(self, run_id: str) -> None:
+        """A run has absorbed a message."""
+        if run_id in self._active:
+            self._steered.add(run_id)
+        else:
+            self.look()  # it may be over by now, or is another host's
+
+    def cancel(self, run_id: str, reason: str, grace: float | None = None) -> None:
         """Ask a run to stop, if it is under way here."""
         execution = self._active.get(run_id)
         if execution is not None:
-            execution.cancel(reason)
+            execution.cancel(reason, grace)
 
     def _launch(self, run: Run) -> None:
+        if run.steers:
+            self._steered.add(run.run_id)
         execution = self._make(run)
         self._active[run.run_id] = execution
         task = asyncio.create_task(self._carry(execution), name=f"run {run.run_id}")
@@ -159,7 +157,7 @@ class Dispatcher:
         run = execution.run
         try:
             if run.cancel_reason is not None:
-                execution.cancel(run.cancel_reason)
+                execution.cancel(run.cancel_reason, grace_of(run))
             await execution.execute()
         except Exception:
             # The top of a run's worker: the mistake is in the log, and the run still gets its ending.
@@ -170,7 +168,10 @@ class Dispatcher:
             self._tasks.pop(run.run_id, None)
             self.finished += 1
             self._waiting += execution.queued_again
-            self._left(run.agent_id)
+            if run.run_id in self._steered:
+                self._steered.discard(run.run_id)
+                self.look()
+            self._left(_place_of_run(run))
 
     async def _abandon(self, run: Run) -> None:
         try:
@@ -183,46 +184,55 @@ class Dispatcher:
     async def begin(self) -> None:
         """Count what waits, learn the limits of its agents, and begin to claim it."""
         self._waiting = await self._db.read(lambda tx: runs.count_queued(tx, self._max_queued))
-        for agent in await self._db.read(_waited_for):
-            self._note_limit(agent)
         self._wake.set()
         self._loop = asyncio.create_task(self._claim_loop(), name="dispatcher")
 
     async def _claim_loop(self) -> None:
         while not self._stopping:
             await self._wait()
-            free = self._free()
-            if self._stopping or free <= 0:
-                continue
             try:
-                await self._claim(free)
+                if self._db.dialect != "sqlite" and self._active:
+                    await self._hear_cancellations()
+                if not self._stopping:
+                    await self._claim()
             except StorageError as error:
                 log.warning("queued runs cannot be claimed now: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
                 self._wake.set()
 
-    async def _claim(self, free: int) -> None:
-        """Claim into free slots, in steps that no agent's limit can be passed by."""
-        while free > 0:
-            rooms = {agent_id: self._room(agent_id) or 0 for agent_id in self._agent_limits}
-            full = [agent_id for agent_id, room in rooms.items() if room == 0]
-            step = min([free, *filter(None, rooms.values())])
-            claimed = await self._take(step, full)
-            if len(claimed) < step:
-                break
-            free = self._free()
-        else:
-            return
-        if self._waiting:
-            # what is left waits for its lane or its time; others may have been cancelled meanwhile
+    async def _hear_cancellations(self) -> None:
+        """End what another host on this database was told to end."""
+        for run in await self._db.read(lambda tx: runs.cancelled_of_host(tx, self._host_id)):
+            self.cancel(run.run_id, run.cancel_reason or "cancelled", grace_of(run))
+
+    async def _claim(self) -> None:
+        """Claim into free slots what the limits allow."""
+        while self._slots.free and not self._stopping and (await self._take()).again:
+            pass
+        self._contended = not self._slots.free
+        if self._slots.free and self._waiting:
+            # what is left waits for its lane, its time or a limit; others may have been cancelled meanwhile
             self._waiting = await self._db.read(lambda tx: runs.count_queued(tx, self._max_queued))
 
-    async def _take(self, limit: int, full: list[str]) -> list[Run]:
-        claimed = await self._db.write(lambda tx: runs.claim_next(tx, self._host_id, limit, skip_agents=full))
-        for run in claimed:
-            self._per_agent[run.agent_id] += 1
+    async def _take(self) -> Claims:
+        held: list[Place] = []
+
+        def give_back() -> None:
+            while held:
+                self._slots.give_back(held.pop())
+
+        def work(tx: Tx) -> Claims:
+            give_back()  # where it was tried before
+            return claims.claim(tx, self._host_id, self._slots, held)
+
+        try:
+            claimed = await self._db.write(work)
+        except StorageError:
+            give_back()
+            raise
+        for run in claimed.runs:
             self._launch(run)
-        self._waiting = max(0, self._waiting - len(claimed))
+        self._waiting = max(0, self._waiting - len(claimed.runs))
         return claimed
 
     async def _wait(self) -> None:
@@ -271,6 +281,14 @@ class Dispatcher:
         return {"active": self.active, "waiting": self._waiting, "finished": self.finished}
 
 
-def _waited_for(tx: Tx) -> list[Agent]:
-    """The agents of all workspaces that have queued runs."""
-    return [agent for ws in runs.waiting_workspaces(tx) for agent in agents.active(tx, ws)]
+def grace_of(run: Run) -> float | None:
+    """What a cancelled run's runner is given to end by itself, in seconds; None: what the host gives."""
+    return None if run.cancel_grace is None else run.cancel_grace / 1000
+
+
+def _place_of(agent: Agent) -> Place:
+    return place_of(agent.workspace_id, agent.spec.runner, agent.agent_id)
+
+
+def _place_of_run(run: Run) -> Place:
+    return place_of(run.workspace_id, run.runner_id, run.agent_id)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from hostler import steering
 from hostler.ports import Tx
 from hostler.stores import runs
 from hostler.stores.journal import Entry
@@ -24,10 +25,14 @@ _MAX_FAMILY = 10_000
 
 
 class Asked(NamedTuple):
-    """A run whose end was asked for, and why."""
+    """A run whose end was asked for, why, and what its runner is given to end by itself (seconds).
+
+    `grace` None: what the host gives.
+    """
 
     run_id: str
     reason: str
+    grace: float | None = None
 
 
 def finish(
@@ -50,7 +55,7 @@ def finish(
     goes to the next run of its lane, or is dropped where the agent's policy says so. Fenced: nothing was
     written. NotFoundError for no such run.
     """
-    return runs.transition(
+    moved = runs.transition(
         tx,
         run_id,
         attempt,
@@ -63,6 +68,9 @@ def finish(
         cost=cost,
         crashed=crashed,
     )
+    if isinstance(moved, Moved) and moved.steers:
+        steering.settle(tx, run_id)
+    return moved
 
 
 def begin_again(
@@ -85,7 +93,7 @@ def begin_again(
     old one's journal, so what that had pulled waits for it again; without, the journal gives it. `crashed`
     counts a recovery; `not_before` (UTC epoch milliseconds) is the back-off. Fenced: nothing was written.
     """
-    return runs.transition(
+    moved = runs.transition(
         tx,
         run_id,
         attempt,
@@ -99,33 +107,47 @@ def begin_again(
         usage=usage,
         cost=cost,
     )
+    if restart and isinstance(moved, Moved):
+        steering.give_back(tx, run_id)
+    return moved
 
 
-def request_cancel(tx: Tx, workspace_id: str, run_id: str, *, reason: str, actor: str) -> list[Asked]:
+def request_cancel(
+    tx: Tx, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None
+) -> list[Asked]:
     """Note the wish to end a run and its children, so that neither is durable without the other.
 
     Those that wait end at once; the others are given, and are to be told by whoever works on them. An ended
     run stays as it is, its children do not.
     """
     asked: list[Asked] = []
-    family = [(Asked(run_id, reason), actor)]
+    family = [(Asked(run_id, reason, grace), actor)]
+    grace_ms = None if grace is None else int(grace * 1000)
     seen = 0
     while family and seen < _MAX_FAMILY:
         wish, by = family.pop()
         seen += 1
-        run = runs.request_cancel(tx, workspace_id, wish.run_id, wish.reason)
+        run = runs.request_cancel(tx, workspace_id, wish.run_id, wish.reason, grace_ms)
         if run is not None:
             asked.append(wish)
             if run.status in {"queued", "paused"}:
                 end_waiting(tx, run, "cancelled", "cancelled", wish.reason, actor=by)
         inherited = f"its parent run was cancelled: {reason}"
         children = runs.children(tx, workspace_id, wish.run_id)
-        family += [(Asked(child.run_id, inherited), "host") for child in children]
+        family += [(Asked(child.run_id, inherited, grace), "host") for child in children]
     return asked
 
 
 def end_waiting(
-    tx: Tx, run: Run, status: RunStatus, code: str, error: str, *, actor: str, crashed: bool = False
+    tx: Tx,
+    run: Run,
+    status: RunStatus,
+    code: str,
+    error: str,
+    *,
+    actor: str,
+    crashed: bool = False,
+    usage: Usage | None = None,
 ) -> None:
     """End a run that nobody is working on, with its terminal result."""
     body = msgspec.json.encode({"data": {"code": code, "error": error, "retryable": False}})
@@ -139,4 +161,5 @@ def end_waiting(
         status_code=code,
         entries=[Entry("result", "run.failed", body)],
         crashed=crashed,
+        usage=usage,
     )

@@ -10,23 +10,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from hostler import gathering
+from hostler.admission import Opened, Opening, Supersede, open_event
 from hostler.bindery import Bindery
 from hostler.dispatch import Dispatcher
 from hostler.domain.agents import Agent
-from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, Resolution, UnknownAgent, Unrouted
+from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, UnknownAgent
 from hostler.domain.events import Caller, Event
-from hostler.domain.ingest import InlineContent, artifact_refs_of, event_of
-from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit, lane_of
+from hostler.domain.ingest import artifact_refs_of, event_of
+from hostler.domain.lanes import lane_of
 from hostler.endings import Asked, request_cancel
 from hostler.feed import Feed
 from hostler.ports import Database, Tx
-from hostler.stores import artifacts, events, runs, transcripts
-from hostler.stores.artifacts import NewArtifact
-from hostler.stores.blobs import Blob, BlobFolder
-from hostler.stores.run_rows import NewRun, Run
+from hostler.stores import events, runs, transcripts
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.run_rows import NewRun
 from hostler.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Strict
 from hostler_protocol.content import Message, text_of
@@ -65,29 +66,6 @@ class Accepted(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class _Opening:
-    """What one transaction is to store."""
-
-    event: Event
-    resolution: Resolution
-    run: NewRun | None
-    agent: Agent | None
-    message: NewTranscriptItem | None
-    inline: list[tuple[InlineContent, Blob]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """What it stored, or found."""
-
-    outcome: str
-    run: Run | None = None
-    duplicate: events.StoredEvent | None = None
-    same_body: bool = True
-    cancelled: list[Asked] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class Pending:
     """An event on its way into the facts."""
 
@@ -107,25 +85,39 @@ class Orchestrator:
     """The door for events."""
 
     def __init__(
-        self, db: Database, blobs: BlobFolder, bindery: Bindery, dispatcher: Dispatcher, feed: Feed
+        self,
+        db: Database,
+        blobs: BlobFolder,
+        bindery: Bindery,
+        dispatcher: Dispatcher,
+        feed: Feed,
+        *,
+        can_steer: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`can_steer`: whether a runner, by id, says that it pulls steers."""
         self._db = db
         self._feed = feed
         self._blobs = blobs
         self._bindery = bindery
         self._dispatcher = dispatcher
+        self._can_steer = can_steer
+        self.supersede: Supersede | None = None
+        """What closes the pause of a run for a newer message, where the agent's policy asks for it."""
         self.accepting = False
         self._under_way: set[asyncio.Task[Any]] = set()
 
     # -- accept -----------------------------------------------------------------------------------
 
-    async def accept(self, envelope: EventEnvelope, caller: Caller) -> Accepted:
+    async def accept(
+        self, envelope: EventEnvelope, caller: Caller, *, delay: float | None = None
+    ) -> Accepted:
         """Store an event and open its run; the same event again answers what the first one got.
 
-        CallerError says what is wrong with it; ConflictError: another body came under this id, or two
-        agents match equally; UnavailableError while the host stops.
+        `delay`: seconds before which the run does not begin. CallerError says what is wrong with it;
+        ConflictError: another body came under this id, or two agents match equally; UnavailableError while
+        the host stops.
         """
-        pending = await self.prepare(envelope, caller)
+        pending = await self.prepare(envelope, caller, delay=delay)
         return await pending.answer(await self._to_its_end(self._store(pending)))
 
     async def _store(self, pending: Pending) -> Any:
@@ -155,6 +147,7 @@ class Orchestrator:
         *,
         parent_run_id: str | None = None,
         deadline_at: int | None = None,
+        delay: float | None = None,
     ) -> Pending:
         """Everything up to the transaction: `work` is to be run in one, then `started` or `give_up`."""
         if not self.accepting:
@@ -166,7 +159,7 @@ class Orchestrator:
         run, agent = None, None
         if isinstance(resolution, Binding):
             agent = resolution.agent
-            run = _new_run(event, resolution, parent_run_id, deadline_at)
+            run = _new_run(event, resolution, parent_run_id, deadline_at, delay)
             if self._dispatcher.is_full:
                 raise RateLimitedError(
                     "too many runs wait on this host; try again later", QUEUE_FULL_RETRY_SECONDS
@@ -174,14 +167,15 @@ class Orchestrator:
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
         # finding the words of a long text takes a while, and neither the loop nor the writer waits for it
         message = None if run is None else await _aside(event)
-        opening = _Opening(event, resolution, run, agent, message, stored)
-        claim = self._dispatcher.reserve(agent) if agent is not None else None
+        opening = Opening(event, resolution, run, agent, message, stored, self._can_steer, self.supersede)
+        begins = agent is not None and not delay and not gathering.gathers(event, _debounce(agent))
+        claim = self._dispatcher.reserve(agent) if agent is not None and begins else None
         reserved = agent if claim is not None else None
 
-        def started(opened: _Opened) -> None:
+        def started(opened: Opened) -> None:
             self._dispatch(opened, reserved)
 
-        async def answer(opened: _Opened) -> Accepted:
+        async def answer(opened: Opened) -> Accepted:
             return await self._answer(event, opening, opened)
 
         def give_up() -> None:
@@ -189,20 +183,24 @@ class Orchestrator:
                 self._dispatcher.release(reserved)
 
         lane = None if run is None or run.parallel else run.lane
-        return Pending(lambda tx: _open(tx, opening, claim), started, give_up, answer, lane)
+        return Pending(lambda tx: open_event(tx, opening, claim), started, give_up, answer, lane)
 
-    def _dispatch(self, opened: _Opened, reserved: Agent | None) -> None:
+    def _dispatch(self, opened: Opened, reserved: Agent | None) -> None:
         run = opened.run
-        if run is not None and run.status == "claimed":
+        if run is not None and opened.begins == "now":
             self._dispatcher.start_reserved(run)
             return
         if reserved is not None:
             self._dispatcher.release(reserved)
-        if run is not None:
+        if opened.begins == "later":
             self._dispatcher.queued()
+        elif opened.outcome == "steered" and run is not None:
+            self._dispatcher.steered(run.run_id)
+        elif opened.outcome == "queued":  # one more message of a turn, which may be complete with it
+            self._dispatcher.look()
         self.cancelled(opened.cancelled)
 
-    async def _answer(self, event: Event, opening: _Opening, opened: _Opened) -> Accepted:
+    async def _answer(self, event: Event, opening: Opening, opened: Opened) -> Accepted:
         if opened.duplicate is not None:
             return await self._answer_duplicate(opened.duplicate, opened.same_body)
         if isinstance(opening.resolution, Ambiguous):
@@ -241,19 +239,24 @@ class Orchestrator:
             raise error
         same = known.request_digest == event.request_digest
 
-        async def answer(opened: _Opened) -> Accepted:
+        async def answer(opened: Opened) -> Accepted:
             return await self._answer_duplicate(known, same)
 
-        return Pending(lambda _: _Opened(known.outcome), lambda _: None, lambda: None, answer)
+        return Pending(lambda _: Opened(known.outcome), lambda _: None, lambda: None, answer)
 
     # -- cancel -----------------------------------------------------------------------------------
 
-    async def cancel(self, workspace_id: str, run_id: str, *, reason: str, actor: str) -> None:
-        """Ask for the end of a run and its children. NotFoundError; an ended run stays as it is."""
+    async def cancel(
+        self, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None
+    ) -> None:
+        """Ask for the end of a run and its children. NotFoundError; an ended run stays as it is.
+
+        `grace`: what their runners are given to end by themselves, in seconds; None: what the host gives.
+        """
 
         def ask(tx: Tx) -> list[Asked]:
             runs.get(tx, workspace_id, run_id)
-            return request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
+            return request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor, grace=grace)
 
         async def carry() -> None:
             self.cancelled(await self._db.write(ask))
@@ -262,12 +265,24 @@ class Orchestrator:
 
     def cancelled(self, asked: list[Asked]) -> None:
         """The wish to end these runs is durable: tell those that are under way here."""
-        for run_id, reason in asked:
-            self._dispatcher.cancel(run_id, reason)
+        for run_id, reason, grace in asked:
+            self._dispatcher.cancel(run_id, reason, grace)
             self._feed.wake(run_id)
+        if asked:
+            self._dispatcher.look()  # what they absorbed may have become another run
 
 
-def _new_run(event: Event, binding: Binding, parent_run_id: str | None, deadline_at: int | None) -> NewRun:
+def _debounce(agent: Agent) -> float:
+    return agent.spec.concurrency.debounce
+
+
+def _new_run(
+    event: Event,
+    binding: Binding,
+    parent_run_id: str | None,
+    deadline_at: int | None,
+    delay: float | None,
+) -> NewRun:
     envelope, agent = event.envelope, binding.agent
     return NewRun(
         workspace_id=event.workspace_id,
@@ -292,6 +307,7 @@ def _new_run(event: Event, binding: Binding, parent_run_id: str | None, deadline
         ),
         parallel=agent.spec.concurrency.on_busy == "parallel",
         priority=agent.spec.priority,
+        not_before=None if not delay else event.created_at + int(delay * 1000),
         deadline_at=deadline_at,
         binding=binding.record(),
     )
@@ -301,83 +317,6 @@ def _noted(task: asyncio.Task[Any]) -> None:
     """The end of work that nobody waits for."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.warning("it was not done, and nobody waits for it any more: %s", error)
-
-
-# -- the transaction ------------------------------------------------------------------------------
-
-
-def _open(tx: Tx, opening: _Opening, claim: str | None) -> _Opened:
-    event, resolution = opening.event, opening.resolution
-    run = opening.run
-    first: events.Outcome = "started"
-    if isinstance(resolution, Unrouted):
-        first = "unrouted"
-    elif isinstance(resolution, Ambiguous):
-        first = "conflict"
-    routing: dict[str, Any] = (
-        resolution.record() if isinstance(resolution, Binding | Unrouted | Ambiguous) else {}
-    )
-    inserted = events.insert(tx, event, first, None if run is None else run.run_id, routing)
-    if isinstance(inserted, events.Duplicate):
-        return _Opened(inserted.record.outcome, duplicate=inserted.record, same_body=inserted.same_body)
-    _store_inline(tx, event, opening.inline)
-    if run is None or opening.agent is None:
-        return _Opened(first)
-    admission = _admission(tx, run, opening.agent)
-    if not admission.open:
-        events.set_outcome(
-            tx, event.workspace_id, event.event_id, "rejected", None, {**routing, "reason": admission.reason}
-        )
-        return _Opened("rejected")
-    if opening.message is not None:
-        transcripts.append(tx, event.workspace_id, opening.message)
-    runs.open(tx, run, claim)
-    outcome: events.Outcome = "queued" if admission.answer == "queued" else "started"
-    if outcome != first:
-        events.set_outcome(tx, event.workspace_id, event.event_id, outcome, run.run_id, routing)
-    cancelled: list[Asked] = []
-    if admission.cancel_run_id is not None:
-        cancelled = request_cancel(
-            tx,
-            event.workspace_id,
-            admission.cancel_run_id,
-            reason="interrupted by a newer message",
-            actor="host",
-        )
-    return _Opened(
-        outcome,
-        run=runs.get(tx, event.workspace_id, run.run_id),
-        cancelled=cancelled,
-    )
-
-
-def _admission(tx: Tx, run: NewRun, agent: Agent) -> Admission:
-    if run.parallel:
-        return admit(LaneState(), "parallel")
-    active = runs.active_in_lane(tx, run.workspace_id, run.lane)
-    waiting = runs.count_waiting(tx, run.lane, MAX_QUEUED_PER_LANE)
-    return admit(LaneState(active, waiting), agent.spec.concurrency.on_busy)
-
-
-def _store_inline(tx: Tx, event: Event, inline: list[tuple[InlineContent, Blob]]) -> None:
-    for content, blob in inline:
-        artifacts.create(
-            tx,
-            event.workspace_id,
-            NewArtifact(
-                artifact_id=content.artifact_id,
-                artifact_type="image" if content.kind == "image_base64" else "file",
-                blob=blob,
-                source="event",
-                mime_type=content.mime_type,
-                name=content.name,
-                bot_id=event.envelope.bot_id,
-                conversation_id=event.envelope.conversation_id,
-                thread_id=event.envelope.thread_id,
-                event_id=event.event_id,
-                metadata={"element": content.kind},
-            ),
-        )
 
 
 async def _aside(event: Event) -> NewTranscriptItem | None:

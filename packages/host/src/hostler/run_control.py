@@ -94,7 +94,8 @@ class RunController:
             )
 
         def work(tx: Tx) -> Any:
-            if runs.get(tx, parent.workspace_id, parent.run_id).cancel_reason is not None:
+            # whoever asks for the parent's end writes the same row: either this is refused, or it is reached
+            if runs.hold(tx, parent.workspace_id, parent.run_id).cancel_reason is not None:
                 return CancelledCallError("this run is being cancelled: it begins no further children")
             return pending.work(tx)
 
@@ -108,11 +109,19 @@ class RunController:
             accepted = await pending.answer(opened)
             if accepted.run is None:
                 raise InvalidArgumentError(f"agent {params.agent!r} took no run: {accepted.outcome}")
-            if params.wait is not None and self._wait is not None:
-                return await self._wait(parent.workspace_id, accepted.run.run_id, params.wait)
-            return await self.record(parent.workspace_id, accepted.run.run_id)
+            return await self.rejoin(parent, accepted.run.run_id, params)
 
-        return Effect(work, then, settled)
+        def child(opened: Any) -> str | None:
+            run = getattr(opened, "run", None)
+            return None if run is None else str(run.run_id)
+
+        return Effect(work, then, settled, child)
+
+    async def rejoin(self, parent: CallScope, run_id: str, params: RunCreateParams) -> RunRecord:
+        """The child run that an earlier attempt opened by the same call; waits as `params` say."""
+        if params.wait is not None and self._wait is not None:
+            return await self._wait(parent.workspace_id, run_id, params.wait)
+        return await self.record(parent.workspace_id, run_id)
 
     @property
     def _core(self) -> Orchestrator:

@@ -15,7 +15,7 @@ from hostler.ports import Tx
 from hostler.stores import events
 from hostler.stores.events import StoredEvent
 from hostler_protocol.calls import EventGetParams, EventPageParams, SteeringPullParams, SteeringPullReply
-from hostler_protocol.errors import NotFoundError
+from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 from hostler_protocol.runs import AgentEventRecord, Page
 
@@ -79,9 +79,10 @@ async def pull_steering(scope: CallScope, params: SteeringPullParams) -> Effect:
     """`steering.pull`: messages that this run absorbed, in order."""
     limit = 1 if params.mode == "one-at-a-time" else capped(params.limit or MAX_PAGE_ITEMS)
 
-    def work(tx: Tx) -> SteeringPullReply:
+    def work(tx: Tx) -> SteeringPullReply | HostlerError:
         steering = scope.services.steering
-        return SteeringPullReply(items=[] if steering is None else steering.pull(tx, scope, limit))
+        items = [] if steering is None else steering.pull(tx, scope, limit)
+        return items if isinstance(items, HostlerError) else SteeringPullReply(items=items)
 
     return Effect(work)
 

@@ -35,6 +35,8 @@ class Effect:
     then: Callable[[Any], Awaitable[Any]] | None = None
     settled: Callable[[Any, HostlerError | None], None] | None = None
     """Told of the outcome, also where nobody waits for the answer any more: (reply, None), or why not."""
+    child: Callable[[Any], str | None] | None = None
+    """The run that the reply stands for and that `then` waits for: a later attempt can wait for it again."""
 
 
 Reply = Any
@@ -83,12 +85,16 @@ class RunControl(Protocol):
         """
         ...
 
+    async def rejoin(self, parent: CallScope, run_id: str, params: RunCreateParams) -> RunRecord:
+        """The child run that an earlier attempt opened by the same call; waits as `params` say."""
+        ...
+
 
 class SteeringQueue(Protocol):
     """Messages that a running agent absorbs."""
 
-    def pull(self, tx: Tx, scope: CallScope, limit: int) -> list[SteeringInputItem]:
-        """Take up to `limit`, in the order they arrived."""
+    def pull(self, tx: Tx, scope: CallScope, limit: int) -> list[SteeringInputItem] | HostlerError:
+        """Take up to `limit`, in the order they arrived; as a value, why this attempt may not."""
         ...
 
 

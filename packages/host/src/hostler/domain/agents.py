@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from hostler.domain.pauses import OnMessage
-from hostler.domain.steering import Leftover
 from hostler.domain.approvers import MAX_APPROVALS, check_subject
-from hostler.domain.pauses import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS
+from hostler.domain.pauses import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS, OnMessage
+from hostler.domain.steering import Leftover
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
 

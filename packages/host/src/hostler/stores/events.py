@@ -126,7 +126,7 @@ def set_steering(tx: Tx, workspace_id: str, event_id: str, steering: dict[str, A
 def find(tx: Tx, workspace_id: str, event_id: str) -> StoredEvent | None:
     """The event with this id, if there is one."""
     row = tx.one(_q.find, workspace_id=workspace_id, event_id=event_id)
-    return None if row is None else _stored(row)
+    return None if row is None else stored(row)
 
 
 def latest_seq(tx: Tx, workspace_id: str) -> int:
@@ -158,7 +158,7 @@ def page(
     if conversation_id is not ANY:
         query = _q.page_conversation
         params["conversation_id"] = conversation_id
-    return [_stored(row) for row in tx.all(query, **params)]
+    return [stored(row) for row in tx.all(query, **params)]
 
 
 def _row_of(event: Event) -> dict[str, Any]:
@@ -194,7 +194,8 @@ def _summary(envelope: EventEnvelope) -> str:
     return text[: MAX_INPUT_SUMMARY_CHARS * 2].replace("\x00", "")[:MAX_INPUT_SUMMARY_CHARS]
 
 
-def _stored(row: Row) -> StoredEvent:
+def stored(row: Row) -> StoredEvent:
+    """A row of the log as a value."""
     body, steering = row["body"], row["steering"]
     return StoredEvent(
         workspace_id=row["workspace_id"],

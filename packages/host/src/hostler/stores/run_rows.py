@@ -38,6 +38,12 @@ class NewRun:
     not_before: int | None = None
     deadline_at: int | None = None
     binding: dict[str, Any] | None = None
+    ordinal: int | None = None
+    """Its place among those that wait; None: behind all that came before."""
+    gathering: str | None = None
+    """Whose further messages it waits for until `not_before`, prolonged at most until `gather_until`."""
+    gather_until: int | None = None
+    gathered_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +78,8 @@ class Run:
     """Sequence of the last completed message: what a new attempt keeps."""
     host_id: str | None
     cancel_reason: str | None
+    cancel_grace: int | None
+    """What a cancelled runner is given to end by itself, in milliseconds; None: what the host gives."""
     grant_json: str | None
     binding: dict[str, Any]
     usage: Usage | None
@@ -80,6 +88,11 @@ class Run:
     started_at: int | None
     finished_at: int | None
     deadline_at: int | None
+    ordinal: int
+    steers: int
+    """Messages it absorbed and has not pulled."""
+    gathered: int
+    """Messages of its turn; 0: it did not wait for any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +118,8 @@ class Moved:
     attempt: int
     position: int
     sequence: int
+    steers: int = 0
+    """Messages that the run absorbed and has not pulled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from itertools import zip_longest
 from typing import Any, Literal
 
 import msgspec
@@ -30,8 +29,6 @@ __all__ = ["Appended", "Fenced", "Moved", "NewRun", "Opened", "Run"]
 _q = load(__file__)
 _LATEST = 2**62
 _last_ordinal = 0
-_MAX_WORKSPACES = 10_000
-"""Waiting workspaces looked at for one claim."""
 _MAX_SPENT_RUNS = 100_000
 """Runs of one agent within one day that its budget is counted from after a restart."""
 _MAX_RACES = 10
@@ -42,42 +39,15 @@ def open(tx: Tx, run: NewRun, claim: str | None) -> Opened:  # noqa: A001  the w
     """Store a new run. With `claim` (a host id) it starts at once if its lane is free and nobody waits."""
     starts = claim is not None and (run.not_before is None or run.not_before <= tx.now)
     if starts and not run.parallel:
-        starts = tx.one(_q.lane_taken, lane=run.lane) is None
+        starts = tx.one(_q.lane_taken, lane=run.lane, now=tx.now) is None
     if starts and not _insert(tx, run, "claimed", claim):
         starts = False  # another host took the lane in this moment
     if not starts:
         _insert(tx, run, "queued", None)
     status: Literal["claimed", "queued"] = "claimed" if starts else "queued"
-    entry = _lifecycle(None, status, cause="opened", actor=claim or "host", status_code=None)
+    entry = lifecycle(None, status, cause="opened", actor=claim or "host", status_code=None)
     journal.append(tx, run.workspace_id, run.run_id, 1, [entry], position=0, sequence=0)
     return Opened(status)
-
-
-def claim_next(tx: Tx, host_id: str, limit: int, *, skip_agents: Collection[str] = ()) -> list[Run]:
-    """Claim up to `limit` queued runs that may start; fewer: no others may.
-
-    Due ones only, the oldest of each free lane; workspaces in turn, the one served longest ago first; within
-    a workspace by priority, then age. `skip_agents`: ids of agents that have as many runs as they may.
-    """
-    ready: list[list[Row]] = []
-    skipped = msgspec.json.encode(list(skip_agents)).decode()
-    for workspace in tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES):
-        if len(ready) >= limit:
-            break
-        rows = tx.all(
-            _q.ready,
-            workspace_id=workspace["workspace_id"],
-            now=tx.now,
-            skip_agents=skipped,
-            limit=limit,
-        )
-        if rows:
-            ready.append(rows)
-    turns = [row for turn in zip_longest(*ready) for row in turn if row is not None]
-    claimed = [run for row in turns[:limit] if (run := _claim(tx, host_id, row["run_id"])) is not None]
-    for workspace_id in {run.workspace_id for run in claimed}:
-        _note_turn(tx, workspace_id)
-    return claimed
 
 
 def append(tx: Tx, run_id: str, attempt: int, entries: Sequence[Entry]) -> Appended | Fenced:
@@ -111,22 +81,22 @@ def transition(
 ) -> Moved | Fenced:
     """Change a run's status if that is allowed from where it stands; the first terminal status wins.
 
-    Not to `claimed`: that is what `open` and `claim_next` do.
+    Not to `claimed`: that is what `open` and `claims.claim` do.
 
     `attempt` None: whatever the attempt is (recovery, cancellation). `entries` (the terminal result, say)
     are journalled before the lifecycle entry, in the same update. Going back to `queued` begins a new
-    attempt: with `restart` from nothing, else from what the journal holds; `crashed` counts it as a recovery. Fields that are None stay as they are. NotFoundError for no
-    such run.
+    attempt: with `restart` from nothing, else from what the journal holds; `crashed` counts it as a recovery.
+    Fields that are None stay as they are. NotFoundError for no such run.
     """
     if to == "claimed":
-        raise ValueError("a run is claimed by claim_next, which knows whether its lane is free")
+        raise ValueError("a run is claimed by claims.claim, which knows whether its lane is free")
     results, kept = _count_results(entries)
     for _ in range(_MAX_RACES):
         row = _status(tx, run_id)
         before, current = row["status"], row["attempt"]
         if not may_become(before, to) or attempt not in (None, current):
             return Fenced(before, current)
-        entry = _lifecycle(before, to, cause=cause, actor=actor, status_code=status_code)
+        entry = lifecycle(before, to, cause=cause, actor=actor, status_code=status_code)
         written = [*entries, entry]
         moved = tx.one(
             _q.move,
@@ -155,17 +125,49 @@ def transition(
             journal.append(
                 tx, row["workspace_id"], run_id, current, written, position=position, sequence=sequence
             )
-            return Moved(before, moved["attempt"], position + 1, sequence + 1)
+            return Moved(before, moved["attempt"], position + 1, sequence + 1, moved["steers"])
     raise RuntimeError(f"run {run_id} changed {_MAX_RACES} times while its status was to be changed")
 
 
-def request_cancel(tx: Tx, workspace_id: str, run_id: str, reason: str) -> Run | None:
-    """Note that cancellation was asked for; the first reason stays.
+def request_cancel(
+    tx: Tx, workspace_id: str, run_id: str, reason: str, grace_ms: int | None = None
+) -> Run | None:
+    """Note that cancellation was asked for; the first reason stays, and the shortest grace.
 
     The run as it now stands; None where it has ended, or is not of this workspace.
     """
-    row = tx.one(_q.request_cancel, workspace_id=workspace_id, run_id=run_id, reason=without_nul(reason))
+    row = tx.one(
+        _q.request_cancel,
+        workspace_id=workspace_id,
+        run_id=run_id,
+        reason=without_nul(reason),
+        grace=grace_ms,
+    )
     return None if row is None else run_of(row)
+
+
+def annotate(tx: Tx, workspace_id: str, run_id: str, entries: Sequence[Entry]) -> None:
+    """Journal `entries`, none of them results, about a run in whatever status, also one that is over."""
+    row = tx.one(_q.annotate, workspace_id=workspace_id, run_id=run_id, entries=len(entries))
+    if row is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    journal.append(
+        tx,
+        workspace_id,
+        run_id,
+        row["attempt"],
+        entries,
+        position=row["position"] - len(entries),
+        sequence=row["sequence"],
+    )
+
+
+def hold(tx: Tx, workspace_id: str, run_id: str) -> Run:
+    """The run, which nobody else changes before the transaction is over. NotFoundError."""
+    row = tx.one(_q.hold, workspace_id=workspace_id, run_id=run_id)
+    if row is None:
+        raise NotFoundError(f"there is no run {run_id!r}")
+    return run_of(row)
 
 
 def freeze_grant(tx: Tx, run_id: str, attempt: int, grant_json: str) -> str | Fenced:
@@ -262,15 +264,15 @@ def children(
 
 
 def count_waiting(tx: Tx, lane: str, limit: int) -> int:
-    """How many runs wait in a lane; counts no further than `limit`."""
-    row = tx.one(_q.count_waiting, lane=lane, limit=limit)
+    """How many runs wait in a lane and could begin in it; counts no further than `limit`."""
+    row = tx.one(_q.count_waiting, lane=lane, now=tx.now, limit=limit)
     return 0 if row is None else int(row["waiting"])
 
 
-def active_in_lane(tx: Tx, workspace_id: str, lane: str) -> str | None:
-    """The run that holds a lane, by id."""
+def active_in_lane(tx: Tx, workspace_id: str, lane: str) -> Run | None:
+    """The run that holds a lane."""
     row = tx.one(_q.lane_holder, workspace_id=workspace_id, lane=lane)
-    return None if row is None else str(row["run_id"])
+    return None if row is None else run_of(row)
 
 
 def count_queued(tx: Tx, limit: int) -> int:
@@ -285,12 +287,6 @@ def spent_since(tx: Tx, workspace_id: str, agent_id: str, since: int) -> list[tu
         _q.spent_since, workspace_id=workspace_id, agent_id=agent_id, since=since, limit=_MAX_SPENT_RUNS
     )
     return [(msgspec.json.decode(row["usage"], type=Usage), row["cost"]) for row in rows]
-
-
-def waiting_workspaces(tx: Tx) -> list[str]:
-    """Workspaces with queued runs."""
-    rows = tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES)
-    return [row["workspace_id"] for row in rows]
 
 
 def next_due(tx: Tx) -> int | None:
@@ -319,12 +315,16 @@ def _insert(tx: Tx, run: NewRun, status: RunStatus, host_id: str | None) -> bool
         parallel=int(run.parallel),
         priority=run.priority,
         not_before=run.not_before,
-        ordinal=_next_ordinal(),
+        ordinal=_next_ordinal() if run.ordinal is None else run.ordinal,
         status=status,
         host_id=host_id,
         binding=msgspec.json.encode(run.binding or {}).decode(),
         created_at=tx.now,
         deadline_at=run.deadline_at,
+        gathering=run.gathering,
+        gather_until=run.gather_until,
+        gathered=0 if run.gathering is None else 1,
+        gathered_bytes=run.gathered_bytes,
     )
     return rows == 1
 
@@ -334,33 +334,6 @@ def _next_ordinal() -> int:
     global _last_ordinal  # noqa: PLW0603  what the clock is too coarse for
     _last_ordinal = max(_last_ordinal + 1, time.time_ns())
     return _last_ordinal
-
-
-def _claim(tx: Tx, host_id: str, run_id: str) -> Run | None:
-    row = tx.one(_q.claim, run_id=run_id, host_id=host_id)
-    if row is None:
-        return None
-    run = run_of(row)
-    entry = _lifecycle("queued", "claimed", cause="claimed", actor=host_id, status_code=None)
-    journal.append(
-        tx,
-        run.workspace_id,
-        run_id,
-        run.attempt,
-        [entry],
-        position=run.position - 1,
-        sequence=run.sequence,
-    )
-    return run
-
-
-def _note_turn(tx: Tx, workspace_id: str) -> None:
-    turn = tx.now * 1000  # room for several turns within a millisecond
-
-    def note(tx: Tx) -> None:
-        tx.run(_q.served, workspace_id=workspace_id, turn=turn)
-
-    tx.at_end(("heads", workspace_id, "claims"), note)
 
 
 def _status(tx: Tx, run_id: str) -> Row:
@@ -386,8 +359,9 @@ def _count_results(entries: Sequence[Entry]) -> tuple[int, int]:
     return results, kept
 
 
-def _lifecycle(
+def lifecycle(
     before: RunStatus | None, to: RunStatus, *, cause: str, actor: str, status_code: str | None
 ) -> Entry:
+    """The journal entry of a change of status."""
     data = {"from": before, "to": to, "cause": cause, "actor": actor, "status_code": status_code}
     return Entry("lifecycle", to, msgspec.json.encode(data))

@@ -2,20 +2,24 @@
 -- workspace as well.
 
 -- name: lane_taken
--- Whether a new run of this lane must wait: it is held, or others wait in it.
+-- Whether a new run of this lane must wait: it is held, or others wait in it. What was begun before and backs off
+-- keeps its place; what is held back until a time does not stand in the way before it.
 SELECT 1 AS taken FROM runs WHERE active_lane = :lane
 UNION ALL
 SELECT 1 AS taken FROM runs WHERE lane = :lane AND status = 'queued' AND parallel = 0
+  AND (not_before IS NULL OR not_before <= :now OR attempt > 1)
 LIMIT 1
 
 -- name: insert
 -- No row: another host took the lane in this moment.
 INSERT INTO runs (workspace_id, run_id, agent_id, agent_name, agent_version, runner_id, event_id, parent_run_id,
     bot_id, conversation_id, thread_id, requester, lane, active_lane, parallel, priority, not_before, ordinal, status, attempt,
-    crashes, position, sequence, kept_sequence, host_id, binding, created_at, deadline_at)
+    crashes, position, sequence, kept_sequence, host_id, binding, created_at, deadline_at,
+    gathering, gather_until, gathered, gathered_bytes)
 VALUES (:workspace_id, :run_id, :agent_id, :agent_name, :agent_version, :runner_id, :event_id, :parent_run_id,
     :bot_id, :conversation_id, :thread_id, :requester, :lane, :active_lane, :parallel, :priority, :not_before,
-    :ordinal, :status, 1, 0, 1, 0, 0, :host_id, :binding, :created_at, :deadline_at)
+    :ordinal, :status, 1, 0, 1, 0, 0, :host_id, :binding, :created_at, :deadline_at,
+    :gathering, :gather_until, :gathered, :gathered_bytes)
 ON CONFLICT (active_lane) DO NOTHING
 
 -- name: append
@@ -45,69 +49,17 @@ UPDATE runs SET status = :status, status_code = :status_code,
     deadline_at = coalesce(cast(:deadline_at AS bigint), deadline_at),
     usage = coalesce(cast(:usage AS text), usage), cost = coalesce(cast(:cost AS text), cost)
 WHERE run_id = :run_id AND status = :status_before AND attempt = :attempt
-RETURNING position, sequence, attempt
-
--- name: waiting_workspaces
--- Workspaces with queued runs, by a walk over the index: its cost is their number, not that of the runs.
-WITH RECURSIVE waiting (workspace_id) AS (
-    SELECT min(workspace_id) FROM runs WHERE status = 'queued'
-    UNION ALL
-    SELECT (SELECT min(r.workspace_id) FROM runs r
-            WHERE r.status = 'queued' AND r.workspace_id > waiting.workspace_id)
-    FROM waiting WHERE waiting.workspace_id IS NOT NULL
-)
-SELECT waiting.workspace_id, coalesce(heads.seq, 0) AS served
-FROM waiting LEFT JOIN heads ON heads.workspace_id = waiting.workspace_id AND heads.chain = 'claims'
-WHERE waiting.workspace_id IS NOT NULL
-ORDER BY served, waiting.workspace_id LIMIT :limit
-
--- name: ready
--- Queued runs of a workspace that may start: due, their lane free, none older waiting in it.
-SELECT q.* FROM runs q
-WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
-  AND (q.not_before IS NULL OR q.not_before <= :now)
-  AND (q.parallel = 1 OR (
-      NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
-      AND NOT EXISTS (
-          SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
-            AND o.ordinal < q.ordinal
-            AND (o.not_before IS NULL OR o.not_before <= :now))))
-  AND q.agent_id NOT IN (SELECT value FROM json_each(:skip_agents))
-ORDER BY q.priority DESC, q.ordinal LIMIT :limit
-
--- name: ready (postgres)
--- The same; rows that another host is claiming in this moment are passed over.
-SELECT q.* FROM runs q
-WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
-  AND (q.not_before IS NULL OR q.not_before <= :now)
-  AND (q.parallel = 1 OR (
-      NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
-      AND NOT EXISTS (
-          SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
-            AND o.ordinal < q.ordinal
-            AND (o.not_before IS NULL OR o.not_before <= :now))))
-  AND q.agent_id NOT IN (SELECT jsonb_array_elements_text(cast(:skip_agents AS jsonb)))
-ORDER BY q.priority DESC, q.ordinal LIMIT :limit
-FOR UPDATE OF q SKIP LOCKED
-
--- name: served
--- Notes that the workspace had its turn.
-INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:workspace_id, 'claims', :turn, '')
-ON CONFLICT (workspace_id, chain) DO UPDATE
-SET seq = CASE WHEN excluded.seq > heads.seq THEN excluded.seq ELSE heads.seq + 1 END
-
--- name: claim
-UPDATE runs SET status = 'claimed', host_id = :host_id, position = position + 1,
-    active_lane = CASE WHEN parallel = 0 THEN lane END
-WHERE run_id = :run_id AND status = 'queued'
-RETURNING *
+RETURNING position, sequence, attempt, steers
 
 -- name: next_due
 -- When the earliest held-back run becomes due.
 SELECT min(not_before) AS due FROM runs WHERE status = 'queued' AND not_before > :now
 
 -- name: request_cancel
-UPDATE runs SET cancel_reason = coalesce(cancel_reason, :reason)
+-- The first reason stays, and the shortest time that a runner was given.
+UPDATE runs SET cancel_reason = coalesce(cancel_reason, :reason),
+    cancel_grace = CASE WHEN cancel_grace IS NULL OR cast(:grace AS bigint) < cancel_grace
+                        THEN cast(:grace AS bigint) ELSE cancel_grace END
 WHERE workspace_id = :workspace_id AND run_id = :run_id
   AND status IN ('queued', 'claimed', 'running', 'paused')
 RETURNING *
@@ -141,8 +93,12 @@ SELECT * FROM runs WHERE workspace_id = :workspace_id AND parent_run_id = :paren
 ORDER BY run_id LIMIT :limit
 
 -- name: count_waiting
--- How many wait in a lane; counts no further than :limit.
-SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE lane = :lane AND status = 'queued' LIMIT :limit) AS some_of_them
+-- How many wait in a lane and could begin if it were free; counts no further than :limit.
+SELECT count(*) AS waiting FROM (
+    SELECT 1 FROM runs WHERE lane = :lane AND status = 'queued'
+      AND (not_before IS NULL OR not_before <= :now OR attempt > 1)
+    LIMIT :limit
+) AS some_of_them
 
 -- name: page
 -- Newest first. :statuses is a list like ',queued,running,'; no status holds a wildcard.
@@ -165,7 +121,17 @@ ORDER BY created_at DESC, run_id DESC LIMIT :limit
 
 -- name: lane_holder
 -- The run that holds a lane, if any.
-SELECT run_id FROM runs WHERE workspace_id = :workspace_id AND active_lane = :lane
+SELECT * FROM runs WHERE workspace_id = :workspace_id AND active_lane = :lane
+
+-- name: annotate
+-- Positions for entries about a run, whatever its status.
+UPDATE runs SET position = position + :entries WHERE workspace_id = :workspace_id AND run_id = :run_id
+RETURNING position, sequence, attempt
+
+-- name: hold
+-- The row as it stands, and nobody else changes it before this transaction is over.
+UPDATE runs SET position = position WHERE workspace_id = :workspace_id AND run_id = :run_id
+RETURNING *
 
 -- name: count_queued
 -- How many wait in all queues; counts no further than :limit.

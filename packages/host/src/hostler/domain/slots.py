@@ -1,0 +1,90 @@
+"""Slots: how many runs go on at once in one host process, and whose they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Literal, NamedTuple
+
+from hostler_protocol.ids import split_runner_id
+
+Kind = Literal["workspace", "plugin", "agent"]
+
+
+class Place(NamedTuple):
+    """What a run counts for: its workspace, the plugin that runs it (`author/name`), and its agent's id."""
+
+    workspace: str
+    plugin: str
+    agent: str
+
+    def kinds(self) -> tuple[tuple[Kind, str], ...]:
+        """The same, each with its kind."""
+        return ("workspace", self.workspace), ("plugin", self.plugin), ("agent", self.agent)
+
+
+def place_of(workspace_id: str, runner_id: str, agent_id: str) -> Place:
+    """What a run of this runner counts for."""
+    return Place(workspace_id, split_runner_id(runner_id)[0], agent_id)
+
+
+@dataclass(slots=True)
+class Slots:
+    """What is taken. Limits that are None, or not known, do not limit.
+
+    Runs are claimed on the database's thread and opened on the loop's, so each change is made under a lock.
+    """
+
+    most: int
+    per_workspace: int | None = None
+    per_plugin: int | None = None
+    per_agent: dict[str, int | None] = field(default_factory=dict)
+    taken: int = 0
+    counts: Counter[tuple[Kind, str]] = field(default_factory=Counter)
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def free(self) -> int:
+        """How many more runs the process may take."""
+        return max(0, self.most - self.taken)
+
+    def take(self, place: Place) -> bool:
+        """One more run goes on; False: there is no room for it."""
+        with self._lock:
+            if not self.free or any(self._is_full(kind, name) for kind, name in place.kinds()):
+                return False
+            self.taken += 1
+            self.counts.update(place.kinds())
+            return True
+
+    def give_back(self, place: Place) -> None:
+        """A run has left."""
+        with self._lock:
+            self.taken -= 1
+            for key in place.kinds():
+                self.counts[key] -= 1
+                if self.counts[key] <= 0:
+                    del self.counts[key]
+
+    def limit_agent(self, agent_id: str, most: int | None) -> None:
+        """Let an agent have so many runs at once; None: as many as there are slots."""
+        with self._lock:
+            self.per_agent[agent_id] = most
+
+    def full(self, kind: Kind) -> list[str]:
+        """Whose runs of this kind wait, although there may be slots; sorted."""
+        with self._lock:
+            found = {name for each, name in self.counts if each == kind and self._is_full(kind, name)}
+            if kind == "agent":
+                found |= {name for name, limit in self.per_agent.items() if limit is not None and limit <= 0}
+            return sorted(found)
+
+    def _is_full(self, kind: Kind, name: str) -> bool:
+        limits = {
+            "workspace": self.per_workspace,
+            "plugin": self.per_plugin,
+            "agent": self.per_agent.get(name) if kind == "agent" else None,
+        }
+        limit = limits[kind]
+        return limit is not None and self.counts[kind, name] >= limit

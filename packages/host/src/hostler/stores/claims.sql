@@ -1,0 +1,61 @@
+-- Claims of queued runs: which may go on next.
+
+-- name: waiting_workspaces
+-- Workspaces with queued runs, by a walk over the index: its cost is their number, not that of the runs.
+WITH RECURSIVE waiting (workspace_id) AS (
+    SELECT min(workspace_id) FROM runs WHERE status = 'queued'
+    UNION ALL
+    SELECT (SELECT min(r.workspace_id) FROM runs r
+            WHERE r.status = 'queued' AND r.workspace_id > waiting.workspace_id)
+    FROM waiting WHERE waiting.workspace_id IS NOT NULL
+)
+SELECT waiting.workspace_id, coalesce(heads.seq, 0) AS served
+FROM waiting LEFT JOIN heads ON heads.workspace_id = waiting.workspace_id AND heads.chain = 'claims'
+WHERE waiting.workspace_id IS NOT NULL
+ORDER BY served, waiting.workspace_id LIMIT :limit
+
+-- name: ready
+-- Queued runs of a workspace that may start: due, their lane free, none older waiting in it.
+SELECT q.* FROM runs q
+WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
+  AND (q.not_before IS NULL OR q.not_before <= :now)
+  AND (q.parallel = 1 OR (
+      NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
+      AND NOT EXISTS (
+          SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
+            AND o.ordinal < q.ordinal
+            AND (o.not_before IS NULL OR o.not_before <= :now OR o.attempt > 1))))
+  AND q.agent_id NOT IN (SELECT value FROM json_each(:skip_agents))
+  AND NOT EXISTS (
+      SELECT 1 FROM json_each(:skip_plugins) p WHERE substr(q.runner_id, 1, length(p.value)) = p.value)
+ORDER BY q.priority DESC, q.ordinal LIMIT :limit
+
+-- name: ready (postgres)
+-- The same; rows that another host is claiming in this moment are passed over.
+SELECT q.* FROM runs q
+WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
+  AND (q.not_before IS NULL OR q.not_before <= :now)
+  AND (q.parallel = 1 OR (
+      NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
+      AND NOT EXISTS (
+          SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
+            AND o.ordinal < q.ordinal
+            AND (o.not_before IS NULL OR o.not_before <= :now OR o.attempt > 1))))
+  AND q.agent_id NOT IN (SELECT jsonb_array_elements_text(cast(:skip_agents AS jsonb)))
+  AND NOT EXISTS (
+      SELECT 1 FROM jsonb_array_elements_text(cast(:skip_plugins AS jsonb)) p (value)
+      WHERE substr(q.runner_id, 1, length(p.value)) = p.value)
+ORDER BY q.priority DESC, q.ordinal LIMIT :limit
+FOR UPDATE OF q SKIP LOCKED
+
+-- name: served
+-- Notes that the workspace had its turn.
+INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:workspace_id, 'claims', :turn, '')
+ON CONFLICT (workspace_id, chain) DO UPDATE
+SET seq = CASE WHEN excluded.seq > heads.seq THEN excluded.seq ELSE heads.seq + 1 END
+
+-- name: claim
+UPDATE runs SET status = 'claimed', host_id = :host_id, position = position + 1,
+    active_lane = CASE WHEN parallel = 0 THEN lane END
+WHERE run_id = :run_id AND status = 'queued'
+RETURNING *
