@@ -96,7 +96,10 @@ def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFil
     _refuse_twice(name, "model id", [model.id for model in config.models])
     _refuse_twice(name, "agent", [agent.name for agent in config.agents])
     _refuse_twice(name, "webhook", [webhook.name for webhook in config.webhooks])
-    check_webhooks(config.webhooks)
+    try:
+        check_webhooks(config.webhooks)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{name}: {error.message}") from None
     return msgspec.structs.replace(config, plugins=plugins)
 
 
