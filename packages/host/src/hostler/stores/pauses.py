@@ -14,7 +14,7 @@ from hostler.domain.pause_values import NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import MAX_SWEPT_PAUSES, PauseStatus, is_settled, may_become
 from hostler.ports import Tx
 from hostler.sql.statements import load
-from hostler.stores import pause_calls, pause_facts, run_notes
+from hostler.stores import notices, pause_calls, pause_facts, run_notes
 from hostler.stores.pause_rows import pause_of
 from hostler_protocol.errors import ConflictError, NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -71,7 +71,9 @@ def open(tx: Tx, new: NewPause, *, cause: str, actor: str) -> Pause:  # noqa: A0
     pause = pause_of(row)
     pause_calls.insert(tx, pause, new.calls, first_ordinal=0)
     pause_facts.of_pause(tx, pause, before=None, cause=cause, actor=actor, calls=_named(new.calls))
-    return note_expiry(tx, pause)
+    pause = note_expiry(tx, pause)
+    notices.of_pause(tx, pause, before=None)
+    return pause
 
 
 def add_calls(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, actor: str) -> Pause:
@@ -84,7 +86,9 @@ def add_calls(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, actor: str) -> 
     pause_calls.insert(tx, pause, calls, first_ordinal=len(standing))
     if pause.status == "open" and any(call.kind == "in_doubt" for call in calls):
         pause = move(tx, pause, "needs_review", cause="a call may have been made: nobody knows", actor=actor)
-    return note_expiry(tx, pause)
+    pause = note_expiry(tx, pause)
+    notices.of_pause(tx, pause, before=pause.status, extended=True)
+    return pause
 
 
 def find(tx: Tx, workspace_id: str, pause_id: str) -> Pause | None:
@@ -204,6 +208,7 @@ def move(
         raise RuntimeError(f"pause {pause.pause_id} changed although its run was held")
     moved = pause_of(row)
     pause_facts.of_pause(tx, moved, before=pause.status, cause=cause, actor=actor)
+    notices.of_pause(tx, moved, before=pause.status)
     return moved
 
 
