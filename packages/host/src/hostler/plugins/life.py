@@ -55,6 +55,8 @@ class Surroundings:
     clock: Callable[[], float]
     notice: Callable[[str, str, str], None]
     """Told `(kind, plugin key, text)`: started, start_failed, crashed, stopped."""
+    command_prefix: tuple[str, ...] = ()
+    """What executes every plugin's command; it takes the command as its arguments."""
 
 
 @dataclass(slots=True, eq=False)
@@ -180,7 +182,7 @@ class PluginLife:
             raise PluginStartError(text, lasting=True)
         python = await around.environments.python_for(launch.requires, base=launch.cwd)
         command = Command(
-            argv=argv_of(launch, python),
+            argv=[*around.command_prefix, *argv_of(launch, python)],
             cwd=launch.cwd,
             environment=process_environment(launch, python),
             containment=around.containment,
@@ -219,7 +221,7 @@ class PluginLife:
     def _take(self, running: Running) -> None:
         self._current = running
         connection = running.connection
-        self.around.catalog.learn(self.key, connection.runners)
+        self.around.catalog.learn(self.key, connection.runners, connection.tools)
         self.around.notice("started", self.key, f"version {connection.version}")
         connection.closed.add_done_callback(lambda future: self._ended(running, future.result()))
 

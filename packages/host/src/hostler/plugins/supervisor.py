@@ -27,6 +27,11 @@ from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 
 
+def environments_folder(data_dir: Path) -> Path:
+    """Where the Python environments of a data directory's plugins lie."""
+    return data_dir / "plugins" / "environments"
+
+
 def _no_notice(kind: str, plugin_key: str, text: str) -> None:
     pass
 
@@ -34,7 +39,8 @@ def _no_notice(kind: str, plugin_key: str, text: str) -> None:
 class Supervisor:
     """One process per plugin, each known by its key `author/name`.
 
-    `data_dir` holds `plugins/` (environments, the register of processes) and `logs/plugins/`.
+    `data_dir` holds `plugins/` (environments, the register of processes) and `logs/plugins/`; `environments`
+    is another folder for the former. `command_prefix` executes every plugin's command.
     `notice` is told of what an operator wants to know: `(kind, plugin key, text)`.
     """
 
@@ -48,12 +54,14 @@ class Supervisor:
         start_limits: StartLimits = DEFAULT_START_LIMITS,
         clock: Callable[[], float] = time.monotonic,
         notice: Callable[[str, str, str], None] = _no_notice,
+        environments: Path | None = None,
+        command_prefix: tuple[str, ...] = (),
     ) -> None:
         self.catalog = Catalog()
         self._around = Surroundings(
             log_folder=data_dir / "logs" / "plugins",
             register=Register(data_dir / "plugins" / "processes"),
-            environments=Environments(data_dir / "plugins" / "environments", start_limits),
+            environments=Environments(environments or environments_folder(data_dir), start_limits),
             catalog=self.catalog,
             containment=containment,
             connection_limits=connection_limits,
@@ -61,6 +69,7 @@ class Supervisor:
             start_limits=start_limits,
             clock=clock,
             notice=notice,
+            command_prefix=command_prefix,
         )
         self._plugins: dict[str, PluginLife] = {}
 

@@ -1,0 +1,29 @@
+"""The pytest plugin: fixture `hostler_replay`, which replays exported runs.
+
+    def test_it_still_does_what_it_did(hostler_replay):
+        hostler_replay("recordings/greeting.json", runner="./my-agent")
+
+See hostler.testing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from hostler.testing import Replays
+
+
+@pytest.fixture(scope="session")
+def hostler_replay() -> Iterator[Replays]:
+    """Replays exported runs; its plugin processes live as long as the session."""
+    from hostler.testing import Replays  # noqa: PLC0415 - every test run loads this plugin, few use it
+
+    replays = Replays()
+    try:
+        yield replays
+    finally:
+        replays.close()

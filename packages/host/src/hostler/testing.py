@@ -1,0 +1,119 @@
+"""Recorded runs as tests: export runs once, replay them against the runner of now.
+
+    hostler runs export RUN > recordings/greeting.json
+
+    @pytest.mark.parametrize("recording", recordings("recordings"))
+    def test_it_still_does_what_it_did(hostler_replay, recording):
+        hostler_replay(recording, runner="./my-agent")
+
+The fixture `hostler_replay` comes with this package. A replay needs no host, no model and no network: the
+runner works in a process of its own, and every call is answered with what was recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hostler.bundled import shipped_runner
+from hostler.cli.targets import local_target
+from hostler.domain.divergence import Divergence
+from hostler.domain.tapes import decode_tape, read_tape
+from hostler.plugins.sources import Folder
+from hostler.replaying.replayer import Cast, Changes, Replayer
+from hostler.replaying.session import REPLAY_SECONDS, Replayed
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.ids import split_runner_id
+
+__all__ = ["Divergence", "Replayed", "Replays", "recordings"]
+
+T = TypeVar("T")
+START_SECONDS = 30.0
+"""For a loop to begin and to end; only a broken machine takes any time at all."""
+
+
+def recordings(folder: str | Path) -> list[Path]:
+    """The exported runs of a folder, by name. InvalidArgumentError where there is none."""
+    found = sorted(Path(folder).glob("*.json"))
+    if not found:
+        raise InvalidArgumentError(
+            f"there is no exported run in {folder}: make one with `hostler runs export RUN > NAME.json` there"
+        )
+    return found
+
+
+class Replays:
+    """Replays exported runs, one plugin process for all of them. Close it at the end."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="replays", daemon=True)
+        self._thread.start()
+        self._open = AsyncExitStack()
+        self._replayer: Replayer | None = None
+
+    def __call__(
+        self,
+        recording: str | Path | bytes,
+        *,
+        runner: str | Path | None = None,
+        config: Mapping[str, Any] | None = None,
+        seconds: float = REPLAY_SECONDS,
+    ) -> Replayed:
+        """Replay a run, and fail the test with the first difference. Arguments as for `run`."""
+        replayed = self.run(recording, runner=runner, config=config, seconds=seconds)
+        if replayed.divergence is not None:
+            raise AssertionError("\n".join([replayed.divergence.title, *replayed.divergence.lines]))
+        return replayed
+
+    def run(
+        self,
+        recording: str | Path | bytes,
+        *,
+        runner: str | Path | None = None,
+        config: Mapping[str, Any] | None = None,
+        seconds: float = REPLAY_SECONDS,
+    ) -> Replayed:
+        """Replay a run and say what came of it.
+
+        `recording`: a file that `hostler runs export` wrote, or its content. `runner`: a plugin
+        folder[:runner] or file.py:Class; None: a runner that comes with the host. `config` is laid over the
+        recorded configuration. InvalidArgumentError, NotFoundError, PluginStartError.
+        """
+        text = recording if isinstance(recording, bytes) else Path(recording).read_bytes()
+        tape = read_tape(decode_tape(text))
+        cast = _cast(tape.run.runner_id, None if runner is None else str(runner))
+
+        async def replay() -> Replayed:
+            if self._replayer is None:
+                self._replayer = await self._open.enter_async_context(Replayer.open())
+            return await self._replayer.replay(tape, cast, Changes(values=config or {}), seconds=seconds)
+
+        return self._do(replay())
+
+    def close(self) -> None:
+        """End all processes."""
+        self._do(self._open.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_SECONDS)
+        self._loop.close()
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+def _cast(runner_id: str, target: str | None) -> Cast:
+    if target is None:
+        plugin_key, name = split_runner_id(runner_id)
+        folder = shipped_runner(plugin_key)
+        if folder is None:
+            raise NotFoundError(f"where plugin {plugin_key} lies is not known here: name it with runner=...")
+        return Cast(Folder(folder), name)
+    found = local_target(target)
+    if found is None:
+        raise NotFoundError(f"runner={target!r}: name a plugin folder, like ./folder, or file.py:Class")
+    return Cast(found.source, found.runner)
