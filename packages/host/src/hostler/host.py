@@ -29,6 +29,7 @@ from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResu
 from hostler.filtering import FilterProcesses
 from hostler.gate import Gate
 from hostler.lock import DataDirLock, Holder
+from hostler.notifying import Courier
 from hostler.orchestrator import Accepted, Orchestrator
 from hostler.pausing import PauseDesk
 from hostler.plugins.connection import PluginConnection
@@ -41,9 +42,11 @@ from hostler.records import record
 from hostler.recovery import recover, recover_dead
 from hostler.run_control import RunController
 from hostler.sql.opening import open_database
+from hostler.steering import Steering
 from hostler.stores import hosts, installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import Run
+from hostler.tools.plugin_tools import PluginTools
 from hostler.upkeep import keep_tidy
 from hostler.version import NAME, VERSION
 from hostler_protocol.calls import HostInfo
@@ -92,14 +95,21 @@ class Host:
             _fail,
             max_active=settings.max_active_runs,
             max_queued=settings.max_queued_runs,
+            max_per_workspace=settings.max_runs_per_workspace,
+            max_per_plugin=settings.max_runs_per_plugin,
         )
-        self.orchestrator = Orchestrator(self.db, self.blobs, self.bindery, self.dispatcher, self.feed)
+        self.orchestrator = Orchestrator(
+            self.db, self.blobs, self.bindery, self.dispatcher, self.feed, can_steer=self._can_steer
+        )
+        self.tools = PluginTools(self.supervisor.catalog, self.supervisor.connection)
+        self.courier = Courier(self.db, settings.workspace)
         self.pauses = PauseDesk(self.db)
         self.run_control.attach(self.orchestrator, self.wait)
         self.cursors: Cursors
         self._bench: Bench
         self._heart: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self._courier: asyncio.Task[None] | None = None
 
     # -- start and end ----------------------------------------------------------------------------
 
@@ -158,6 +168,7 @@ class Host:
             ),
             name="upkeep",
         )
+        self._courier = asyncio.create_task(self.courier.work(), name="courier")
         self.orchestrator.accepting = True
 
     def announce(self, url: str) -> None:
@@ -174,7 +185,7 @@ class Host:
     async def stop(self) -> None:
         """Drain, then end all processes."""
         await self.drain()
-        for task in (self._heart, self._upkeep):
+        for task in (self._heart, self._upkeep, self._courier):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -198,6 +209,8 @@ class Host:
             runs=self.run_control,
             info=HostInfo(name=NAME, version=VERSION, protocol=PROTOCOL_VERSION, limits=Limits()),
             clock=time.time,
+            tools=self.tools,
+            steering=Steering(),
         )
         self._bench = Bench(
             db=self.db,
@@ -209,6 +222,7 @@ class Host:
             blobs=self.blobs,
             host_id=self.host_id,
             cancel_grace_seconds=self.settings.cancel_grace_seconds,
+            stall_seconds=self.settings.stall_seconds,
         )
 
     # -- other hosts on the same database ---------------------------------------------------------
@@ -226,13 +240,11 @@ class Host:
             hosts.join(tx, self.host_id, f"{socket.gethostname()}:{self.settings.port}", lease_ms)
 
     async def _beat(self) -> None:
-        """Renew the lease, end what was cancelled elsewhere, take over from hosts that died."""
+        """Renew the lease, take over from hosts that died."""
         while True:
             await asyncio.sleep(self.settings.lease_seconds / 5)
             try:
                 await self.db.write(self._take_lease)
-                for run in await self.db.read(lambda tx: runs.cancelled_of_host(tx, self.host_id)):
-                    self.dispatcher.cancel(run.run_id, run.cancel_reason or "cancelled")
                 await recover_dead(self.db, self._is_resumable)
             except StorageError as error:
                 log.warning("the lease could not be renewed: %s", error)
@@ -257,11 +269,20 @@ class Host:
         return await self.supervisor.connection(plugin_key)
 
     def _catalog(self) -> Catalog:
-        return Catalog(models={model.model_id: model.resource() for model in self.models.list()})
+        tools = self.tools.offered(self.settings.workspace)
+        return Catalog(
+            models={model.model_id: model.resource() for model in self.models.list()},
+            tools={name: tool.resource for name, tool in tools.items()},
+            tool_pins={name: tool.pin for name, tool in tools.items()},
+        )
 
     def _is_resumable(self, runner_id: str) -> bool:
         manifest = self.supervisor.catalog.find(runner_id)
         return manifest is not None and manifest.capabilities.resumable
+
+    def _can_steer(self, runner_id: str) -> bool:
+        manifest = self.supervisor.catalog.find(runner_id)
+        return manifest is not None and manifest.capabilities.steering
 
     async def _read_results(self, run_id: str, after: int, at_most: int) -> list[StoredResult]:
         page = await self.db.read(lambda tx: journal.results(tx, run_id, after, max_items=at_most))
@@ -276,13 +297,17 @@ class Host:
 
     # -- the face of the host ---------------------------------------------------------------------
 
-    async def accept(self, envelope: EventEnvelope, caller: Caller) -> Accepted:
+    async def accept(
+        self, envelope: EventEnvelope, caller: Caller, *, delay: float | None = None
+    ) -> Accepted:
         """Store an event and open its run. See `Orchestrator.accept`."""
-        return await self.orchestrator.accept(envelope, caller)
+        return await self.orchestrator.accept(envelope, caller, delay=delay)
 
-    async def cancel(self, workspace_id: str, run_id: str, *, reason: str, actor: str) -> RunRecord:
-        """Ask for the end of a run. NotFoundError."""
-        await self.orchestrator.cancel(workspace_id, run_id, reason=reason, actor=actor)
+    async def cancel(
+        self, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None
+    ) -> RunRecord:
+        """Ask for the end of a run; after `grace` seconds (None: the host's) it ends. NotFoundError."""
+        await self.orchestrator.cancel(workspace_id, run_id, reason=reason, actor=actor, grace=grace)
         return await self.run_record(workspace_id, run_id)
 
     async def run_record(self, workspace_id: str, run_id: str) -> RunRecord:
