@@ -45,8 +45,8 @@ TRY_SECONDS = 10.0
 LEASE_SECONDS = 3 * TRY_SECONDS
 MAX_LANES = 16
 """Receivers served at once by this host."""
-POLL_SECONDS = 5.0
-"""So soon notices of other hosts are seen; those of this one wake the courier."""
+POLL_SECONDS = 1.0
+"""So soon a notice is seen. Two look-ups in an index that holds only what is pending."""
 MIN_PAUSE_SECONDS = 0.05
 SWEEP_SECONDS = 3_600.0
 

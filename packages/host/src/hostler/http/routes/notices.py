@@ -1,0 +1,188 @@
+"""What was told of pauses: the inbox, and what webhooks were sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostler.cursors import ScopedCursors
+from hostler.http.answers import Listing
+from hostler.http.ask import Ask
+from hostler.http.endpoint import endpoint
+from hostler.http.paging import PageQuery, listing, scoped, seconds
+from hostler.ports import Tx
+from hostler.stores import audit, notices
+from hostler.stores.notices import Delivery, DeliveryStatus, Notice
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+
+MAX_ROUNDS = 5
+"""Pages of the inbox that are read to fill one page of what the caller may see."""
+
+
+class InboxEntry(Strict):
+    """One thing to know. `waiting`: the caller may decide something of it now. `at`: UTC epoch seconds."""
+
+    id: str
+    event: str
+    at: float
+    pause_id: str
+    run_id: str
+    conversation_id: str | None
+    title: str
+    status: str
+    waiting: bool
+
+
+class DeliveriesQuery(PageQuery):
+    """Filters of the list. `status` `dead`: given up."""
+
+    status: DeliveryStatus | None = None
+    webhook: str | None = None
+
+
+class DeliveryRecord(Strict):
+    """A notice on its way to a webhook. `http_status` and `error` are those of the last try."""
+
+    id: str
+    notice_id: str
+    webhook: str
+    event: str
+    status: DeliveryStatus
+    attempts: int
+    next_at: float | None
+    http_status: int | None
+    error: str | None
+    created_at: float
+    settled_at: float | None
+
+
+@endpoint("GET", "/v1/inbox", right="pauses:read", tag="pauses")
+async def list_inbox(ask: Ask, query: PageQuery) -> Listing[InboxEntry]:
+    """List what was told of the pauses that the caller may see, newest first.
+
+    Entries of pauses that retention has removed are left out. A page may be short although more follows.
+    """
+    host = ask.surface.host
+    cursors = scoped(host.cursors, "inbox", ask.workspace_id, query)
+    before, more = _before(query, cursors), True
+    found: list[InboxEntry] = []
+    known: dict[str, InboxEntry | None] = {}
+    for _ in range(MAX_ROUNDS):
+        rows = await _page(ask, before, query.size - len(found) + 1)
+        more = len(rows) > query.size - len(found)
+        rows = rows[: query.size - len(found)]
+        for row in rows:
+            entry = await _entry(ask, row, known)
+            if entry is not None:
+                found.append(entry)
+        before = (rows[-1].created_at, rows[-1].notice_id) if rows else before
+        if not more or len(found) >= query.size:
+            break
+    cursor = cursors.issue(list(before)) if more and before is not None else None
+    return Listing(items=found, next_cursor=cursor, has_more=cursor is not None)
+
+
+@endpoint("GET", "/v1/webhooks/deliveries", right="admin", tag="webhooks")
+async def list_deliveries(ask: Ask, query: DeliveriesQuery) -> Listing[DeliveryRecord]:
+    """List what was sent to webhooks, newest first; `status=dead` is what was given up."""
+    cursors = scoped(ask.surface.host.cursors, "deliveries", ask.workspace_id, query)
+    before = _before(query, cursors)
+    rows = await ask.surface.host.db.read(
+        lambda tx: notices.deliveries(
+            tx,
+            ask.workspace_id,
+            status=query.status,
+            webhook=query.webhook,
+            before=before,
+            limit=query.size + 1,
+        )
+    )
+    return listing(rows, query.size, delivery_record, lambda d: [d.created_at, d.delivery_id], cursors)
+
+
+@endpoint("POST", "/v1/webhooks/deliveries/{delivery_id}/resend", right="admin", tag="webhooks")
+async def resend_delivery(ask: Ask) -> DeliveryRecord:
+    """Send a delivery again that arrived or was given up: as many tries as at first."""
+    delivery_id = ask.parameters["delivery_id"]
+
+    def again(tx: Tx) -> Delivery:
+        found = notices.send_again(tx, ask.workspace_id, delivery_id)
+        audit.record(tx, ask.workspace_id, ask.caller.subject, "webhook.resent", delivery_id, {})
+        return found
+
+    found = await ask.surface.host.db.write(again)
+    ask.surface.host.courier.wake()
+    return delivery_record(found)
+
+
+def delivery_record(delivery: Delivery) -> DeliveryRecord:
+    """A delivery as the API shows it."""
+    return DeliveryRecord(
+        id=delivery.delivery_id,
+        notice_id=delivery.notice_id,
+        webhook=delivery.webhook,
+        event=delivery.event,
+        status=delivery.status,
+        attempts=delivery.attempts,
+        next_at=delivery.next_at / 1000 if delivery.status == "pending" else None,
+        http_status=delivery.http_status,
+        error=delivery.error,
+        created_at=delivery.created_at / 1000,
+        settled_at=seconds(delivery.settled_at),
+    )
+
+
+async def _page(ask: Ask, before: tuple[int, str] | None, limit: int) -> list[Notice]:
+    return await ask.surface.host.db.read(
+        lambda tx: notices.page(tx, ask.workspace_id, before=before, limit=limit)
+    )
+
+
+async def _entry(ask: Ask, row: Notice, known: dict[str, InboxEntry | None]) -> InboxEntry | None:
+    """The notice as the caller sees it; None where it may not know of the pause."""
+    if row.pause_id not in known:
+        known[row.pause_id] = await _of_pause(ask, row)
+    entry = known[row.pause_id]
+    if entry is None:
+        return None
+    return InboxEntry(
+        id=row.notice_id,
+        event=row.event,
+        at=row.created_at / 1000,
+        pause_id=row.pause_id,
+        run_id=row.run_id,
+        conversation_id=row.conversation_id,
+        title=entry.title,
+        status=entry.status,
+        waiting=entry.waiting,
+    )
+
+
+async def _of_pause(ask: Ask, row: Notice) -> InboxEntry | None:
+    try:
+        pause = await ask.surface.host.pauses.get(ask.caller, row.pause_id)
+    except NotFoundError:
+        return None
+    titles = [call.title or call.tool or call.kind for call in pause.calls]
+    more = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
+    return InboxEntry(
+        id="",
+        event="",
+        at=0.0,
+        pause_id=pause.id,
+        run_id=pause.run_id,
+        conversation_id=pause.conversation_id,
+        title=f"{titles[0]}{more}" if titles else "",
+        status=pause.status,
+        waiting=any(call.may_decide for call in pause.calls),
+    )
+
+
+def _before(query: Any, cursors: ScopedCursors) -> tuple[int, str] | None:
+    if query.cursor is None:
+        return None
+    match cursors.read(query.cursor):
+        case [int() as at, str() as place]:
+            return at, place
+        case _:
+            raise InvalidArgumentError("cursor does not hold a place in this list: begin again without it")
