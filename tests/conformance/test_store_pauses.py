@@ -150,7 +150,7 @@ def test_27_what_is_over_a_limit_opens_no_pause(run_open: SqlDatabase) -> None:
         [call(arguments={"text": "x" * 66_000})],
         [call(title="x" * 501)],
         [call(description="x" * 17_000)],
-        [call(args_schema={"description": "x" * 66_000})],
+        [call(args_schema={"description": "x" * 263_000})],
     ):
         with pytest.raises(PayloadTooLargeError):
             write(run_open, lambda tx, c=calls: open_pause(tx, *c))  # type: ignore[misc]
@@ -193,14 +193,23 @@ def test_an_ending_run_settles_its_pause(database: SqlDatabase) -> None:
             move(database, step, run_id)  # type: ignore[arg-type]
         done = write(
             database,
-            lambda tx, r=run_id: pauses.end_with_run(tx, r, cause="it ends", actor="t"),  # type: ignore[misc]
+            lambda tx, r=run_id: pauses.end_with_run(tx, r, 1, "failed", cause="it ends", actor="t"),  # type: ignore[misc]
         )
         assert done is not None
         assert done.status == ends
         assert read(database, lambda tx, r=run_id: calls_of(tx, r))["k1"].decision == "cancelled"  # type: ignore[misc]
-        assert (
-            write(database, lambda tx, r=run_id: pauses.end_with_run(tx, r, cause="again", actor="t")) is None  # type: ignore[misc]
+        again = write(
+            database,
+            lambda tx, r=run_id: pauses.end_with_run(tx, r, 1, "failed", cause="again", actor="t"),  # type: ignore[misc]
         )
+        assert again is None
+
+
+def test_02_a_superseded_attempt_settles_no_pause(run_open: SqlDatabase) -> None:
+    write(run_open, open_pause)
+    late = write(run_open, lambda tx: pauses.end_with_run(tx, "r1", 2, "failed", cause="late", actor="t"))
+    assert late is None
+    assert at(run_open).status == "open"
 
 
 def test_pages_are_newest_first_and_keep_to_their_workspace(database: SqlDatabase) -> None:

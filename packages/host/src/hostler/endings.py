@@ -1,8 +1,8 @@
 """How runs end, and how they begin again: the only ways to a terminal status, and back to the queue.
 
 Both also settle what belongs to the run besides its row, in the same transaction: the messages that it
-absorbed and has not pulled. Who ends a run from outside (a wish to cancel it with its children, the end of
-one that nobody works on) goes the same way.
+absorbed and has not pulled, and the pause that it waits for. Who ends a run from outside (a wish to cancel it
+with its children, the end of one that nobody works on) goes the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from hostler import steering
 from hostler.ports import Tx
-from hostler.stores import runs
+from hostler.stores import pauses, runs
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
@@ -52,9 +52,10 @@ def finish(
     """End a run: the only way to a terminal status. `attempt` None: whatever the attempt is.
 
     `entries` (the terminal result among them) are journalled with it. What the run absorbed and did not pull
-    goes to the next run of its lane, or is dropped where the agent's policy says so. Fenced: nothing was
-    written. NotFoundError for no such run.
+    goes to the next run of its lane, or is dropped where the agent's policy says so. Its pause is settled.
+    Fenced: nothing was written. NotFoundError for no such run.
     """
+    pauses.end_with_run(tx, run_id, attempt, status, cause=cause, actor=actor)
     moved = runs.transition(
         tx,
         run_id,
@@ -83,6 +84,7 @@ def begin_again(
     crashed: bool = False,
     restart: bool = False,
     not_before: int | None = None,
+    deadline_at: int | None = None,
     entries: Sequence[Entry] = (),
     usage: Usage | None = None,
     cost: str | None = None,
@@ -91,8 +93,11 @@ def begin_again(
 
     It keeps what it absorbed. With `restart` the new attempt begins from the beginning and has nothing of the
     old one's journal, so what that had pulled waits for it again; without, the journal gives it. `crashed`
-    counts a recovery; `not_before` (UTC epoch milliseconds) is the back-off. Fenced: nothing was written.
+    counts a recovery; `not_before` (UTC epoch milliseconds) is the back-off, `deadline_at` the later deadline
+    of a run whose time stood still. Fenced: nothing was written.
     """
+    if restart:  # what it waited for is asked again
+        pauses.end_with_run(tx, run_id, attempt, "queued", cause=cause, actor=actor)
     moved = runs.transition(
         tx,
         run_id,
@@ -104,6 +109,7 @@ def begin_again(
         crashed=crashed,
         restart=restart,
         not_before=not_before,
+        deadline_at=deadline_at,
         usage=usage,
         cost=cost,
     )

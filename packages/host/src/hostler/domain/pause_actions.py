@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
-
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import (
     ConflictError,
@@ -87,7 +85,7 @@ class CallView(Strict):
     may_decide: bool
     decision: str
     execution: str
-    expires_at: float
+    expires_at: float | None
     approvals_needed: int
     votes: list[VoteView] = []
     proposed_args: dict[str, Any] | None = None
@@ -163,7 +161,7 @@ class SupersededError(ConflictError):
 
 
 class PauseExpiredError(ExpiredError):
-    """410: nobody answered in time."""
+    """410: nobody answered in time; nothing was executed, and nothing was denied."""
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message, reason="expired", **details)
@@ -176,6 +174,3 @@ class UnprocessableError(InvalidArgumentError):
 
     def __init__(self, message: str, /, *, reason: str, **details: Any) -> None:
         super().__init__(message, reason=reason, **details)
-
-
-decode_request = msgspec.json.Decoder(ActRequest).decode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,8 @@ from hostler.domain.pauses import (
 from hostler.domain.tools import ToolPin
 from hostler_protocol.ids import digest
 from hostler_protocol.pausing import FormField, InteractionAction
+
+VoteWord = Literal["approve", "deny", "result", "error", "answer", "happened", "not_happened"]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -164,6 +166,19 @@ class PausedCall:
     def settled(self) -> bool:
         """Whether nobody has to say anything about it any more."""
         return self.decision != "undecided" and self.review is None
+
+
+class CastVote(NamedTuple):
+    """A vote as it was given. Votes never change."""
+
+    call_id: str
+    revision: int
+    args_hash: str
+    subject: str
+    key_id: str
+    vote: VoteWord
+    comment: str | None
+    at: int
 
 
 def args_hash(arguments: dict[str, Any]) -> str:

@@ -48,7 +48,7 @@ TRANSITIONS: dict[tuple[PauseStatus | None, PauseStatus], str] = {
 """Every permitted change of a pause, and what brings it about; from None: how it begins."""
 
 DECISIONS: dict[tuple[Decided, Decided], str] = {
-    ("undecided", "approved"): "as many people as it needs said yes, or a rule of theirs did",
+    ("undecided", "approved"): "as many people as it needs said yes, or that it had not happened",
     ("undecided", "denied"): "somebody who may decide said no",
     (
         "undecided",
@@ -84,15 +84,13 @@ MAX_ARGUMENTS_BYTES = 64 * KIB
 """Arguments of one call: what a person can be shown. Stored twice, as proposed and as edited."""
 MAX_RESULT_BYTES = 1 * MIB
 """A client's result; larger ones are uploaded as an artifact and named."""
-MAX_VALUES_BYTES = 64 * KIB
-"""Values of one form."""
 MAX_COMMENT_BYTES = 4 * KIB
 MAX_TITLE_CHARS = 500
 """A line in a list."""
 MAX_DESCRIPTION_BYTES = 16 * KIB
 """Text above a form."""
-MAX_SCHEMA_BYTES = 64 * KIB
-"""One JSON Schema or form that is frozen with a call."""
+MAX_SCHEMA_BYTES = 256 * KIB
+"""One JSON Schema or form that is frozen with a call: what a tool may have."""
 MAX_INLINE_STATE_BYTES = 256 * KIB
 """State of a runner that stands in the database; larger ones lie in the blob folder."""
 MAX_STATE_BYTES = 8 * MIB

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from hostler.domain.approvers import Vote, tally
 from hostler.domain.events import Caller
-from hostler.domain.pause_values import Pause, PausedCall
+from hostler.domain.pause_values import CastVote, Pause, PausedCall, VoteWord
 from hostler.ports import Tx
 from hostler.sql.statements import load
 from hostler.stores import approval_rules, keys, pause_facts
 
 _q = load(__file__)
 
-VoteWord = Literal["approve", "deny", "result", "error", "answer", "happened", "not_happened"]
 INSTALLATION_KEY_ID = "admin"
 """The key an installation is started with (http/auth); it stands in no table and cannot be revoked."""
-
-
-class CastVote(NamedTuple):
-    """A vote as it was given. Votes never change."""
-
-    call_id: str
-    revision: int
-    args_hash: str
-    subject: str
-    key_id: str
-    vote: VoteWord
-    comment: str | None
-    at: int
 
 
 class Request(NamedTuple):

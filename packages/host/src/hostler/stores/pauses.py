@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from hostler.domain import runs as runs_domain
 from hostler.domain.pause_checks import check_calls, check_room
 from hostler.domain.pause_values import NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import MAX_SWEPT_PAUSES, PauseStatus, is_settled, may_become
@@ -18,6 +19,7 @@ from hostler.stores import notices, pause_calls, pause_facts, run_notes
 from hostler.stores.pause_rows import pause_of
 from hostler_protocol.errors import ConflictError, NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
+from hostler_protocol.runs import RunStatus
 
 _q = load(__file__)
 _LATEST = 2**62
@@ -151,6 +153,11 @@ def due(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[Due]:
     return [Due(row["workspace_id"], row["pause_id"]) for row in tx.all(_q.due, now=tx.now, limit=limit)]
 
 
+def left_behind(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[Due]:
+    """Ready pauses whose run is still paused."""
+    return [Due(row["workspace_id"], row["pause_id"]) for row in tx.all(_q.left_behind, limit=limit)]
+
+
 def next_due(tx: Tx) -> int | None:
     """When the next call expires."""
     row = tx.one(_q.next_due)
@@ -247,13 +254,22 @@ def expire(tx: Tx, pause: Pause) -> list[PausedCall]:
     return late
 
 
-def end_with_run(tx: Tx, run_id: str, *, cause: str, actor: str) -> Pause | None:
-    """The run ends, before its last entry is written: settle its pause. None: there is nothing to settle.
+def end_with_run(
+    tx: Tx, run_id: str, attempt: int | None, status: RunStatus, *, cause: str, actor: str
+) -> Pause | None:
+    """The run is about to end with `status`: settle its pause before the last entry of its journal.
 
-    A pause whose every outcome the runner had, or whose continuation it went on from, is `resumed`.
+    None: there is nothing to settle, or the run may not end like that from where it stands (`attempt` None:
+    whatever its attempt is). A pause whose every outcome the runner had, or whose continuation it went on
+    from, is `resumed`.
     """
+    if unsettled(tx, run_id) is None:
+        return None
+    run = run_notes.hold(tx, run_id)
     pause = unsettled(tx, run_id)
-    if pause is None:
+    if run is None or pause is None:
+        return None
+    if attempt not in (None, run.attempt) or not runs_domain.may_become(run.status, status):
         return None
     if pause.status == "resuming":
         answered = all(call.handed_over for call in pause_calls.of_pause(tx, pause))

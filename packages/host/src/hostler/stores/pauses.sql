@@ -68,7 +68,7 @@ WHERE workspace_id = :workspace_id AND run_id = :run_id
   AND (cast(:status AS text) IS NULL OR status = :status)
 ORDER BY created_at DESC, pause_id DESC LIMIT :limit
 
--- name: changed
--- Paused runs whose pause is ready, and pauses in review: what a sweep looks after.
+-- name: left_behind
+-- Ready pauses whose run is still paused: it was parked in the moment they became ready.
 SELECT p.workspace_id, p.pause_id FROM pauses p JOIN runs r ON r.run_id = p.run_id
 WHERE p.status = 'ready' AND r.status = 'paused' LIMIT :limit

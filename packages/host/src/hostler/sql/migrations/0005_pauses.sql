@@ -35,6 +35,7 @@ CREATE UNIQUE INDEX pauses_unsettled ON pauses (run_id)
 CREATE INDEX pauses_by_created ON pauses (workspace_id, created_at, pause_id);
 CREATE INDEX pauses_by_conversation ON pauses (workspace_id, conversation_id, created_at, pause_id);
 CREATE INDEX pauses_expiring ON pauses (expires_at) WHERE status = 'open' AND expires_at IS NOT NULL;
+CREATE INDEX pauses_ready ON pauses (run_id) WHERE status = 'ready';
 CREATE INDEX pauses_by_settled ON pauses (workspace_id, settled_at) WHERE settled_at IS NOT NULL;
 
 -- decision: undecided | approved | denied | answered | cancelled | expired. execution: none | reserved | succeeded |
@@ -80,7 +81,7 @@ CREATE TABLE decision_votes (
     vote          text NOT NULL,     -- approve | deny | result | error | answer | happened | not_happened
     comment       text,
     created_at    bigint NOT NULL,
-    PRIMARY KEY (workspace_id, pause_id, call_id, revision, args_hash, subject)
+    PRIMARY KEY (workspace_id, pause_id, call_id, revision, args_hash, subject, key_id)
 );
 
 -- Idempotency-Key of actions, written in the transaction of the decisions.

@@ -1,0 +1,90 @@
+"""A pause as one caller sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from hostler.domain.approvers import qualifies
+from hostler.domain.events import Caller
+from hostler.domain.pause_actions import CallView, PauseView, VoteView
+from hostler.domain.pause_values import CastVote, Pause, PausedCall
+from hostler.domain.pauses import is_settled
+
+
+def view_of(
+    pause: Pause,
+    calls: Sequence[PausedCall],
+    caller: Caller,
+    *,
+    agent: str,
+    now: int,
+    votes: Mapping[str, Sequence[CastVote]],
+) -> PauseView:
+    """The view; `votes` by call, `now` in UTC epoch milliseconds."""
+    return PauseView(
+        id=pause.pause_id,
+        run_id=pause.run_id,
+        segment=pause.segment,
+        revision=pause.revision,
+        status=pause.status,
+        form=pause.form,
+        agent=agent,
+        conversation_id=pause.conversation_id,
+        requester=pause.requester,
+        created_at=pause.created_at / 1000,
+        expires_at=_seconds(pause.expires_at),
+        calls=[_call(pause, call, caller, now, votes.get(call.call_id, ())) for call in calls],
+        settled_at=_seconds(pause.settled_at),
+    )
+
+
+def _call(pause: Pause, call: PausedCall, caller: Caller, now: int, votes: Sequence[CastVote]) -> CallView:
+    asked, given = call.asked, call.given
+    return CallView(
+        call_id=call.call_id,
+        kind=call.kind,
+        title=asked.title,
+        tool=asked.tool_name,
+        args=call.effective,
+        args_hash=call.args_hash,
+        args_schema=asked.args_schema,
+        result_schema=asked.result_schema,
+        fields=[msgspec.to_builtins(field) for field in asked.fields],
+        actions=[msgspec.to_builtins(button) for button in asked.actions],
+        editable=asked.editable,
+        locked=asked.locked,
+        may_decide=_is_open(pause, call, now) and qualifies(asked.rule, caller, pause.requester),
+        decision=call.decision,
+        execution=call.execution,
+        expires_at=_seconds(call.expires_at),
+        approvals_needed=asked.rule.min_approvals,
+        votes=[VoteView(subject=vote.subject, vote=vote.vote, at=vote.at / 1000) for vote in votes],
+        proposed_args=asked.arguments if call.edited_by is not None else None,
+        edited_by=call.edited_by,
+        description=asked.description,
+        tool_call_id=asked.tool_call_id,
+        decided_by=call.decided_by,
+        decided_at=_seconds(call.decided_at),
+        comment=given.comment,
+        result=given.result,
+        is_error=given.is_error,
+        values=given.values,
+        action=given.action,
+        review=call.review,
+    )
+
+
+def _is_open(pause: Pause, call: PausedCall, now: int) -> bool:
+    """Whether somebody can still say something about the call."""
+    if is_settled(pause.status):
+        return False
+    if call.review is not None:
+        return True
+    late = pause.status == "open" and call.expires_at is not None and call.expires_at <= now
+    return call.decision == "undecided" and not late
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
