@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 
 from hostler_sdk.conformance import CHECKS, check_plugin
 from support.child_plugins import EXAMPLES, SERVE, environment
+
+TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
 
 
 @pytest.mark.parametrize(
@@ -19,6 +22,22 @@ def test_the_examples_conform(example: str, command: list[str]) -> None:
     results = asyncio.run(check_plugin(command, EXAMPLES / example, environment()))
     assert [result for result in results if not result.ok] == []
     assert [result.name for result in results] == list(CHECKS)
+
+
+def test_tools_without_a_runner_conform() -> None:
+    results = asyncio.run(check_plugin(SERVE, TOOLBOX, environment(TOOLBOX_FOLDER="nowhere")))
+    assert [result for result in results if not result.ok] == []
+    said = {result.name: result.detail for result in results}
+    assert said["tool_calls"] == "32 calls of echo"
+    assert said["tool_lookup"] == "keep"
+    assert said["run_ends"] == "left out: it offers tools and no runner"
+
+
+def test_the_shop_conforms(tmp_path: Path) -> None:
+    shop = environment(SHOP_FILE=str(tmp_path / "shop.sqlite3"))
+    results = asyncio.run(check_plugin(SERVE, EXAMPLES / "shop", shop))
+    assert [result for result in results if not result.ok] == []
+    assert {result.name: result.detail for result in results}["tool_lookup"] == "pay"
 
 
 def test_a_plugin_that_cannot_start_is_told_by_its_own_words(tmp_path: object) -> None:

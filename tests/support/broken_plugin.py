@@ -73,7 +73,8 @@ def initialize(id_: Any, params: Any) -> None:
         refuse(id_, -32000, "only version 1")
         return
     version = {"chooses_outside": 7, "any_version": versions["max"]}.get(FAULT, 1)
-    send({"id": id_, "result": {"protocol": version, "plugin": IDENTITY}})
+    offers_tools = FAULT != "no_runners"
+    send({"id": id_, "result": {"protocol": version, "plugin": IDENTITY, "tools": offers_tools}})
 
 
 def list_runners(id_: Any) -> None:
@@ -84,6 +85,25 @@ def list_runners(id_: Any) -> None:
         manifest["id"] = "plugin:acme/other/default"
     runners = [] if FAULT == "no_runners" else [manifest] * (2 if FAULT == "twins" else 1)
     send({"id": id_, "result": {"runners": runners}})
+
+
+def list_tools(id_: Any) -> None:
+    closed = {"type": "object", "properties": {}, "additionalProperties": False}
+    clock = {"name": "clock", "description": "The time.", "parameters": closed, "effect": "pure"}
+    ring = {"name": "ring", "description": "Rings.", "parameters": closed, "effect": "reconcilable"}
+    tools = [clock, ring, *([ring] if FAULT == "tool_twins" else [])]
+    send({"id": id_, "result": {"tools": tools}})
+
+
+def call_tool(id_: Any, params: Any) -> None:
+    if params["tool_name"] not in {"clock", "ring"} and FAULT != "any_tool":
+        refuse(id_, -32000, "no such tool")
+    elif params["parameters"] and FAULT not in {"any_parameters", "any_tool"}:
+        refuse(id_, -32000, "no such parameter")
+    elif FAULT == "drops_calls" and not hasattr(call_tool, "dropped"):
+        call_tool.dropped = True  # type: ignore[attr-defined]
+    else:
+        send({"id": id_, "result": {"result": "noon"}})
 
 
 def start(id_: Any, params: Any) -> None:
@@ -111,6 +131,12 @@ def take_request(message: dict[str, Any]) -> None:
         initialize(id_, params)
     elif method == "runners/list":
         list_runners(id_)
+    elif method == "tools/list":
+        list_tools(id_)
+    elif method == "tool/call":
+        call_tool(id_, params)
+    elif method == "tool/lookup":
+        send({"id": id_, "result": {"found": FAULT == "invents_outcomes"}})
     elif method == "run/start":
         if FAULT == "one_at_a_time" and runs:
             held.append(message)

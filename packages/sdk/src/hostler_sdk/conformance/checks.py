@@ -16,6 +16,7 @@ from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_MESSAGE_BYTES, PROTOCOL_VERSION
 from hostler_protocol.methods import NoParams
 from hostler_protocol.results import HOST_ONLY_RESULTS, RESULT_TYPES, decode_data
+from hostler_sdk.conformance import tools
 from hostler_sdk.conformance.process import (
     START_SECONDS,
     Candidate,
@@ -308,6 +309,11 @@ CHECKS: dict[str, Check] = {
     "cut_bytes": cut_bytes,
     "concurrent_runs": concurrent_runs,
     "large_message": large_message,
+    "tools_list": tools.listed,
+    "tool_unknown": tools.unknown,
+    "tool_parameters": tools.parameters,
+    "tool_calls": tools.calls,
+    "tool_lookup": tools.lookup,
     "shutdown_drains": shutdown_drains,
     "eof_exits": eof_exits,
 }

@@ -18,8 +18,9 @@ from hostler_protocol.errors import HostlerError
 from hostler_protocol.events import AgentRunContext, EventRef, Input, Runtime, Trigger
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT, MAX_MESSAGE_BYTES
-from hostler_protocol.manifest import AgentRunnerManifest, defaults_of
+from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest, defaults_of
 from hostler_protocol.methods import NoParams, RunStartParams
+from hostler_protocol.tools import ToolCallContext, ToolInvokeParams
 from hostler_sdk.scripted import HostSession, ObservedRun, World
 
 START_SECONDS = 30.0
@@ -31,8 +32,16 @@ CHECK_SECONDS = 120.0
 STDERR_BYTES = 2_000
 """What is kept of the end of standard error, to be shown with a failure."""
 READ_BYTES = 256 * 1024
+TOOL_CONTEXT = ToolCallContext(
+    run_id="conformance", call_id="conformance", effect_key="conformance", workspace_id="conformance"
+)
+"""For whom the suite calls tools: only those that have no effect."""
 _T = TypeVar("_T")
 _CUT_SIZES = (1, 2, 3, 1, 7)
+
+
+class NotOfferedError(Exception):
+    """The check is of something that this plugin does not offer; the text says what."""
 
 
 class ViolationError(Exception):
@@ -90,6 +99,8 @@ async def perform(name: str, check: Check, candidate: Candidate) -> CheckResult:
     try:
         async with asyncio.timeout(CHECK_SECONDS):
             return CheckResult(name, True, await check(candidate))
+    except NotOfferedError as missing:
+        return CheckResult(name, True, f"left out: {missing}")
     except ViolationError as error:
         return CheckResult(name, False, str(error))
     except TimeoutError:
@@ -129,9 +140,26 @@ class PluginProcess:
             manifests = [msgspec.json.decode(entry, type=AgentRunnerManifest) for entry in listed.runners]
         except msgspec.DecodeError as error:
             raise ViolationError(f"runners/list: a manifest is invalid: {error}") from error
+        if not manifests and self.session.offers_tools:
+            raise NotOfferedError("it offers tools and no runner")
         if not manifests:
-            raise ViolationError("runners/list: no runner is offered")
+            raise ViolationError("runners/list: no runner is offered, and no tool")
         return manifests
+
+    async def tools(self) -> list[ToolManifest]:
+        """What `tools/list` answers, each entry checked."""
+        if not self.session.offers_tools:
+            raise NotOfferedError("it offers no tools")
+        listed = await self.awaited("an answer to tools/list", self.session.request("tools/list", NoParams()))
+        try:
+            return [msgspec.json.decode(entry, type=ToolManifest) for entry in listed.tools]
+        except msgspec.DecodeError as error:
+            raise ViolationError(f"tools/list: a manifest is invalid: {error}") from error
+
+    async def call_tool(self, name: str, parameters: dict[str, Any]) -> Any:
+        """The result of a tool; a HostlerError where it refuses."""
+        params = ToolInvokeParams(tool_name=name, parameters=parameters, context=TOOL_CONTEXT)
+        return (await self.session.request("tool/call", params)).result
 
     async def start_run(
         self, manifest: AgentRunnerManifest, *, credit: int = INITIAL_RESULT_CREDIT, **context: Any

@@ -82,6 +82,8 @@ class HostSession:
         self.link = Link(Side.HOST)
         self.runs: dict[str, ObservedRun] = {}
         self.warnings: list[str] = []
+        self.offers_tools = False
+        """As `initialize` was answered."""
         self.lost_because: str | None = None
         self._write = write
         self._requests: dict[MessageId, asyncio.Future[Any]] = {}
@@ -99,6 +101,7 @@ class HostSession:
             host=HostIdentity(name="hostler-scripted", version="0.1.0"),
         )
         reply: InitializeReply = await self.request("initialize", params)
+        self.offers_tools = reply.tools
         return reply
 
     async def request(self, method: str, params: Any) -> Any:
