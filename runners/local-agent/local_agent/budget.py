@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hostler_sdk.types import Content, ModelMessage, TextElement
+import msgspec
+
+from hostler_sdk.types import (
+    ArtifactElement,
+    Content,
+    ContentElement,
+    FileBase64Element,
+    FunctionSpec,
+    ModelMessage,
+    TextElement,
+)
 from local_agent.settings import Settings
 
-WEIGHT_OF_A_FILE = 4_000
-"""Of a picture or file, in characters: about a thousand tokens."""
-WEIGHT_OF_A_MESSAGE = 16
-"""Role and separators, in characters."""
-CHARACTERS_PER_TOKEN = 3
-"""Where nobody counts: English has four to five, other languages less; too many tokens do less harm."""
+MESSAGE_TOKENS = 16
+"""Role and separators of one message: twice what the usual chat formats take."""
+FILE_TOKENS = 4_000
+"""A picture, or a file whose size is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +56,45 @@ def _shares(request: int, keep_recent: int, summary: int) -> Budget:
 
 def shares(messages: Sequence[ModelMessage], tokens: int) -> list[int]:
     """The tokens that were counted of all messages, shared out by their sizes."""
-    weights = [weight(message) for message in messages]
-    total = sum(weights) or 1
-    return [max(tokens * one // total, 1) for one in weights]
+    sizes = [most_tokens(message) for message in messages]
+    total = sum(sizes) or 1
+    return [math.ceil(tokens * size / total) for size in sizes]
 
 
-def estimated(messages: Sequence[ModelMessage]) -> int:
-    """About how many tokens messages take, where the model cannot be asked."""
-    return sum(weight(message) for message in messages) // CHARACTERS_PER_TOKEN
+def most_tokens(message: ModelMessage) -> int:
+    """More tokens than a message can take: no token is less than a byte.
+
+    A request that is within its budget by this needs not be counted at all.
+    """
+    calls = sum(len(call.function.name) + _bytes(call.function.arguments) for call in message.tool_calls)
+    return MESSAGE_TOKENS + calls + _most_tokens_of(message.content)
 
 
-def weight(message: ModelMessage) -> int:
-    """The size of a message in characters, or what comes near it."""
-    calls = sum(len(call.function.name) + len(call.function.arguments) for call in message.tool_calls)
-    return WEIGHT_OF_A_MESSAGE + calls + _weight_of(message.content)
-
-
-def _weight_of(content: Content | None) -> int:
-    if content is None or isinstance(content, str):
-        return len(content or "")
+def most_tokens_of_tools(tools: Sequence[FunctionSpec]) -> int:
+    """The same for the tools that a model is offered."""
     return sum(
-        len(element.text) if isinstance(element, TextElement) else WEIGHT_OF_A_FILE for element in content
+        MESSAGE_TOKENS + _bytes(tool.name + tool.description) + len(msgspec.json.encode(tool.parameters))
+        for tool in tools
     )
+
+
+def _most_tokens_of(content: Content | None) -> int:
+    if content is None or isinstance(content, str):
+        return _bytes(content or "")
+    return sum(_most_tokens_of_element(element) for element in content)
+
+
+def _most_tokens_of_element(element: ContentElement) -> int:
+    match element:
+        case TextElement(text=text):
+            return _bytes(text)
+        case FileBase64Element(file_base64=inline):
+            return max(len(inline), FILE_TOKENS)
+        case ArtifactElement(size_bytes=size, mime_type=kind) if not (kind or "").startswith("image/"):
+            return max(size or 0, FILE_TOKENS)
+        case _:
+            return FILE_TOKENS
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))

@@ -9,7 +9,8 @@ from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import FunctionSpec, ModelMessage, text_of
 from local_agent.answer import Answer
-from local_agent.budget import Budget, budget_of, estimated
+from local_agent.budget import Budget, budget_of
+from local_agent.counting import Counter
 from local_agent.draft import Draft
 from local_agent.fallback import Attempt, Candidate, failure, is_overflow, may_fall_back
 from local_agent.settings import Settings
@@ -20,7 +21,7 @@ _TOO_LONG = "the request was longer than the window of model {!r}: asked again w
 
 
 class Models:
-    """Asks models for answers and summaries, and counts with them. `usage` is that of the whole run."""
+    """Asks models for answers and summaries. `usage` is that of the whole run."""
 
     def __init__(self, ctx: RunContext, settings: Settings, candidates: Sequence[Candidate]) -> None:
         self._ctx = ctx
@@ -30,28 +31,19 @@ class Models:
         self.usage = UsageSum()
 
     @property
+    def first(self) -> Candidate:
+        """The model that is asked next."""
+        return self._candidates[0]
+
+    @property
     def budget(self) -> Budget:
         """The budget of the model that is asked next."""
-        return self._budget_of(self._candidates[0])
-
-    async def count(self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec] = ()) -> int:
-        """How many tokens these take; an estimate where no model can be asked for it."""
-        if not messages and not tools:
-            return 0
-        candidate = self._candidates[0]
-        if candidate.counts:
-            try:
-                return (
-                    await self._ctx.models.count_tokens(candidate.model_id, messages, list(tools) or None)
-                ).input_tokens
-            except HostError as error:
-                if not may_fall_back(_attempt(candidate, error), shown=False):
-                    raise
-        return estimated(messages) + sum(len(str(tool.parameters)) for tool in tools) // 3
+        return self._budget_of(self.first)
 
     async def ask(
         self,
         draft: Draft,
+        counter: Counter,
         tools: list[FunctionSpec],
         extra: dict[str, Any],
         make_room: Callable[[Budget], Awaitable[None]],
@@ -65,12 +57,15 @@ class Models:
         while self._candidates:
             candidate = self._candidates[0]
             answer = Answer(self._settings.remove_think)
-            messages = draft.within(self._budget_of(candidate).request)
+            limit = self._budget_of(candidate).request
+            await counter.settle(draft, limit)
+            messages = draft.within(limit)
             try:
                 await answer.written(self._ctx, candidate, messages, tools, extra)
             except HostError as error:
                 attempts.append(_attempt(candidate, error))
                 if is_overflow(error) and not answer.shown and self._tightened is None:
+                    await counter.settle(draft, 0)
                     self._tightened = self._budget_of(candidate).tighter(draft.tokens)
                     await make_room(self._tightened)
                     if draft.within(self._tightened.request) != messages:

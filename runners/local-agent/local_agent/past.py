@@ -2,64 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from hostler_sdk import RunContext
 from hostler_sdk.errors import Expired, InvalidArgument, NotFound
 from hostler_sdk.types import MAX_PAGE_ITEMS, TranscriptItem
-from local_agent.budget import shares
 from local_agent.conversation import message_of
-from local_agent.draft import Turn
-from local_agent.models import Models
+from local_agent.counting import Counter
+from local_agent.draft import Draft, Turn
 
 DEAD_CURSOR = (InvalidArgument, Expired, NotFound)
 """What the host says to a cursor that it no longer knows."""
+MAX_MESSAGES = 1_000
+"""That are read at most: what is older, and not in the notes, is left out."""
 
 
-@dataclass(slots=True)
-class Past:
-    """Messages before the event, oldest first. `complete`: none was left out for want of room."""
+async def read_past(
+    ctx: RunContext, counter: Counter, draft: Draft, *, after: str | None, at_a_time: int, limit: int
+) -> bool:
+    """Put the messages before the event into the draft, oldest first; those after a cursor, or all of them.
 
-    turns: list[Turn] = field(default_factory=list)
-    complete: bool = True
-
-    @property
-    def tokens(self) -> int:
-        """What they take together."""
-        return sum(turn.tokens for turn in self.turns)
-
-
-async def read_past(ctx: RunContext, models: Models, *, after: str | None, limit: int, room: int) -> Past:
-    """The last `limit` messages, or all of them after a cursor, until they take more than `room` tokens.
-
-    One of DEAD_CURSOR where `after` is a cursor the host no longer knows.
+    Stops where the draft takes more than `limit` tokens; says whether everything was read. One of
+    DEAD_CURSOR where `after` is a cursor the host no longer knows.
     """
-    past = Past()
     cursor: str | None = None
-    seen = 0
-    while seen < limit:
+    draft.past = []
+    while True:
         page = await ctx.history.page(
             before_cursor=cursor,
             after_cursor=after,
-            limit=min(limit - seen, MAX_PAGE_ITEMS),
+            limit=min(at_a_time, MAX_PAGE_ITEMS),
             include_artifacts=True,
         )
-        seen += len(page.items)
-        past.turns[:0] = await _turns(models, page.items[::-1])
+        draft.past[:0] = await counter.turns(_turns(page.items[::-1]))
+        await counter.settle(draft, limit)
         if not page.has_more or page.next_cursor in (None, cursor):
-            return past
-        if past.tokens > room:
-            break
+            return True
+        if draft.tokens > limit or len(draft.past) >= MAX_MESSAGES:
+            return False
         cursor = page.next_cursor
-    past.complete = False
-    return past
 
 
-async def _turns(models: Models, items: list[TranscriptItem]) -> list[Turn]:
-    said = [(item, message) for item in items if (message := message_of(item)) is not None]
-    messages = [message for _, message in said]
-    tokens = shares(messages, await models.count(messages))
+def _turns(items: list[TranscriptItem]) -> list[Turn]:
+    said = [(item, message_of(item)) for item in items]
     return [
-        Turn(message, item.cursor, item.created_at, taken)
-        for (item, message), taken in zip(said, tokens, strict=True)
+        Turn(message, item.cursor, item.created_at, tokens=0) for item, message in said if message is not None
     ]

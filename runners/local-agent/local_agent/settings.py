@@ -11,9 +11,6 @@ import msgspec
 from hostler_sdk.types import NOT_CHOSEN, ModelMessage, text_of
 
 DEFAULT_PROMPT = (ModelMessage(role="system", content="You are a helpful assistant."),)
-MAX_HISTORY_ITEMS = 1_000
-"""Ten pages of history; longer memories are the work of summaries."""
-
 ExecutionMode = Literal["parallel", "serial"]
 
 
@@ -35,8 +32,8 @@ class Settings:
     max_tool_iterations: int
     tool_execution_mode: ExecutionMode
     max_tool_result_chars: int
-    history_limit: int
-    """Earlier messages that are read where there is no summary yet."""
+    history_at_a_time: int
+    """Earlier messages of one page; 0: none are read."""
     window: int
     reserve: int
     keep_recent: int
@@ -56,7 +53,7 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
         max_tool_iterations=_whole(config, "max-tool-iterations", 100),
         tool_execution_mode=_mode(config.get("tool-execution-mode") or "parallel"),
         max_tool_result_chars=_whole(config, "max-tool-result-chars", 20_000, least=1),
-        history_limit=min(_whole(config, "context-history-fetch-limit", 50), MAX_HISTORY_ITEMS),
+        history_at_a_time=_whole(config, "context-history-fetch-limit", 50),
         window=_whole(config, "context-window-tokens", 200_000, least=1),
         reserve=_whole(config, "context-reserve-tokens", 16_384),
         keep_recent=_whole(config, "context-keep-recent-tokens", 20_000),

@@ -1,0 +1,74 @@
+"""How large the parts of a request are: an upper bound, and counted by the model where that does not do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hostler_sdk import RunContext
+from hostler_sdk.errors import HostError
+from hostler_sdk.types import FunctionSpec, ModelMessage
+from local_agent.budget import most_tokens, most_tokens_of_tools, shares
+from local_agent.draft import Draft, Turn, with_notes
+from local_agent.fallback import Candidate
+
+BYTES_PER_TOKEN = 3
+"""Where no model counts: English has four to five, other languages less; too many tokens do less harm."""
+_ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
+
+
+class Counter:
+    """Sizes in tokens. `exact` from the moment on when estimates did not do any more."""
+
+    def __init__(self, ctx: RunContext, candidate: Candidate, tools: Sequence[FunctionSpec]) -> None:
+        self._ctx = ctx
+        self._candidate = candidate
+        self._tools = tools
+        self.exact = False
+
+    async def sizes(self, messages: Sequence[ModelMessage]) -> list[int]:
+        """The size of each message."""
+        if not self.exact:
+            return [most_tokens(message) for message in messages]
+        return shares(messages, await self._count(messages))
+
+    async def fixed(self, draft: Draft) -> None:
+        """Size of what every request of the run holds: prompt, tools, event and notes."""
+        own = [*draft.prompt, draft.current]
+        notes = with_notes([], draft.summary)
+        if self.exact:
+            draft.fixed_tokens = await self._count(own, self._tools)
+            draft.summary_tokens = await self._count(notes)
+        else:
+            draft.fixed_tokens = sum(map(most_tokens, own)) + most_tokens_of_tools(self._tools)
+            draft.summary_tokens = sum(map(most_tokens, notes))
+
+    async def turns(self, turns: Sequence[Turn]) -> list[Turn]:
+        """Messages of the history with their sizes."""
+        sizes = await self.sizes([turn.message for turn in turns])
+        return [replace(turn, tokens=size) for turn, size in zip(turns, sizes, strict=True)]
+
+    async def settle(self, draft: Draft, limit: int) -> None:
+        """Have everything counted where it may be over a limit and was not counted yet."""
+        if self.exact or draft.tokens <= limit:
+            return
+        self.exact = True
+        await self.fixed(draft)
+        draft.past = await self.turns(draft.past)
+        sizes = await self.sizes([piece.message for piece in draft.work])
+        draft.work = [replace(piece, tokens=size) for piece, size in zip(draft.work, sizes, strict=True)]
+
+    async def _count(self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec] = ()) -> int:
+        if not messages:
+            return 0
+        if self._candidate.counts:
+            try:
+                counted = await self._ctx.models.count_tokens(
+                    self._candidate.model_id, messages, list(tools) or None
+                )
+            except HostError as error:
+                if error.code in _ENDS_THE_RUN:
+                    raise
+            else:
+                return counted.input_tokens
+        return (sum(map(most_tokens, messages)) + most_tokens_of_tools(tools)) // BYTES_PER_TOKEN
