@@ -40,6 +40,7 @@ from hostler.preparing import Preparer
 from hostler.projecting import Projector
 from hostler.records import record
 from hostler.recovery import recover, recover_dead
+from hostler.reruns import Reruns
 from hostler.run_control import RunController
 from hostler.sql.opening import open_database
 from hostler.steering import Steering
@@ -105,6 +106,9 @@ class Host:
         self.courier = Courier(self.db, settings.workspace)
         self.pauses = PauseDesk(self.db)
         self.run_control.attach(self.orchestrator, self.wait)
+        self.reruns = Reruns(
+            self.db, self.blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION
+        )
         self.cursors: Cursors
         self._bench: Bench
         self._heart: asyncio.Task[None] | None = None

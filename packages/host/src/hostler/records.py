@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hostler.ports import Tx
-from hostler.stores import runs, transcripts
+from hostler.stores import runs, sources, transcripts
 from hostler.stores.run_rows import Run
+from hostler.stores.sources import Source
 from hostler_protocol.content import Message, text_of
 from hostler_protocol.limits import MAX_PAGE_BYTES
 from hostler_protocol.runs import RunOutput, RunRecord
@@ -18,11 +19,12 @@ MAX_OUTPUT_BYTES = MAX_PAGE_BYTES // 2
 def record(tx: Tx, workspace_id: str, run_id: str) -> RunRecord:
     """The run with its output. NotFoundError."""
     run = runs.get(tx, workspace_id, run_id)
-    return record_of(run, output(tx, run))
+    return record_of(run, output(tx, run), sources.find(tx, workspace_id, run_id))
 
 
-def record_of(run: Run, said: RunOutput | None = None) -> RunRecord:
+def record_of(run: Run, said: RunOutput | None = None, source: Source | None = None) -> RunRecord:
     """The run as it stands."""
+    of = {} if source is None else {source.kind: source.source_run_id}
     return RunRecord(
         run_id=run.run_id,
         agent=run.agent_name,
@@ -41,6 +43,9 @@ def record_of(run: Run, said: RunOutput | None = None) -> RunRecord:
         usage=run.usage,
         cost=None if run.cost is None else float(run.cost),
         output=said,
+        retry_of=of.get("retry"),
+        forked_from=of.get("fork"),
+        forked_at=None if source is None else source.step,
     )
 
 

@@ -130,7 +130,11 @@ class RunOutput(Strict):
 
 
 class RunRecord(Strict):
-    """One run. `cost` in the currency of the models' prices; None where no price is known."""
+    """One run. `cost` in the currency of the models' prices; None where no price is known.
+
+    `retry_of`: the run that it does again. `forked_from` and `forked_at`: the run that it goes on from, and the
+    last step that both share.
+    """
 
     run_id: str
     agent: str
@@ -149,6 +153,9 @@ class RunRecord(Strict):
     usage: Usage | None = None
     cost: float | None = None
     output: RunOutput | None = None
+    retry_of: str | None = None
+    forked_from: str | None = None
+    forked_at: int | None = None
 
 
 class JournalRecord(Strict):

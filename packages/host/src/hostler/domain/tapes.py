@@ -330,3 +330,26 @@ class Player:
             for call in self._calls
             if call.step not in self._used and (method is None or call.method == method)
         ]
+
+
+# -- going on from it -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What a fork has of its source: steps up to `step`, answered from the journal up to `until_position`."""
+
+    step: int
+    until_position: int
+
+
+def inherit(tape: Tape, at: int | None) -> Inheritance:
+    """What a run has that goes on after step `at`; None: after the last one, 0: from the beginning.
+
+    InvalidArgumentError for a step that the recording does not have.
+    """
+    step = tape.steps if at is None else at
+    if not 0 <= step <= tape.steps:
+        raise InvalidArgumentError(f"there is no step {step}: the recording has steps 1 to {tape.steps}")
+    known = [call.position for call in tape.calls if call.step <= step]
+    return Inheritance(step, max(known, default=0))

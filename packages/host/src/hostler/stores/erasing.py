@@ -64,4 +64,5 @@ def empty_run(tx: Tx, ws: str, run_id: str) -> bool:
     emptied = tx.run(_q.empty_run, ws=ws, run_id=run_id) > 0
     if emptied:
         tx.run(_q.answers_naming, ws=ws, run_id=run_id)
+        tx.run(_q.empty_source, ws=ws, run_id=run_id)
     return emptied

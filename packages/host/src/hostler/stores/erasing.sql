@@ -26,6 +26,10 @@ UPDATE runs SET conversation_id = NULL, thread_id = NULL, requester = NULL, canc
     binding = '{}', lane = run_id
 WHERE workspace_id = :ws AND run_id = :run_id AND status IN ('completed', 'failed', 'cancelled', 'timeout')
 
+-- name: empty_source
+-- That it was made from another run stays; what it was given instead does not.
+UPDATE run_sources SET input = NULL WHERE workspace_id = :ws AND run_id = :run_id
+
 -- name: uploads_of_run
 SELECT upload_id FROM uploads WHERE workspace_id = :ws AND run_id = :run_id
 

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from hostler.domain.tapes import TapeFile
+from hostler.http.answers import Json
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.taping import tape_of
 from hostler.version import VERSION
+from hostler_protocol._base import Strict
+from hostler_protocol.events import Input
+from hostler_protocol.limits import Count
+from hostler_protocol.runs import RunRecord
+
+
+class RetryRun(Strict):
+    """`agent_version`: another than the agent's current one."""
+
+    agent_version: Count | None = None
+
+
+class ForkRun(Strict):
+    """How to go on from a recorded run.
+
+    `at`: the last step that is taken from the recording; left out: all of them, 0: none. `input` stands in
+    the place of the event's, a text alone being its text. `agent_version`: another than the run's own.
+    """
+
+    at: Count | None = None
+    input: str | Input | None = None
+    agent_version: Count | None = None
+    effects: bool = False
 
 
 @endpoint("GET", "/v1/runs/{run_id}/export", right="runs:read", tag="runs")
@@ -19,3 +43,40 @@ async def export_run(ask: Ask) -> TapeFile:
     host = ask.surface.host
     run_id = ask.parameters["run_id"]
     return await tape_of(host.db, host.blobs, ask.workspace_id, run_id, host_version=VERSION)
+
+
+@endpoint("POST", "/v1/runs/{run_id}/retry", right="runs:write", tag="runs", status=201)
+async def retry_run(ask: Ask, body: RetryRun) -> Json[RunRecord]:
+    """Do an ended run again: a new run of the same event, with the agent as it is now.
+
+    It takes its place in its conversation. A run that is not over is a `conflict`.
+    """
+    host = ask.surface.host
+    made = await host.reruns.retry(
+        ask.workspace_id,
+        ask.parameters["run_id"],
+        actor=ask.caller.subject,
+        agent_version=body.agent_version,
+    )
+    return Json(await host.run_record(ask.workspace_id, made), 201)
+
+
+@endpoint("POST", "/v1/runs/{run_id}/fork", right="runs:write", tag="runs", status=201)
+async def fork_run(ask: Ask, body: ForkRun) -> Json[RunRecord]:
+    """Go on from a recorded run with a new one: from any step, with another input, another version.
+
+    Calls that the recording holds up to that step are answered from it. Unless `effects` is true, calls that
+    change something outside of the run are refused as `denied`, and its messages stay out of the
+    conversation.
+    """
+    host = ask.surface.host
+    made = await host.reruns.fork(
+        ask.workspace_id,
+        ask.parameters["run_id"],
+        actor=ask.caller.subject,
+        at=body.at,
+        edited=Input(text=body.input) if isinstance(body.input, str) else body.input,
+        agent_version=body.agent_version,
+        effects=body.effects,
+    )
+    return Json(await host.run_record(ask.workspace_id, made), 201)

@@ -16,8 +16,10 @@ from hostler.http.journal_page import journal_page
 from hostler.http.paging import Limit, Moment, PageQuery, listing, scoped
 from hostler.http.sse import EVENT_STREAM, last_event_id
 from hostler.http.streams import Batches, EventStream
+from hostler.ports import Tx
 from hostler.records import record_of
-from hostler.stores import runs
+from hostler.stores import runs, sources
+from hostler.stores.run_rows import Run
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS, MAX_REASON_CHARS
@@ -27,13 +29,17 @@ STREAM = Media(EVENT_STREAM, "One event per result: `id` its sequence, `event` i
 
 
 class RunsQuery(PageQuery):
-    """Filters of the ledger. Times are UTC epoch seconds of the run's creation."""
+    """Filters of the ledger. Times are UTC epoch seconds of the run's creation.
+
+    `dead`: only runs that the host gave up on and that nobody did again; it goes with agent and times.
+    """
 
     status: list[RunStatus] = []
     agent: str | None = None
     conversation_id: str | None = None
     since: Moment | None = None
     until: Moment | None = None
+    dead: bool = False
 
 
 class JournalQuery(Strict):
@@ -87,18 +93,32 @@ async def list_runs(ask: Ask, query: RunsQuery) -> Listing[RunRecord]:
                 )
     elif query.until is not None:
         before = (int(query.until * 1000) + 1, "")
-    rows = await ask.surface.host.db.read(
-        lambda tx: runs.page(
+    if query.dead and (query.status or query.conversation_id):
+        raise InvalidArgumentError("dead goes with agent, since and until: leave the others out")
+    since = int((query.since or 0) * 1000)
+
+    def read(tx: Tx) -> list[Run]:
+        if query.dead:
+            return sources.dead(
+                tx,
+                ask.workspace_id,
+                agent_name=query.agent,
+                since=since,
+                before=before,
+                limit=query.size + 1,
+            )
+        return runs.page(
             tx,
             ask.workspace_id,
             statuses=query.status or None,
             agent_name=query.agent,
             conversation_id=query.conversation_id,
-            since=int((query.since or 0) * 1000),
+            since=since,
             before=before,
             limit=query.size + 1,
         )
-    )
+
+    rows = await ask.surface.host.db.read(read)
     return listing(rows, query.size, record_of, lambda run: [run.created_at, run.run_id], cursors)
 
 
