@@ -72,8 +72,8 @@ CRASHES: list[tuple[str, dict[str, Any], str, Steps, str, str | None, int]] = [
     ),
     (
         "resume begins again where that repeats nothing",
-        {},
-        "resumable",
+        {"on_crash": "resume"},
+        "default",
         {"1": [READ, ["deltas", 1], ["crash"]], "2": [["say", "done"]]},
         "completed",
         None,
@@ -82,11 +82,20 @@ CRASHES: list[tuple[str, dict[str, Any], str, Steps, str, str | None, int]] = [
     (
         "resume never does an effect twice",
         {"on_crash": "resume"},
-        "resumable",
+        "default",
         {"1": [EFFECT, ["crash"]], "2": [["say", "done"]]},
         "failed",
         "runner.crashed",
         1,
+    ),
+    (
+        "a resumable runner goes on by default",
+        {},
+        "resumable",
+        {"else": [EFFECT, ["deltas", 2], ["crash", 1], ["say", "done"]]},
+        "completed",
+        None,
+        2,
     ),
 ]
 
@@ -321,8 +330,12 @@ def test_a_host_that_is_killed_settles_its_runs_at_the_next_start(tmp_path: Path
     policies: dict[str, tuple[dict[str, Any], str, Steps]] = {
         "again": ({"on_crash": "restart"}, "default", {"1": [["deltas", 1], ["hold"]], "2": [["say", "ok"]]}),
         "fails": ({"on_crash": "fail"}, "default", {"1": [["deltas", 1], ["hold"]], "2": [["say", "ok"]]}),
-        "resumes": ({}, "resumable", {"1": [["deltas", 1], ["hold"]], "2": [["say", "ok"]]}),
-        "had-effects": ({}, "resumable", {"1": [EFFECT, ["deltas", 1], ["hold"]], "2": [["say", "ok"]]}),
+        "resumes": ({}, "resumable", [EFFECT, ["deltas", 1], ["at", 1, [["hold"]]], ["say", "ok"]]),
+        "had-effects": (
+            {"on_crash": "resume"},
+            "default",
+            {"1": [EFFECT, ["deltas", 1], ["hold"]], "2": [["say", "ok"]]},
+        ),
     }
     agents = [
         {"name": name, "runner": RUNNER + runner, "recovery": recovery}

@@ -13,30 +13,31 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
-import msgspec
-
-from hostler.calls.scope import CallScope
+from hostler.attempt_results import AttemptResults
 from hostler.domain.grants import Grant
-from hostler.domain.outcomes import Ending, Paused, Step, Stored, Warned
+from hostler.domain.outcomes import Paused, Step, Stored, Warned
 from hostler.domain.recovery import Settlement, settle
 from hostler.domain.sequence import ResultStream, StreamState, added
-from hostler.feed import Feed, StoredResult
+from hostler.endings import begin_again
+from hostler.feed import Feed
 from hostler.gate import Gate, GatedRun
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Database, Tx
 from hostler.preparing import Prepared
 from hostler.projecting import Projector
+from hostler.resuming import GoingOn, artifact_id_of, read_answer
 from hostler.run_calls import RunCalls
 from hostler.runlog import FencedError, Item, RunLog
 from hostler.stores import runs
 from hostler.stores.blobs import BlobFolder
-from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import (
+    CancelledCallError,
     HostError,
     HostlerError,
     PayloadTooLargeError,
@@ -48,14 +49,10 @@ from hostler_protocol.errors import (
 from hostler_protocol.frames import MessageId
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT
 from hostler_protocol.methods import RunStartParams
-from hostler_protocol.results import AgentRunResult
-
-WIDER_CREDIT = 192
-"""Added to the first grant once a run has stored results: a stream of deltas fills one commit while the one
-before it is on its way. The bytes in flight are bounded for the whole connection."""
+from hostler_protocol.results import TERMINAL_RESULTS, AgentRunResult
 
 log = logging.getLogger(__name__)
-_encoder = msgspec.json.Encoder()
+_ENDS = TERMINAL_RESULTS | {"run.paused"}
 
 
 @dataclass(slots=True)
@@ -73,6 +70,8 @@ class Bench:
     blobs: BlobFolder
     host_id: str
     cancel_grace_seconds: float
+    stall_seconds: float
+    """How long recorded answers of a resumed attempt wait for what the runner did before them."""
     gated: WeakValueDictionary[str, GatedRun] = field(default_factory=WeakValueDictionary)
     """The runs under way, by id: a child finds the budget of its parent."""
 
@@ -101,21 +100,18 @@ class ActiveRun:
     stop_requested: str | None = None
     _stream: ResultStream | None = None
     _log: RunLog = field(init=False)
+    _results: AttemptResults = field(init=False)
     _pump: asyncio.Task[None] | None = None
     _over: asyncio.Event = field(default_factory=asyncio.Event)
     _connection: PluginConnection | None = None
     _gated: GatedRun | None = None
-    _scope: CallScope | None = None
     _meter: RunMeter | None = None
     _calls: RunCalls | None = None
+    _going_on: GoingOn | None = None
     _prepared: Prepared | None = None
     _stop_timer: asyncio.TimerHandle | None = None
     _deadline_timer: asyncio.TimerHandle | None = None
     _ended: bool = False
-    _effects: bool = False
-    _credit: int = 0
-    _credit_bytes: int = 0
-    _wider: int = WIDER_CREDIT
     _starting: asyncio.Timeout | None = None
     """Around the wait for the plugin: how it is cut short."""
     handed_over: bool = False
@@ -123,7 +119,17 @@ class ActiveRun:
 
     def __post_init__(self) -> None:
         self._log = RunLog(self.bench.db, self.bench.feed, self.run.run_id, self.run.attempt, self._fenced)
-        self._effects = self.run.kept_sequence > 0
+        self._results = AttemptResults(
+            self.run,
+            self.bench.host_id,
+            self._log,
+            self.bench.projector,
+            used=self._used,
+            ended=self._begin_ending,
+            over=self._over.set,
+            paused=self._pause,
+            had_effects=self.run.kept_sequence > 0,
+        )
 
     # -- the attempt ------------------------------------------------------------------------------
 
@@ -165,10 +171,40 @@ class ActiveRun:
         prepared = await bench.prepare(run, connection)
         if self._ended:  # handed over meanwhile
             return
+        self._assemble(connection, prepared)
+        stream = self._ensure_stream()
+        if prepared.recording is not None:
+            # its context stands in the journal, and what it does again is not told again
+            self._log.add(Item(move=self._to_running, synced=False))
+        else:
+            if run.attempt > 1:
+                self._results.write(stream.attempt_started(run.attempt, prepared.cause))
+            for note in prepared.notes:
+                self._results.write(stream.warn(note))
+            self._log.add(Item(entry=prepared.context_entry, move=self._to_running, synced=False))
+        self._set_deadline(prepared.deadline_at)
+        if self._stopped_early(stream):  # asked for while the plugin was being prepared
+            return
+        params = RunStartParams(
+            runner_id=run.runner_id,
+            runner_name=prepared.manifest.name,
+            context=prepared.context,
+            credit=INITIAL_RESULT_CREDIT,
+        )
+        await connection.start_run(params, self)
+
+    def _assemble(self, connection: PluginConnection, prepared: Prepared) -> None:
+        """Put together what the attempt works with."""
+        bench, run = self.bench, self.run
         self._connection, self._prepared = connection, prepared
         uploads = dict(prepared.uploads)
-        stream = self._stream = ResultStream(
-            run.run_id, prepared.grant, state=prepared.stream_state, uploads=uploads
+        artifacts = count(1)
+        self._stream = ResultStream(
+            run.run_id,
+            prepared.grant,
+            state=prepared.stream_state,
+            uploads=uploads,
+            artifact_id=lambda: artifact_id_of(run.run_id, run.base_attempt, next(artifacts)),
         )
         self._gated = GatedRun(
             run.run_id,
@@ -182,30 +218,33 @@ class ActiveRun:
         bench.gated[run.run_id] = self._gated
         self._gated.spent.add(run.usage, None if run.cost is None else Decimal(run.cost))
         self._meter = RunMeter(self._gated)
-        self._scope = prepared.scope(self._meter, uploads)
+        self._results.connection = connection
+        self._results.scope = scope = prepared.scope(self._meter, uploads)
+        if prepared.recording is not None:
+            self._going_on = GoingOn(
+                prepared.recording,
+                partial(read_answer, bench.db, bench.blobs, run.run_id),
+                stall_seconds=bench.stall_seconds,
+                live=self._went_live,
+                diverged=self._diverged,
+            )
         self._calls = RunCalls(
             gate=bench.gate,
             blobs=bench.blobs,
             connection=connection,
             gated=self._gated,
-            scope=self._scope,
+            scope=scope,
             journal=self._log,
+            going_on=self._going_on,
+            confirm=self._confirm if bench.db.dialect == "postgres" else None,
         )
-        if run.attempt > 1:
-            self._apply(stream.attempt_started(run.attempt, prepared.cause))
-        for note in prepared.notes:
-            self._apply(stream.warn(note))
-        self._log.add(Item(entry=prepared.context_entry, move=self._to_running, synced=False))
-        self._set_deadline(prepared.deadline_at)
-        if self._stopped_early(stream):  # asked for while the plugin was being prepared
-            return
-        params = RunStartParams(
-            runner_id=run.runner_id,
-            runner_name=prepared.manifest.name,
-            context=prepared.context,
-            credit=INITIAL_RESULT_CREDIT,
-        )
-        await connection.start_run(params, self)
+
+    async def _confirm(self) -> None:
+        """Before a tool is asked: another host may have taken the run while this one was stopped."""
+        run_id, attempt = self.run.run_id, self.run.attempt
+        current = await self.bench.db.read(lambda tx: runs.by_id(tx, run_id))
+        if current is None or current.attempt != attempt or current.status != "running":
+            raise CancelledCallError("this attempt was superseded: the tool was not called")
 
     async def _connected(self) -> PluginConnection | None:
         """The plugin's connection, whose start may take minutes; None: the run is to go no further."""
@@ -229,7 +268,7 @@ class ActiveRun:
             return True
         if self.stop_requested is None:
             return False
-        self._apply(stream.stop("cancelled", self.stop_requested))
+        self._results.write(stream.stop("cancelled", self.stop_requested))
         return True
 
     def _to_running(self, tx: Tx) -> Any:
@@ -263,6 +302,8 @@ class ActiveRun:
             self._connection.end_run(self.run.run_id)
         if self._calls is not None:
             self._calls.stop()
+        if self._going_on is not None:
+            self._going_on.close()
         self._log.close()
         try:
             if self._pump is not None:
@@ -286,26 +327,59 @@ class ActiveRun:
         stream = self._stream
         if stream is None or self._ended:
             return
+        if self._going_on is not None and not self._may_end(result.type):
+            return
+        kept = stream.state.kept_sequence
         steps = stream.receive(result, size)
+        if self._going_on is not None:
+            steps = self._new_ones(self._going_on, stream, steps, kept)
         last = next((step for step in reversed(steps) if isinstance(step, Stored)), None)
         if last is None:
-            self._give_credit(1, size)
-        self._apply(steps, credited=last, size=size)
+            self._results.give_credit(1, size)
+        self._results.write(steps, credited=last, size=size)
+
+    def _may_end(self, result_type: str) -> bool:
+        """A runner may not end before it came to where it was when its last attempt was lost."""
+        if result_type not in _ENDS or self._going_on is None or self._stopping:
+            return True
+        return self._going_on.end()
+
+    def _new_ones(self, going_on: GoingOn, stream: ResultStream, steps: list[Step], kept: int) -> list[Step]:
+        """The steps that do not stand in the journal yet. `kept`: the last completed message before them."""
+        new: list[Step] = []
+        for step in steps:
+            if isinstance(step, Warned):
+                if going_on.is_live:
+                    new.append(step)
+                continue
+            stream.take_back(step, kept)
+            if step.outcome is not None:
+                going_on.go_live()
+            elif going_on.take(step.type, step.data):
+                continue
+            new.append(stream.number(step))
+        return new
+
+    @property
+    def _stopping(self) -> bool:
+        return self.stop_requested is not None
 
     def on_end(self) -> None:
         """The runner finished."""
-        if self._stream is not None and not self._ended:
-            self._apply(self._stream.end())
+        if self._stream is not None and not self._ended and self._may_end("run.completed"):
+            if self._going_on is not None:
+                self._going_on.go_live()
+            self._results.write(self._stream.end())
 
     def on_broken(self, code: str, reason: str) -> None:
         """The run broke the rules."""
         if self._stream is not None and not self._ended:
-            self._apply(self._stream.fail(code, reason))
+            self._results.write(self._stream.fail(code, reason))
 
     def on_warning(self, reason: str) -> None:
         """Something was dropped."""
         if self._stream is not None and not self._ended:
-            self._apply(self._stream.warn(reason))
+            self._results.write(self._stream.warn(reason))
 
     def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
         """A Host API call."""
@@ -323,9 +397,16 @@ class ActiveRun:
 
     # -- stopping ---------------------------------------------------------------------------------
 
-    def cancel(self, reason: str) -> None:
-        """Ask the runner to stop; after the grace time the run ends without it."""
-        if self._ended or self.stop_requested is not None:
+    def cancel(self, reason: str, grace: float | None = None) -> None:
+        """Ask the runner to stop; after the grace time (seconds; None: the host's) the run ends without it.
+
+        Asked again with less time, it has less.
+        """
+        if self._ended or (self.stop_requested is not None and grace is None):
+            return
+        grace = self.bench.cancel_grace_seconds if grace is None else grace
+        if self.stop_requested is not None:
+            self._stop_within(self.stop_requested, grace)
             return
         self.stop_requested = reason
         if self._stream is None or self._connection is None:
@@ -333,12 +414,21 @@ class ActiveRun:
             return
         self._stream.stopping("cancelled", reason)
         self._connection.cancel_run(self.run.run_id, reason)
+        self._stop_within(reason, grace)
+
+    def _stop_within(self, reason: str, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        self._stop_timer = loop.call_later(self.bench.cancel_grace_seconds, self._stop_now, reason)
+        if self._connection is None or self._stream is None:
+            return  # it has not begun, and goes no further
+        if self._stop_timer is not None:
+            if self._stop_timer.when() <= loop.time() + seconds:
+                return
+            self._stop_timer.cancel()
+        self._stop_timer = loop.call_later(seconds, self._stop_now, reason)
 
     def _stop_now(self, reason: str) -> None:
         if self._stream is not None and not self._ended:
-            self._apply(self._stream.stop("cancelled", reason))
+            self._results.write(self._stream.stop("cancelled", reason))
 
     def _set_deadline(self, deadline_at: float | None) -> None:
         if deadline_at is not None:
@@ -350,7 +440,7 @@ class ActiveRun:
             return
         if self._connection is not None:
             self._connection.cancel_run(self.run.run_id, "deadline")
-        self._apply(self._stream.stop("timeout", "the run did not end within its deadline"))
+        self._results.write(self._stream.stop("timeout", "the run did not end within its deadline"))
 
     def hand_over(self, why: str) -> None:
         """The host is stopping: give the run back for another attempt, or end it, by its policy."""
@@ -371,12 +461,18 @@ class ActiveRun:
             self._restart(error.message, crashed=False)  # nothing of it was begun
             return
         settlement = self._settlement() if error.status_code == "runner.crashed" else None
-        if settlement is not None and settlement.restart:
-            self._restart(settlement.why, crashed=not self.handed_over)
+        if settlement is not None and settlement.goes_on:
+            crashed = not self.handed_over
+            self._restart(
+                settlement.why,
+                crashed=crashed,
+                restart=settlement.action == "restart",
+                delay_seconds=settlement.delay_seconds if crashed else 0,
+            )
             return
         stream = self._ensure_stream()
         code = "host.restarted" if self.handed_over else error.status_code
-        self._apply(stream.fail(code, error.message))
+        self._results.write(stream.fail(code, error.message))
 
     def _settlement(self) -> Settlement | None:
         """What the agent's policy says of an attempt that was lost; None: it was never begun."""
@@ -388,23 +484,47 @@ class ActiveRun:
             cause="host" if self.handed_over else "plugin",
             resumable=prepared.manifest.capabilities.resumable,
             crashes=self.run.crashes,
-            had_effects=self._effects or (self._calls is not None and self._calls.had_effects),
-            cancelled=self.stop_requested is not None,
+            had_effects=self._results.had_effects or (self._calls is not None and self._calls.had_effects),
+            cancelled=self._stopping,
         )
 
-    def _restart(self, why: str, *, crashed: bool) -> None:
+    def _diverged(self, why: str) -> None:
+        """The runner did something else than before: the policy decides, and going on is out of question."""
+        if self._ended or self._prepared is None or self._stopping:
+            return
+        if self._connection is not None:
+            self._connection.cancel_run(self.run.run_id, "replay.diverged")
+        if self._going_on is not None:
+            self._going_on.go_live()  # who watches is told what stays
+        recovery = self._prepared.recovery
+        if recovery.on_crash == "restart" and self.run.crashes + 1 < recovery.max_attempts:
+            self._restart(f"replay.diverged: {why}", crashed=True, restart=True)
+        else:
+            self._results.write(self._ensure_stream().fail("replay.diverged", why))
+
+    def _went_live(self, frontier: int) -> None:
+        """From here on the attempt does what it did not do before: who watches is told."""
+        if self._ended or self._prepared is None:
+            return
+        self._results.went_live(frontier)
+        stream = self._ensure_stream()
+        self._results.write(stream.attempt_started(self.run.attempt, self._prepared.cause, frontier))
+
+    def _restart(self, why: str, *, crashed: bool, restart: bool = False, delay_seconds: int = 0) -> None:
+        """Queue the run for another attempt; it goes on from the journal unless it is to `restart`."""
         self._ended = True
         usage, cost = self._used()
 
         def again(tx: Tx) -> Any:
-            return runs.transition(
+            return begin_again(
                 tx,
                 self.run.run_id,
                 self.run.attempt,
-                "queued",
                 cause=why,
                 actor=self.bench.host_id,
                 crashed=crashed,
+                restart=restart,
+                not_before=tx.now + delay_seconds * 1000 if delay_seconds else None,
                 usage=usage,
                 cost=cost,
             )
@@ -416,7 +536,7 @@ class ActiveRun:
         self._over.set()
 
     def _end_before_start(self, code: str, error: str) -> None:
-        self._apply(self._ensure_stream().fail(code, error))
+        self._results.write(self._ensure_stream().fail(code, error))
 
     def _fenced(self, error: FencedError) -> None:
         log.info("run %s: %s", self.run.run_id, error)
@@ -427,59 +547,13 @@ class ActiveRun:
             self._connection.cancel_run(self.run.run_id, "superseded")
         self._over.set()
 
-    def _finish(self, _answer: Any, _error: HostlerError | None) -> None:
-        self._over.set()
+    def _begin_ending(self) -> None:
+        self._ended = True
+        if self._gated is not None:
+            self._gated.standing = "ended"
 
-    # -- writing down -----------------------------------------------------------------------------
-
-    def _apply(self, steps: list[Step], credited: Stored | None = None, size: int = 0) -> None:
-        for step in steps:
-            if isinstance(step, Warned):
-                data = _encoder.encode({"reason": step.reason, "result_type": step.result_type})
-                self._log.add(Item(entry=Entry("warning", "dropped", data), synced=False, size=len(data)))
-            else:
-                self._store(step, size if step is credited else 0, credited=step is credited)
-
-    def _store(self, stored: Stored, size: int, *, credited: bool) -> None:
-        body = stored.body()
-        entry = Entry("result", stored.type, body)
-        published = StoredResult.of(self.run.run_id, stored.sequence, stored.type, body)
-        item = Item(published=published, synced=not stored.is_delta, size=len(published.json))
-        if stored.projection is not None:
-            if self._scope is None:
-                raise RuntimeError("a projection before the run was started")
-            item.before, item.after = self.bench.projector.project(self._scope, stored)
-            self._effects = True
-        match stored.outcome:
-            case Ending() as ending:
-                self._ended = True
-                item.move = partial(self._end, ending, entry)
-                item.last = True
-                item.done = self._finish
-                if self._gated is not None:
-                    self._gated.standing = "ended"
-            case Paused():
-                raise RuntimeError("a pause was let through, although no grant holds it")
-            case None:
-                item.entry = entry
-                if credited:
-                    item.done = partial(self._committed, size)
-        self._log.add(item)
-
-    def _end(self, ending: Ending, entry: Entry, tx: Tx) -> Any:
-        usage, cost = self._used()
-        return runs.transition(
-            tx,
-            self.run.run_id,
-            self.run.attempt,
-            ending.status,
-            cause=ending.error or ending.finish_reason or "the runner finished",
-            actor=self.bench.host_id,
-            status_code=ending.status_code,
-            entries=[entry],
-            usage=usage,
-            cost=cost,
-        )
+    def _pause(self, _stored: Stored, _paused: Paused) -> None:
+        raise RuntimeError("a pause was let through, although no grant holds it")
 
     def _used(self) -> tuple[Usage | None, str | None]:
         """Over all attempts, what the host measured; where the run called no model here, what it reported."""
@@ -488,23 +562,6 @@ class ActiveRun:
             return added(self.run.usage, self._meter.usage), str(cost) if cost else None
         reported = self._stream.state.usage if self._stream is not None else None
         return added(self.run.usage, reported), None
-
-    def _committed(self, size: int, _answer: Any, error: HostlerError | None) -> None:
-        if error is None:
-            self._credit += 1
-            self._credit_bytes += size
-            if self._credit == 1:
-                # one credit message for all results of the commit that has just been told
-                asyncio.get_running_loop().call_soon(self._send_credit)
-
-    def _give_credit(self, results: int, size: int) -> None:
-        if self._connection is not None:
-            self._connection.credit(self.run.run_id, results, size)
-
-    def _send_credit(self) -> None:
-        results, size = self._credit + self._wider, self._credit_bytes
-        self._credit = self._credit_bytes = self._wider = 0
-        self._give_credit(results, size)
 
 
 def _empty_grant(run: Run) -> Grant:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
@@ -143,20 +144,46 @@ class Gate:
     def check(
         self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
     ) -> Call:
-        """Let one call through, or raise why not.
+        """Let one call through, or raise why not: `admit`, then `charge`."""
+        call = self.admit(run, connection, attempt, method, params)
+        if run is not None:
+            self.charge(run, call)
+        return call
+
+    def admit(
+        self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
+    ) -> Call:
+        """The first half: who calls, what the grant holds, the arguments. Takes nothing of rate or budget.
 
         `run` is what the host knows under the id that the message names, None for nothing; `connection` is
         where the message came from, `attempt` the one that was started there.
         """
+        with self._counted(method):
+            return self._admit(run, connection, attempt, method, params)
+
+    def charge(self, run: GatedRun, call: Call) -> None:
+        """The second half, for a call that is carried out: rate and budget, deadline."""
+        with self._counted(call.method):
+            self._check_rate(run, call)
+            if run.deadline_at is not None and self._clock() >= run.deadline_at:
+                raise DeadlineExceededError("the run's deadline is over")
+        self.repeat(run, call)
+
+    def repeat(self, run: GatedRun, call: Call) -> None:
+        """Instead of `charge`, for a call that is answered from the run's own recording: only counted."""
+        for one in run.line():
+            one.calls += 1
+        self.counts[call.method, "ok"] += 1
+
+    @contextmanager
+    def _counted(self, method: str) -> Iterator[None]:
         try:
-            call = self._check(run, connection, attempt, method, params)
+            yield
         except HostlerError as error:
             self.counts[method if method in CALLS else "unknown", error.code] += 1
             raise
-        self.counts[method, "ok"] += 1
-        return call
 
-    def _check(
+    def _admit(
         self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
     ) -> Call:
         call = CALLS.get(method)
@@ -169,11 +196,6 @@ class Gate:
             raise CancelledCallError(_OVER["fenced" if run.standing == "active" else run.standing])
         check_granted(run.grant, call, params)
         check_arguments(params)
-        self._check_rate(run, call)
-        if run.deadline_at is not None and self._clock() >= run.deadline_at:
-            raise DeadlineExceededError("the run's deadline is over")
-        for one in run.line():
-            one.calls += 1
         return call
 
     def _check_rate(self, run: GatedRun, call: Call) -> None:

@@ -24,11 +24,14 @@ from hostler.domain.context import Position, build_context
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant, apis_of, decode_grant, grant_for, resources_of
 from hostler.domain.outcomes import Uploaded
+from hostler.domain.recording import Recording
 from hostler.domain.scopes import scopes_for
 from hostler.domain.sequence import MAX_MESSAGES_PER_RUN, StreamState
 from hostler.gate import Spending
+from hostler.gathering import whole
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
+from hostler.resuming import Loaded, load, resumed_context
 from hostler.stores import agents, artifacts, events, runs, states, transcripts
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.events import StoredEvent
@@ -49,6 +52,9 @@ from hostler_protocol.manifest import AgentRunnerManifest
 
 log = logging.getLogger(__name__)
 _SECONDS_PER_DAY = 86_400
+DEFAULT_CAUSE = "the attempt before was lost"
+MIN_DEADLINE_LEFT_MS = 1_000
+"""What an attempt has at least that goes on when the time was nearly over: enough to say what it knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,10 @@ class Prepared:
     prompt: tuple[ModelMessage, ...]
     notes: tuple[str, ...]
     cause: str
+    """Why there is another attempt."""
     recovery: Recovery
+    recording: Recording | None = None
+    """What the attempt goes on from; None: it begins from nothing."""
 
     def scope(self, meter: Meter, uploads: dict[str, Uploaded]) -> CallScope:
         """What the attempt's calls work with."""
@@ -143,8 +152,54 @@ class Preparer:
         facts = await self.services.db.read(lambda tx: _facts(tx, run, manifest, catalog))
         origin, event, configuration, grant, place = facts
         config = await _with_secrets(configuration)
-        deadline_at = _deadline(origin.outer_deadline, grant)
-        context = build_context(
+        loaded = await self._loaded(run)
+        if loaded is not None and loaded.context is not None:
+            deadline_at = _deadline_left(run, loaded.recording.last_at, origin.outer_deadline)
+            context = resumed_context(loaded.context, run.attempt, config, deadline_at)
+        else:
+            deadline_at = _deadline(origin.outer_deadline, grant)
+            context = await self._context(run, facts, config, deadline_at)
+        recording = None if loaded is None else loaded.recording
+        complete_ids = set(origin.complete_ids)
+        if recording is not None:
+            complete_ids -= recording.message_ids
+        return Prepared(
+            manifest=manifest,
+            grant=grant,
+            context=context,
+            context_entry=_context_entry(context, configuration),
+            event=event,
+            services=self.services,
+            history_before=place.history_before,
+            event_seq=origin.event.seq,
+            stream_state=StreamState(
+                sequence=run.sequence,
+                kept_sequence=run.kept_sequence,
+                produced=bool(complete_ids) if recording is not None else run.kept_sequence > 0,
+                complete_ids=complete_ids,
+            ),
+            uploads=origin.uploads,
+            deadline_at=deadline_at,
+            daily=await self._spending(run, grant),
+            prompt=configuration.prompt,
+            notes=() if recording is not None else tuple(grant.notes) + _omitted(place.state),
+            cause=DEFAULT_CAUSE if loaded is None or loaded.cause is None else loaded.cause,
+            recovery=origin.agent.spec.recovery,
+            recording=recording,
+        )
+
+    async def _loaded(self, run: Run) -> Loaded | None:
+        """What the attempt goes on from; None where nothing was begun before it, or it is to begin again."""
+        if run.base_attempt >= run.attempt:
+            return None
+        loaded = await load(self.services.db, run.run_id, run.base_attempt)
+        return None if loaded.context is None else loaded
+
+    async def _context(
+        self, run: Run, facts: _Facts, config: dict[str, Any], deadline_at: float | None
+    ) -> AgentRunContext:
+        origin, event, _, grant, place = facts
+        return build_context(
             run_id=run.run_id,
             attempt=run.attempt,
             envelope=event.envelope,
@@ -158,29 +213,6 @@ class Preparer:
             trace_id=trace_id_of(run.run_id),
             deadline_at=deadline_at,
             policy=origin.agent.spec.delivery_policy,
-        )
-        return Prepared(
-            manifest=manifest,
-            grant=grant,
-            context=context,
-            context_entry=_context_entry(context, configuration),
-            event=event,
-            services=self.services,
-            history_before=place.history_before,
-            event_seq=origin.event.seq,
-            stream_state=StreamState(
-                sequence=run.sequence,
-                kept_sequence=run.kept_sequence,
-                produced=run.kept_sequence > 0,
-                complete_ids=set(origin.complete_ids),
-            ),
-            uploads=origin.uploads,
-            deadline_at=deadline_at,
-            daily=await self._spending(run, grant),
-            prompt=configuration.prompt,
-            notes=tuple(grant.notes) + _omitted(place.state),
-            cause="the attempt before was lost",
-            recovery=origin.agent.spec.recovery,
         )
 
     async def _given(self, workspace_id: str, given: Input) -> Input:
@@ -280,7 +312,8 @@ def _origin(tx: Tx, run: Run) -> _Origin:
         raise HostError("the event of this run was deleted")
     if agent is None:
         raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
-    own = transcripts.of_event(tx, run.workspace_id, event.event_id)
+    event, first_id = whole(tx, run, event)
+    own = transcripts.of_event(tx, run.workspace_id, first_id)
     if run.attempt == 1:
         return _Origin(event, agent, own, frozenset(), {}, run.deadline_at)
     said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
@@ -335,6 +368,19 @@ def _event_of(stored: StoredEvent) -> Event:
         created_at=stored.created_at,
         requester=stored.requester,
     )
+
+
+def _deadline_left(run: Run, last_at: int | None, outer_deadline: int | None) -> float | None:
+    """What was left of the run's time when the last attempt wrote its last entry, from now on.
+
+    The deadline counts the time in which somebody works on the run, not that in which it waits for a person
+    or for a host.
+    """
+    if run.deadline_at is None:
+        return None
+    left = 0 if last_at is None else max(0, run.deadline_at - last_at)
+    own = time.time() + max(left, MIN_DEADLINE_LEFT_MS) / 1000
+    return own if outer_deadline is None else min(own, outer_deadline / 1000)
 
 
 def _deadline(outer_deadline: int | None, grant: Grant) -> float | None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from hostler.call_records import usage_of
 from hostler.domain.agents import Recovery
-from hostler.domain.recovery import STATUS_CODES, settle
-from hostler.endings import end_waiting
+from hostler.domain.recovery import settle
+from hostler.domain.sequence import added
+from hostler.endings import begin_again, end_waiting
 from hostler.ports import Database, Tx
 from hostler.stores import agents, hosts, journal, runs
 from hostler.stores.run_rows import Run
 from hostler_protocol.calls import CALLS
+from hostler_protocol.content import Usage
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 log = logging.getLogger(__name__)
@@ -32,7 +36,8 @@ async def recover(db: Database, host_id: str, is_resumable: IsResumable) -> int:
         if not left:
             break
         for run in left:
-            await db.write(lambda tx, run=run: _settle(tx, run, is_resumable(run.runner_id)))  # type: ignore[misc]
+            lost = await db.read(partial(_lost_usage, run=run))
+            await db.write(partial(_settle, run=run, resumable=is_resumable(run.runner_id), lost=lost))
             settled += 1
     if settled:
         log.warning("%d runs of host %s were under way when it ended; they are settled", settled, host_id)
@@ -56,7 +61,7 @@ def policy_of(tx: Tx, run: Run) -> Recovery:
     return Recovery() if agent is None else agent.spec.recovery
 
 
-def _settle(tx: Tx, run: Run, resumable: bool) -> None:
+def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
     current = runs.by_id(tx, run.run_id)
     if current is None or current.attempt != run.attempt or current.status not in {"claimed", "running"}:
         return  # settled by another host in the meantime
@@ -68,17 +73,33 @@ def _settle(tx: Tx, run: Run, resumable: bool) -> None:
         had_effects=current.kept_sequence > 0 or _had_effects(tx, current),
         cancelled=current.cancel_reason is not None,
     )
-    if settlement.restart:
-        runs.transition(
-            tx, run.run_id, run.attempt, "queued", cause=settlement.why, actor="recovery", crashed=True
+    usage = added(current.usage, lost)
+    if settlement.goes_on:
+        begin_again(
+            tx,
+            run.run_id,
+            run.attempt,
+            cause=settlement.why,
+            actor="recovery",
+            crashed=True,
+            restart=settlement.action == "restart",
+            not_before=tx.now + settlement.delay_seconds * 1000 if settlement.delay_seconds else None,
+            usage=usage,
         )
-    elif settlement.status_code == "cancelled":
+    elif settlement.action == "cancel":
         reason = current.cancel_reason or settlement.why
-        end_waiting(tx, current, "cancelled", "cancelled", reason, actor="recovery")
+        end_waiting(tx, current, "cancelled", "cancelled", reason, actor="recovery", usage=usage)
     else:
-        end_waiting(
-            tx, current, "failed", STATUS_CODES["host"], settlement.why, actor="recovery", crashed=True
-        )
+        code = settlement.status_code
+        end_waiting(tx, current, "failed", code, settlement.why, actor="recovery", crashed=True, usage=usage)
+
+
+def _lost_usage(tx: Tx, run: Run) -> Usage | None:
+    """What the models of an attempt used whose host could not say so any more."""
+    total: Usage | None = None
+    for data in journal.model_calls(tx, run.run_id, run.attempt):
+        total = added(total, usage_of(data))
+    return total
 
 
 def _had_effects(tx: Tx, run: Run) -> bool:

@@ -15,7 +15,9 @@ A step is a list, its first item says which:
     gate PATH                 connect to a Unix socket and go on once it is closed
     until_cancelled           go on once the run is cancelled
     hold                      go on never, whatever happens
-    crash                     kill the process
+    crash [ATTEMPT]           kill the process, in that attempt where one is given
+    at ATTEMPT STEPS          take these steps in that attempt only
+    together LISTS            take several lists of steps at once
     silent                    do not send `run/end`
 
 In DATA and PARAMS a text "$N.a.b" is looked up in answer N. With `--connect URL` on its command line it
@@ -38,6 +40,7 @@ ALL = {
     "storage": ["plugin", "workspace"],
     "runs": ["get", "list", "events", "cancel", "create"],
     "actions": ["message.delete"],
+    "tools": ["detail", "call"],
 }
 FORM = [
     {"name": "model", "type": "model-fallback-selector"},
@@ -46,7 +49,7 @@ FORM = [
 ]
 RUNNERS = {
     "default": {"permissions": ALL, "config_schema": FORM},
-    "resumable": {"permissions": ALL, "capabilities": {"resumable": True}},
+    "resumable": {"permissions": ALL, "config_schema": FORM, "capabilities": {"resumable": True}},
     "bare": {},
 }
 
@@ -127,15 +130,21 @@ class Run:
         steps = json.loads(self.context["input"]["text"])
         if isinstance(steps, dict):
             steps = steps.get(str(self.context["attempt"]), steps.get("else", []))
+        if not await self.take(steps):
+            return
+        self.plugin.send({"method": "run/end", "params": {"run_id": self.run_id}})
+
+    async def take(self, steps):
+        """Take steps; False: the run is to say nothing more."""
         for step in steps:
             if step[0] == "silent":
-                return
+                return False
             try:
                 await getattr(self, step[0])(*step[1:])
             except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 text = f"step {step[0]}: {error!r} after {self.answers!r:.2000}"
                 await self.result("run.failed", {"code": "stepper.wrong", "error": text})
-        self.plugin.send({"method": "run/end", "params": {"run_id": self.run_id}})
+        return True
 
     async def result(self, kind, data, more=None):
         await self.credit.acquire()
@@ -204,8 +213,16 @@ class Run:
     async def hold(self):
         await asyncio.Event().wait()
 
-    async def crash(self):
-        os.kill(os.getpid(), signal.SIGKILL)
+    async def crash(self, attempt=None):
+        if attempt in (None, self.context["attempt"]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async def at(self, attempt, steps):
+        if attempt == self.context["attempt"]:
+            await self.take(steps)
+
+    async def together(self, *lists):
+        await asyncio.gather(*map(self.take, lists))
 
 
 async def over_stdio():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import msgspec
@@ -183,10 +183,28 @@ class ResultStream:
         self.stopping(stop, reason)
         return [] if self.outcome is not None else self._stopped()
 
-    def attempt_started(self, attempt: int, cause: str) -> list[Step]:
-        """Say that a new attempt begins: clients drop what came after the last completed message."""
-        started = AttemptStarted(attempt=attempt, cause=cause, discard_after=self.state.kept_sequence)
+    def attempt_started(self, attempt: int, cause: str, frontier: int = 0) -> list[Step]:
+        """Say that a new attempt begins: clients drop what came after the last completed message.
+
+        `frontier`: of an attempt that goes on from a recording, the last result that it made again; what came
+        up to there stays as well.
+        """
+        kept = max(self.state.kept_sequence, frontier)
+        started = AttemptStarted(attempt=attempt, cause=cause, discard_after=kept)
         return [self._stored(TYPE_OF[AttemptStarted], _encoder.encode(started))]
+
+    def take_back(self, stored: Stored, kept_sequence: int) -> None:
+        """Take back the number of a result just received, which may stand in the journal already."""
+        self.state.sequence -= 1
+        if stored.type == TYPE_OF[MessageCompleted]:
+            self.state.kept_sequence = kept_sequence
+
+    def number(self, stored: Stored) -> Stored:
+        """Give a result whose number was taken back the next one."""
+        self.state.sequence += 1
+        if stored.type == TYPE_OF[MessageCompleted]:
+            self.state.kept_sequence = self.state.sequence
+        return replace(stored, sequence=self.state.sequence)
 
     def warn(self, reason: str, result_type: str | None = None) -> list[Step]:
         """Keep a warning, as long as there are not too many of this run."""

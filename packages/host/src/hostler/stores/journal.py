@@ -16,7 +16,18 @@ from hostler.sql.statements import Query, load
 from hostler_protocol.errors import ExpiredError
 from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
 
-Kind = Literal["lifecycle", "context", "result", "call", "warning", "refusal", "steering", "decision"]
+Kind = Literal[
+    "lifecycle",
+    "context",
+    "attempt",
+    "result",
+    "intent",
+    "call",
+    "warning",
+    "refusal",
+    "steering",
+    "decision",
+]
 
 DELTA = "message.delta"
 MAX_BATCH_ENTRIES = 256
@@ -172,6 +183,14 @@ def of_type(
 def types_of_attempt(tx: Tx, run_id: str, attempt: int) -> list[str]:
     """Which types of calls and results an attempt made, at most 1,000."""
     return [str(row["type"]) for row in tx.all(_q.types_of_attempt, run_id=run_id, attempt=attempt)]
+
+
+def model_calls(tx: Tx, run_id: str, attempt: int) -> Iterator[str]:
+    """Data of the `call` entries of an attempt's model calls, oldest first."""
+    after = 0
+    while rows := tx.all(_q.model_calls, run_id=run_id, attempt=attempt, after=after, limit=_ROWS_PER_QUERY):
+        yield from (row["data"] for row in rows)
+        after = rows[-1]["last_position"]
 
 
 def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bool) -> Iterator[StoredEntry]:

@@ -32,3 +32,10 @@ ORDER BY last_position LIMIT :limit
 -- What kinds of calls and results an attempt has in the journal.
 SELECT DISTINCT type FROM journal WHERE run_id = :run_id AND attempt = :attempt AND kind IN ('call', 'result')
 LIMIT 1000
+
+-- name: model_calls
+-- The outcomes of an attempt's model calls, oldest first.
+SELECT last_position, data FROM journal
+WHERE run_id = :run_id AND attempt = :attempt AND last_position > :after AND kind = 'call'
+  AND type IN ('model.invoke', 'model.stream')
+ORDER BY last_position LIMIT :limit

@@ -242,7 +242,7 @@ CREATE INDEX runs_by_finished ON runs (workspace_id, finished_at, run_id) WHERE 
 
 -- The journal. One row holds one entry, or a batch of consecutive deltas: positions (last_position - count + 1 ..
 -- last_position), and sequences alike. data of a batch is one JSON text per line.
--- kind: lifecycle | context | result | call | warning | refusal | steering | decision
+-- kind: lifecycle | context | attempt | result | intent | call | warning | refusal | steering | decision
 CREATE TABLE journal (
     run_id        [key] NOT NULL,
     last_position bigint NOT NULL,

@@ -1,0 +1,181 @@
+"""How calls stand in the journal: what they are known by, their intents and their outcomes.
+
+An `intent` says that a call with an effect outside the host is about to be made, and is durable before it is.
+A `call` says what came of one; a `refusal` is the outcome of a call that the gate did not let through.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from hostler.domain.recording import CallName
+from hostler_protocol.calls import CallParams, ModelChunk, ModelDelta
+from hostler_protocol.content import Usage
+from hostler_protocol.errors import Fault, HostlerError
+from hostler_protocol.ids import digest
+from hostler_protocol.limits import KIB
+
+NOT_IN_DIGEST = frozenset({"run_id", "tool_call_id", "upload_id"})
+"""Differ between attempts although the call is the same."""
+MAX_SHOWN_BYTES = 8 * KIB
+"""A parameter longer than this is named by its digest where the whole call is too large for the journal."""
+
+_encoder = msgspec.json.Encoder()
+
+
+class CallEntry(msgspec.Struct, omit_defaults=True):
+    """Data of a `call` or `refusal` entry. `chunks`: text of a model, or whole chunks. `ms`: milliseconds.
+
+    `effect`: the effect class of the tool that was called. `size_bytes`: the whole lies in a blob; `usage` is
+    then what stands in its reply.
+    """
+
+    method: str
+    digest: str = ""
+    nth: int = 0
+    params: Any = None
+    ms: float | None = None
+    chunks: list[Any] = []
+    reply: Any = msgspec.UNSET
+    error: Fault | None = None
+    effect: str | None = None
+    size_bytes: int | None = None
+    usage: Usage | None = None
+
+
+class RecordedAnswer(msgspec.Struct):
+    """What a recorded call is answered with."""
+
+    chunks: list[Any] = []
+    reply: msgspec.Raw = msgspec.Raw(b"null")
+    error: Fault | None = None
+
+
+class CallHead(msgspec.Struct):
+    """What is read of a `call`, `intent` or `refusal` entry to know which call it is."""
+
+    method: str
+    digest: str = ""
+    nth: int = 0
+    error: Any = None
+    effect: str | None = None
+
+    @property
+    def name(self) -> CallName:
+        """The call."""
+        return CallName(self.method, self.digest, self.nth)
+
+
+class Intent(msgspec.Struct, omit_defaults=True, frozen=True):
+    """Data of an `intent` entry.
+
+    `arguments`: what the tool gets, where a person edited what the runner proposed. `resolution` counts how
+    often a person said that the call did not happen.
+    `child_run_id`: of `run.create`, whose run stands although the call has no outcome yet.
+    """
+
+    method: str
+    digest: str
+    nth: int
+    call_id: str
+    params: Any = None
+    tool_name: str | None = None
+    effect: str | None = None
+    effect_key: str | None = None
+    arguments: dict[str, Any] | None = None
+    resolution: int = 0
+    pause_id: str | None = None
+    child_run_id: str | None = None
+
+    @property
+    def name(self) -> CallName:
+        """The call."""
+        return CallName(self.method, self.digest, self.nth)
+
+
+class JournalledError(HostlerError):
+    """A refusal that already stands in the journal."""
+
+    def __init__(self, error: HostlerError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+_intents = msgspec.json.Decoder(Intent)
+_heads = msgspec.json.Decoder(CallHead)
+_answers = msgspec.json.Decoder(RecordedAnswer)
+
+
+def digest_of(params: CallParams) -> str:
+    """What the parameters are known by: all but what differs between attempts."""
+    return digest({name: value for name, value in fields_of(params).items() if name not in NOT_IN_DIGEST})
+
+
+def effect_key_of(run_id: str, call_id: str, arguments: Any, resolution: int) -> str:
+    """What a tool knows a call by: the same whenever the same call is made again, another for any other."""
+    return digest({"run": run_id, "call": call_id, "arguments": arguments, "resolution": resolution})
+
+
+def fields_of(params: CallParams) -> dict[str, Any]:
+    """The parameters by name."""
+    return {name: getattr(params, name) for name in params.__struct_fields__}
+
+
+def shown(params: CallParams) -> dict[str, Any]:
+    """The parameters with size and digest in the place of what is large. Whoever needs the whole has it."""
+    kept: dict[str, Any] = {}
+    for name, value in fields_of(params).items():
+        encoded = _encoder.encode(value)
+        large = len(encoded) > MAX_SHOWN_BYTES
+        kept[name] = {"size_bytes": len(encoded), "sha256": sha256(encoded).hexdigest()} if large else value
+    return kept
+
+
+def chunk_record(chunk: Any) -> Any:
+    """A chunk for the journal; one of nothing but text as that text, which is what nearly all are."""
+    if isinstance(chunk, ModelChunk):
+        delta = chunk.delta
+        if isinstance(delta.content, str) and delta.reasoning is None and not delta.tool_calls:
+            return delta.content
+    return chunk
+
+
+def chunk_of(recorded: Any) -> Any:
+    """A chunk as it goes to the runner."""
+    return ModelChunk(delta=ModelDelta(content=recorded)) if isinstance(recorded, str) else recorded
+
+
+def head_of(data: str) -> CallHead:
+    """Which call an entry is about."""
+    return _heads.decode(data)
+
+
+def intent_of(data: str) -> Intent:
+    """Read an `intent` entry."""
+    return _intents.decode(data)
+
+
+class _Used(msgspec.Struct):
+    usage: Usage | None = None
+
+
+class _Answered(msgspec.Struct):
+    reply: _Used | None = None
+    usage: Usage | None = None
+
+
+_answered = msgspec.json.Decoder(_Answered)
+
+
+def usage_of(data: str) -> Usage | None:
+    """What the model of a `call` entry used."""
+    answered = _answered.decode(data)
+    return answered.usage if answered.reply is None else answered.reply.usage
+
+
+def answer_of(data: str | bytes) -> RecordedAnswer:
+    """Read what a recorded call is answered with."""
+    return _answers.decode(data)

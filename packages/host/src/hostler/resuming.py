@@ -1,0 +1,288 @@
+"""Going on where an attempt was lost: its journal is read, and recorded answers wait for their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from hostler.call_records import RecordedAnswer, answer_of, head_of, intent_of
+from hostler.domain.recording import (
+    RESUMED,
+    CallName,
+    FastForward,
+    RecordedCall,
+    Recording,
+    Resumed,
+    is_effect,
+)
+from hostler.ports import Database
+from hostler.stores import journal
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.journal import StoredEntry
+from hostler_protocol.errors import CancelledCallError, HostError
+from hostler_protocol.events import AgentRunContext
+from hostler_protocol.limits import MIB
+from hostler_protocol.results import MessageCompleted
+
+MAX_KEPT_BYTES = 16 * MIB
+"""Recorded answers kept in memory by one attempt; what is over is read again when it is asked for."""
+_PAGE_ENTRIES = 1_000
+_WORKING = frozenset({"result", "call", "intent", "refusal", "context", "warning"})
+"""Kinds of entries that an attempt under way writes: the deadline counts the time between them."""
+
+
+class _Result(msgspec.Struct):
+    data: msgspec.Raw
+
+
+class _Cause(msgspec.Struct):
+    cause: str
+
+
+_causes = msgspec.json.Decoder(_Cause)
+_results = msgspec.json.Decoder(_Result)
+_completed = msgspec.json.Decoder(MessageCompleted)
+_contexts = msgspec.json.Decoder(AgentRunContext)
+_resumed = msgspec.json.Decoder(Resumed)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A recording as read, and the context that its first attempt began with, None where it never did."""
+
+    recording: Recording = field(default_factory=Recording)
+    context: AgentRunContext | None = None
+    position: int = 0
+    """Of the last entry read."""
+    cause: str | None = None
+    """Why the last attempt was followed by another."""
+    room: int = MAX_KEPT_BYTES
+
+    def add(self, entry: StoredEntry) -> None:
+        """Take the next entry."""
+        self.position = entry.position
+        if entry.kind in _WORKING:
+            self.recording.last_at = entry.at
+        match entry.kind:
+            case "result":
+                self._add_result(entry)
+            case "call" | "refusal":
+                self._add_call(entry)
+            case "intent":
+                self.recording.add_intent(intent_of(entry.data).name, entry.data)
+            case "context":
+                self.context = _contexts.decode(entry.data)
+            case "attempt" if entry.type == RESUMED:
+                self.recording.add_resumed(_resumed.decode(entry.data))
+            case "lifecycle" if entry.type == "queued":
+                self.cause = _causes.decode(entry.data).cause
+            case _:
+                pass
+
+    def _add_result(self, entry: StoredEntry) -> None:
+        data = bytes(_results.decode(entry.data).data)
+        self.recording.add_result(entry.position, entry.sequence or 0, entry.type, data)
+        if entry.type == "message.completed":
+            message_id = _completed.decode(data).message.message_id
+            if message_id is not None:
+                self.recording.message_ids.add(message_id)
+
+    def _add_call(self, entry: StoredEntry) -> None:
+        head = head_of(entry.data)
+        if not head.digest:  # refused before anybody looked at what it was
+            return
+        kept = entry.data if entry.blob is None and len(entry.data) <= self.room else None
+        self.room -= 0 if kept is None else len(kept)
+        changed = head.error is None and is_effect(head.method, head.effect)
+        self.recording.add_call(head.name, entry.position, kept, blob=entry.blob, changed=changed)
+
+
+async def load(db: Database, run_id: str, base_attempt: int, *, until: int | None = None) -> Loaded:
+    """Read what a run's journal holds of the attempts since `base_attempt`; up to a position where given."""
+    loaded = Loaded()
+    more = True
+    while more:
+        page = await db.read(lambda tx: journal.page(tx, run_id, loaded.position, _PAGE_ENTRIES))
+        for entry in page.items:
+            if until is not None and entry.position > until:
+                return loaded
+            if entry.attempt >= base_attempt:
+                loaded.add(entry)
+            loaded.position = entry.position
+        more = page.more
+    return loaded
+
+
+async def read_answer(db: Database, blobs: BlobFolder, run_id: str, call: RecordedCall) -> RecordedAnswer:
+    """What a recorded call is answered with. HostError where it is gone."""
+    if call.data is not None:
+        return answer_of(call.data)
+    if call.position is None:
+        raise HostError(f"{call.name.method} has no recorded outcome")
+    if call.blob is None:
+        after = call.position - 1
+        page = await db.read(lambda tx: journal.page(tx, run_id, after, 1))
+        return answer_of(page.items[0].data)
+    return answer_of(await blobs.read(call.blob, 0, await blobs.size(call.blob)))
+
+
+def resumed_context(
+    recorded: AgentRunContext, attempt: int, config: dict[str, Any], deadline_at: float | None
+) -> AgentRunContext:
+    """The context that the first attempt had; its secrets, which no journal holds, are resolved again."""
+    runtime = msgspec.structs.replace(recorded.runtime, deadline_at=deadline_at)
+    return msgspec.structs.replace(recorded, attempt=attempt, config=config, runtime=runtime)
+
+
+def artifact_id_of(run_id: str, base_attempt: int, nth: int) -> str:
+    """The id of the n-th artifact that the host names for a run: the same whenever the attempt goes on."""
+    return str(uuid.uuid5(uuid.UUID(run_id), f"artifact {base_attempt} {nth}"))
+
+
+class Turns:
+    """Recorded answers wait here until all that was recorded before them was made or answered again.
+
+    `stalled` is told, with the sentence that says on what, where for `stall_seconds` nothing came that would
+    let one go on.
+    """
+
+    def __init__(self, forward: FastForward, stall_seconds: float, stalled: Callable[[str], None]) -> None:
+        self._forward = forward
+        self._stall_seconds = stall_seconds
+        self._stalled = stalled
+        self._waiting: list[tuple[int, int, RecordedCall, asyncio.Future[None]]] = []
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def wait(self, call: RecordedCall) -> None:
+        """Wait for a call's turn; afterwards tell `answered`."""
+        if self._forward.may_answer(call):
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._count += 1
+        heapq.heappush(self._waiting, (call.position or 0, self._count, call, future))
+        self._watch()
+        await future
+
+    def answered(self, call: RecordedCall) -> None:
+        """A recorded answer went out, or nobody waits for it any more."""
+        self._forward.answered(call)
+        self.progressed()
+
+    def progressed(self) -> None:
+        """A result was made again, an answer given, or the attempt is live: others may go on."""
+        while self._waiting:
+            _, _, call, future = self._waiting[0]
+            if not future.done() and not self._forward.may_answer(call):
+                break
+            heapq.heappop(self._waiting)
+            if not future.done():
+                future.set_result(None)
+        self._watch()
+
+    def close(self) -> None:
+        """The attempt is over."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _watch(self) -> None:
+        self.close()
+        if self._waiting:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._stall_seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        _, _, call, _ = self._waiting[0]
+        self._stalled(
+            f"{call.name.method} waits for what was recorded before it, and for {self._stall_seconds:g} s "
+            "the runner did nothing of that"
+        )
+
+
+class GoingOn:
+    """An attempt that goes on from a recording: what its calls and results ask.
+
+    `live` is told once, before anything new is done or stored, with the sequence of the last recorded result
+    that was made again; `diverged` with the sentence that names the difference.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        read: Callable[[RecordedCall], Awaitable[RecordedAnswer]],
+        *,
+        stall_seconds: float,
+        live: Callable[[int], None],
+        diverged: Callable[[str], None],
+    ) -> None:
+        self._forward = FastForward(recording)
+        self._read = read
+        self._live = live
+        self._diverged = diverged
+        self._turns = Turns(self._forward, stall_seconds, diverged)
+
+    def find(self, name: CallName) -> RecordedCall | None:
+        """What is recorded of a call that the runner makes now."""
+        return self._forward.find(name)
+
+    async def answer(self, call: RecordedCall) -> RecordedAnswer:
+        """What a recorded call is answered with, in its turn. Tell `answered` once it has gone out."""
+        await self._turns.wait(call)
+        return await self._read(call)
+
+    def answered(self, call: RecordedCall) -> None:
+        """The answer went out, or nobody waits for it any more."""
+        self._turns.answered(call)
+
+    def begin(self, method: str, effect: bool, recorded: RecordedCall | None) -> None:
+        """A call is to be made for real. CancelledCallError where the attempt ends instead."""
+        if recorded is None and effect and (why := self._forward.effect_diverges(method)) is not None:
+            self._diverged(why)
+            raise CancelledCallError(f"the run took another way than before: {why}")
+        self.go_live()
+
+    def take(self, result_type: str, data: bytes) -> bool:
+        """Whether a result is not to be stored: it was made again, or is where the attempt diverged.
+
+        False: it is new, and the attempt is live from here on.
+        """
+        verdict = self._forward.take(result_type, data)
+        if verdict == "again":
+            self._turns.progressed()
+            return True
+        if verdict != "new":
+            self._diverged(verdict)
+            return True
+        self.go_live()
+        return False
+
+    def end(self) -> bool:
+        """Whether the runner may end here; it diverged otherwise."""
+        why = self._forward.end_diverges()
+        if why is not None:
+            self._diverged(why)
+        return why is None
+
+    def go_live(self) -> None:
+        """From here on the attempt does what no recording holds."""
+        if not self._forward.live:
+            frontier = self._forward.frontier
+            self._forward.go_live()
+            self._live(frontier)
+            self._turns.progressed()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it does so already."""
+        return self._forward.live
+
+    def close(self) -> None:
+        """The attempt is over."""
+        self._turns.close()
