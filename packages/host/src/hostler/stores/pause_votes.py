@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hostler.domain.approvers import Vote, tally
+from hostler.domain.approvers import Vote, VoteKind, tally
 from hostler.domain.events import Caller
 from hostler.domain.pause_values import CastVote, Pause, PausedCall, VoteWord
 from hostler.ports import Tx
@@ -74,12 +74,15 @@ def of_pause(tx: Tx, pause: Pause) -> list[CastVote]:
 
 def counted(votes: Iterable[CastVote], call: PausedCall) -> list[Vote]:
     """The approvals and denials of a call, as domain/approvers counts them."""
+    of_call = [one for one in votes if one.call_id == call.call_id]
+    if call.kind == "in_doubt":  # who said that it had not happened wants it made
+        resolved = [one for one in of_call if one.vote == "not_happened"]
+        return [Vote(one.key_id, one.subject, "approve", call.args_hash, call.revision) for one in resolved]
+    words: dict[str, VoteKind] = {"approve": "approve", "deny": "deny"}
     return [
-        Vote(
-            one.key_id, one.subject, "deny" if one.vote == "deny" else "approve", one.args_hash, one.revision
-        )
-        for one in votes
-        if one.call_id == call.call_id and one.vote in {"approve", "deny"}
+        Vote(one.key_id, one.subject, words[one.vote], one.args_hash, one.revision)
+        for one in of_call
+        if one.vote in words
     ]
 
 
