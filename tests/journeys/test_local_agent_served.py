@@ -2,78 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
-from hostler.config import ConfigFile, ModelEntry, Price, convert
-from hostler.domain.agents import AgentSpec
+from support.agent_host import COST, USED, answering, ask, record, streamed, texts
 from support.databases import run
-from support.http_host import Event, Served, iter_events, read_events, serving
-from support.model_server import Gate, ModelServer
-
-FOLDER = Path(__file__).parents[2] / "runners" / "local-agent"
-PRICE = Price(input=2_000_000.0, output=3_000_000.0)
-"""So that a token costs 2 and 3."""
-USED = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18}
-COST = 11 * 2.0 + 7 * 3.0
-"""Of one answer of the service, which always says the same usage."""
-
-
-@contextlib.asynccontextmanager
-async def answering(data: Path, **config: Any) -> AsyncIterator[tuple[Served, ModelServer]]:
-    """A host with local-agent on two models of one service."""
-    async with asyncio.timeout(120), ModelServer(api_key="k") as server, serving(data, agent=False) as served:
-
-        def entry(name: str) -> ModelEntry:
-            return ModelEntry(
-                id=name,
-                base_url=server.base_url,
-                model=name,
-                api_key="k",
-                price=PRICE,
-                max_retries=0,
-                context_window=9000,
-            )
-
-        spec = {
-            "name": "chat",
-            "runner": "plugin:hostler/local-agent/default",
-            "config": {"model": {"primary": "main", "fallbacks": ["spare"]}, **config},
-        }
-        agents = [convert(spec, AgentSpec, "chat")]
-        models = [entry("main"), entry("spare")]
-        await served.host.apply(ConfigFile(plugins=[str(FOLDER)], models=models, agents=agents), actor="test")
-        yield served, server
-
-
-@contextlib.asynccontextmanager
-async def streamed(served: Served, text: str) -> AsyncIterator[AsyncIterator[Event]]:
-    """Send a message and follow its run's stream."""
-    body = {"event_type": "message.received", "input": {"text": text}, "conversation_id": "c"}
-    headers = {"accept": "text/event-stream"}
-    async with served.client.stream("POST", "/v1/events", json=body, headers=headers) as answer:
-        assert answer.status_code == 200
-        yield iter_events(answer)
-
-
-async def ask(served: Served, text: str) -> list[Event]:
-    """The whole stream of one turn."""
-    async with streamed(served, text) as found:
-        return [event async for event in found]
-
-
-def texts(found: list[Event]) -> list[str]:
-    return [json.loads(e.data)["data"]["chunk"]["content"] for e in found if e.type == "message.delta"]
-
-
-async def record(served: Served, found: list[Event]) -> dict[str, Any]:
-    run_id = json.loads(found[0].data)["run_id"]
-    answer: dict[str, Any] = (await served.client.get(f"/v1/runs/{run_id}")).json()
-    return answer
+from support.http_host import Event, read_events
+from support.model_server import Gate
 
 
 def test_it_streams_remembers_and_reports_what_it_used(tmp_path: Path) -> None:

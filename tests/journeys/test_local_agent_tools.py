@@ -1,0 +1,199 @@
+"""local-agent with the tools of a plugin, the whole way: HTTP, host, two plugin processes, model service."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from support.agent_host import answering, ask, record, texts
+from support.databases import run
+from support.http_host import Event, Served
+from support.model_server import Answer, ModelServer, Recorded
+
+SHOP = Path(__file__).parents[2] / "examples" / "shop"
+ALL = {"allowed_tool_names": ["shop.*"]}
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(300_000)).decode()
+
+
+def shop(folder: Path) -> Path:
+    """The shop with books of its own."""
+    found = folder / "shop"
+    shutil.copytree(SHOP, found, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
+    return found
+
+
+def calls(*of: tuple[str, str, dict[str, Any]], **more: Any) -> Answer:
+    wanted = [{"id": id_, "name": name, "arguments": json.dumps(given)} for id_, name, given in of]
+    return Answer(tool_calls=wanted, finish_reason="tool_calls", **more)
+
+
+def sent(server: ModelServer, place: int = -1) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = server.requests[place].json["messages"]
+    return messages
+
+
+def types(found: list[Event]) -> list[str]:
+    return [event.type for event in found if event.type not in ("message.delta", "log")]
+
+
+async def text_of(served: Served, found: list[Event]) -> str:
+    one = await record(served, found)
+    assert one["status"] == "completed", one
+    return str(one["output"]["text"])
+
+
+def test_it_books_a_room(tmp_path: Path) -> None:
+    async def main() -> None:
+        folder = shop(tmp_path)
+        async with answering(tmp_path / "data", plugins=[folder], policy=ALL) as (served, server):
+            server.add(
+                calls(
+                    ("p", "shop_prices", {}),
+                    ("b", "shop_book", {"kind": "double", "nights": 2}),
+                    pieces=["One moment."],
+                )
+            )
+            server.say("Booked for 240.")
+            found = await ask(served, "a double for two nights")
+            assert await text_of(served, found) == "One moment.\nBooked for 240."
+            offered = {t["function"]["name"]: t["function"] for t in server.requests[0].json["tools"]}
+            assert {"shop_prices", "shop_book", "shop_pay", "shop_send"} <= offered.keys()
+            assert offered["shop_book"]["description"].startswith("Books a room.")
+            assert offered["shop_book"]["parameters"]["required"] == ["kind"]
+            prices, booked = sent(server)[-2:]
+            assert (prices["tool_call_id"], booked["tool_call_id"]) == ("p", "b")
+            assert json.loads(prices["content"]) == {"single": 80, "double": 120, "suite": 300}
+            assert json.loads(booked["content"])["total"] == 240
+            started = ["tool.call.started"] * 2
+            completed = ["tool.call.completed"] * 2
+            middle = ["message.completed", *started, *completed, "message.completed", "run.completed"]
+            assert types(found)[-len(middle) :] == middle
+            assert (
+                texts(found) == ["One moment.", "Booked ", "for ", "240."]
+                or "".join(texts(found)) == "One moment.Booked for 240."
+            )
+            # the next turn knows what was said, and books on
+            server.add(calls(("b", "shop_book", {"kind": "single"})))
+            server.say("And a single.")
+            assert await text_of(served, await ask(served, "and a single")) == "And a single."
+            assert json.loads(sent(server)[-1]["content"])["booking"] == "B2"
+
+    run(main())
+
+
+def test_what_a_tool_refuses_is_told_to_the_model(tmp_path: Path) -> None:
+    async def main() -> None:
+        plugins = [shop(tmp_path)]
+        async with answering(
+            tmp_path / "data", plugins=plugins, policy=ALL, tool_execution_mode="serial"
+        ) as (served, server):
+            server.add(
+                calls(
+                    ("a", "shop_book", {"kind": "palace"}),
+                    ("b", "shop_book", {"kind": "suite", "nights": 99}),
+                    ("c", "shop_send", {"to": " ", "text": "hi"}),
+                    ("d", "shop_burn", {}),
+                )
+            )
+            server.say("Nothing was booked.")
+            found = await ask(served, "a palace")
+            assert await text_of(served, found) == "Nothing was booked."
+            results = {m["tool_call_id"]: m["content"] for m in sent(server)[-4:]}
+            assert list(results) == ["a", "b", "c", "d"]
+            assert all(text.startswith("Error (invalid_argument)") for text in results.values())
+            assert "kind" in results["a"]
+            assert "nights" in results["b"]
+            assert "to must name somebody" in results["c"]
+            assert "there is no tool 'shop_burn'" in results["d"]
+            assert len(types(found)) >= 9
+
+    run(main())
+
+
+def test_only_what_the_policy_allows_is_offered(tmp_path: Path) -> None:
+    async def main() -> None:
+        policy = {"allowed_tool_names": ["shop.prices"]}
+        plugins = [shop(tmp_path)]
+        async with answering(tmp_path / "data", plugins=plugins, policy=policy) as (served, server):
+            server.add(calls(("a", "shop_send", {"to": "Ada", "text": "hi"})))
+            server.say("I may not.")
+            await ask(served, "write to Ada")
+            assert [t["function"]["name"] for t in server.requests[0].json["tools"]] == ["shop_prices"]
+            assert "there is no tool 'shop_send'" in sent(server)[-1]["content"]
+
+    run(main())
+
+
+def test_a_long_conversation_is_kept_in_notes(tmp_path: Path) -> None:
+    """The checkpoint in the host's own state, found again by its own cursor, over several crossings."""
+
+    def reply(request: Recorded) -> Answer:
+        messages = request.json["messages"]
+        if messages[0]["content"].startswith("You keep the notes"):
+            last = messages[1]["content"].split("User: turn ")[-1].split()[0]
+            return Answer(pieces=[f"Known up to {last}."])
+        return Answer(pieces=["Noted. " + "so it is " * 10])
+
+    async def main() -> None:
+        small = {"window": 700, "reserve": 100, "keep_recent": 150, "summary": 50}
+        config = {f"context_{name}_tokens": value for name, value in small.items()}
+        async with answering(tmp_path, **config) as (served, server):
+            server.always(reply)
+            for turn in range(40):
+                assert types(await ask(served, f"turn {turn} brings this " + "and that " * 10))[-1] == (
+                    "run.completed"
+                )
+            covered, crossings = -1, 0
+            for messages in (request.json["messages"] for request in server.requests):
+                if messages[0]["content"].startswith("You keep the notes"):
+                    told = [int(p.split()[0]) for p in messages[1]["content"].split("User: turn ")[1:]]
+                    assert told == list(range(covered + 1, told[-1] + 1))
+                    assert ("Your notes so far" in messages[1]["content"]) == (covered >= 0)
+                    covered, crossings = told[-1], crossings + 1
+                else:
+                    seen = [int(m["content"].split()[1]) for m in messages if m["role"] == "user"]
+                    assert seen == list(range(covered + 1, seen[-1] + 1))
+                    assert (f"Known up to {covered}." in messages[0]["content"]) == (covered >= 0)
+            assert 3 <= crossings <= 12
+
+    run(main())
+
+
+def test_a_picture_reaches_the_model_and_is_still_there_in_the_next_turn(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with answering(tmp_path) as (served, server):
+            server.always("A cat.")
+            image = {"type": "image_base64", "image_base64": PNG, "mime_type": "image/png"}
+            given = {"text": "what is it?", "contents": [{"type": "text", "text": "what is it?"}, image]}
+            assert await text_of(served, await ask(served, given)) == "A cat."
+            first = sent(server)[-1]["content"]
+            assert [part["type"] for part in first] == ["text", "image_url"]
+            assert first[1]["image_url"]["url"] == f"data:image/png;base64,{PNG}"
+            await ask(served, "and its colour?")
+            _, with_picture, _, _ = sent(server)
+            assert with_picture["content"] == first
+
+    run(main())
+
+
+def test_a_long_result_is_kept_as_an_artifact(tmp_path: Path) -> None:
+    async def main() -> None:
+        plugins = [shop(tmp_path)]
+        async with answering(tmp_path / "data", plugins=plugins, policy=ALL, max_tool_result_chars=20) as (
+            served,
+            server,
+        ):
+            server.add(calls(("p", "shop_prices", {})))
+            server.say("There it is.")
+            found = await ask(served, "prices")
+            (created,) = [json.loads(e.data)["data"] for e in found if e.type == "artifact.created"]
+            told = sent(server)[-1]["content"]
+            assert created["artifact_id"] in told
+            assert "characters left out" in told
+            kept = await served.client.get(f"/v1/artifacts/{created['artifact_id']}/content")
+            assert kept.json() == {"single": 80, "double": 120, "suite": 300}
+
+    run(main())
