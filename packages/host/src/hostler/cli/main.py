@@ -19,6 +19,7 @@ from hostler.cli import (
     gc,
     keys,
     models,
+    pauses,
     plugins,
     runs,
     scaffold,
@@ -71,6 +72,7 @@ for panel, commands in COMMANDS:
 for name, group, panel in (
     ("new", scaffold.app, START),
     ("runs", runs.app, LOOK),
+    ("pauses", pauses.app, LOOK),
     ("agents", agents.app, LOOK),
     ("plugins", plugins.app, LOOK),
     ("models", models.app, LOOK),

@@ -1,0 +1,180 @@
+"""Pauses on a terminal: what waits, for whom, with which arguments.
+
+What is shown was written by an agent: characters that move the cursor, hide text or turn its direction are
+shown as escapes, so that nobody approves something else than is there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import unicodedata
+from typing import Any
+
+from hostler.cli.output import note, out, when
+
+ESCAPED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+WAITING = ("open", "needs_review")
+DECISION_STYLES = {
+    "undecided": "yellow",
+    "approved": "green",
+    "answered": "green",
+    "denied": "red",
+    "expired": "dim",
+    "cancelled": "dim",
+}
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """A text whose every character can be seen. `lines`: line breaks stay."""
+    return "".join(
+        char
+        if (lines and char == "\n") or unicodedata.category(char) not in ESCAPED
+        else f"\\u{ord(char):04x}"
+        if ord(char) < 0x10000
+        else f"\\U{ord(char):08x}"
+        for char in text
+    )
+
+
+def pretty(value: Any) -> str:
+    """JSON for people, whole."""
+    return visible(json.dumps(value, indent=2, ensure_ascii=False), lines=True)
+
+
+def name_of(call: dict[str, Any]) -> str:
+    """A call in a few words."""
+    return visible(call.get("tool") or call.get("title") or call["kind"])
+
+
+def summary(pause: dict[str, Any]) -> str:
+    """What a pause waits for, in a line."""
+    return ", ".join(f"{call['kind'].replace('_', ' ')} {name_of(call)}" for call in pause["calls"])
+
+
+def show_pause(pause: dict[str, Any]) -> None:
+    """All of a pause."""
+    from rich.text import Text
+
+    left = expiry(pause.get("expires_at")) if pause["status"] == "open" else ""
+    out().print(
+        Text.assemble(
+            ("pause ", "dim"),
+            (pause["id"], "bold"),
+            "  ",
+            (pause["status"], "yellow" if pause["status"] in WAITING else ""),
+            (f"  revision {pause['revision']}" if pause["revision"] > 1 else "", "dim"),
+            (f"  {left}" if left else "", "dim"),
+        ),
+        soft_wrap=True,
+    )
+    asked_by = f", asked for by {visible(pause['requester'])}" if pause.get("requester") else ""
+    out().print(f"run {pause['run_id']} of {visible(pause['agent'])}{asked_by}", style="dim", markup=False)
+    for number, call in enumerate(pause["calls"], start=1):
+        out().print()
+        show_call(call, number=number)
+
+
+def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
+    """One call, its arguments in full with their digest."""
+    from rich.text import Text
+
+    out().print(
+        Text.assemble(
+            (f"{number}  " if number is not None else "", "dim"),
+            (call["kind"].replace("_", " "), "cyan"),
+            "  ",
+            (name_of(call), "bold"),
+            "  ",
+            (call["decision"], DECISION_STYLES.get(call["decision"], "")),
+            (f" by {visible(call['decided_by'])}" if call.get("decided_by") else "", "dim"),
+        ),
+        soft_wrap=True,
+    )
+    for text in (call.get("title"), call.get("description")):
+        if text and text != call.get("tool"):
+            out().print(visible(text, lines=True), markup=False, soft_wrap=True)
+    if call.get("tool") is not None:
+        _show_arguments(call)
+    _show_outcome(call)
+    rows = [("call", call["call_id"])]
+    if call.get("approvals_needed", 1) > 1:
+        given = [vote["subject"] for vote in call.get("votes", []) if vote["vote"] == "approve"]
+        rows.append(("approvals", f"{len(given)} of {call['approvals_needed']} {', '.join(given)}".strip()))
+    if call["decision"] == "undecided" and not call["may_decide"]:
+        rows.append(("for you", "nothing to decide here"))
+    for name, value in rows:
+        out().print(f"{name:10}{visible(str(value))}", style="dim", markup=False, soft_wrap=True)
+
+
+def _show_arguments(call: dict[str, Any]) -> None:
+    out().print(pretty(call["args"]), markup=False, soft_wrap=True)
+    if call.get("proposed_args") is not None and call.get("edited_by"):
+        note(f"edited by {visible(call['edited_by'])}; the agent had proposed:")
+        out().print(pretty(call["proposed_args"]), style="dim", markup=False, soft_wrap=True)
+    editable = ""
+    if call.get("editable"):
+        locked = ", ".join(map(visible, call.get("locked") or []))
+        editable = f"  may be edited{f', except {locked}' if locked else ''}"
+    out().print(f"digest    {call['args_hash']}{editable}", style="dim", markup=False, soft_wrap=True)
+
+
+def _show_outcome(call: dict[str, Any]) -> None:
+    if call.get("comment"):
+        out().print(f"comment   {visible(call['comment'], lines=True)}", markup=False, soft_wrap=True)
+    for name in ("values", "result"):
+        if call.get(name) is not None:
+            out().print(f"{name}:", style="dim")
+            out().print(pretty(call[name]), markup=False, soft_wrap=True)
+    if call.get("review"):
+        note(f"to be looked at: {visible(call['review']).replace('_', ' ')}")
+
+
+def expiry(at: float | None) -> str:
+    """How long is left, in words."""
+    if at is None:
+        return ""
+    left = at - time.time()
+    if left <= 0:
+        return "expired"
+    for size, name in ((86_400, "days"), (3_600, "hours"), (60, "min")):
+        if left >= 2 * size:
+            return f"expires in {left / size:.0f} {name}"
+    return f"expires in {left:.0f} s"
+
+
+def what_next(pause: dict[str, Any]) -> None:
+    """Say what can be done about a pause, in commands that can be copied."""
+    note(f"the run waits: {summary(pause)}")
+    commands = [("see it", f"hostler pauses show {pause['id']}")]
+    kinds = {call["kind"] for call in pause["calls"] if call["decision"] == "undecided"}
+    if "approval" in kinds:
+        commands.append(("decide", f"hostler pauses approve {pause['id']}"))
+        commands.append(("", f"hostler pauses deny {pause['id']}"))
+    if "question" in kinds:
+        commands.append(("answer", f"hostler pauses answer {pause['id']}"))
+    if "client_tool" in kinds:
+        commands.append(("its result", f"hostler pauses result {pause['id']}"))
+    if "in_doubt" in kinds:
+        commands.append(("say what happened", f"hostler pauses resolve {pause['id']}"))
+    commands.append(("then follow it", f"hostler runs tail {pause['run_id']}"))
+    for name, command in commands:
+        note(f"  {name:18}{command}")
+
+
+def rows_of(pauses: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Pauses as rows of a table."""
+    return [
+        (
+            pause["id"],
+            pause["status"],
+            visible(pause["agent"]),
+            summary(pause),
+            visible(pause.get("requester") or ""),
+            expiry(pause.get("expires_at")) if pause["status"] == "open" else when(pause.get("settled_at")),
+        )
+        for pause in pauses
+    ]
+
+
+__all__ = ["name_of", "pretty", "rows_of", "show_call", "show_pause", "summary", "visible", "what_next"]

@@ -1,0 +1,411 @@
+"""`hostler pauses`: what waits for a person or a client, and deciding it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hostler.cli.options import DataOption, JsonOption, KeyOption, LimitOption, UrlOption
+from hostler.cli.output import FAILED, USAGE, fail, note, when, write_json, write_table
+
+if TYPE_CHECKING:
+    from hostler.cli.client import Api
+
+app = typer.Typer(help="What waits for people: list, show, decide.", no_args_is_help=True)
+FULL_ID_CHARS = 36
+MAX_LOOKED_THROUGH = 1_000
+UNSETTLED = ("open", "needs_review", "ready", "resuming")
+
+PauseArgument = Annotated[
+    str, typer.Argument(metavar="PAUSE", help="As `hostler pauses list` shows it; its beginning will do.")
+]
+CallArgument = Annotated[
+    str | None, typer.Argument(metavar="[CALL]", help="Its id or number; not needed where only one waits.")
+]
+CommentOption = Annotated[str | None, typer.Option("--comment", "-m", help="Shown to the agent.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at the terminal.")]
+
+
+@app.command("list")
+def list_pauses(
+    status: Annotated[str | None, typer.Option("--status", help="open, ready, resumed ...")] = None,
+    conversation: Annotated[str | None, typer.Option("--conversation", "-c", metavar="ID")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="ID")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
+    limit: LimitOption = 100,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """List what waits, newest first."""
+    from hostler.cli.pause_show import rows_of
+
+    async def ask(api: Api) -> list[Any]:
+        found = await api.items(
+            "/v1/pauses", limit=limit, status=status, conversation_id=conversation, run_id=run
+        )
+        return [p for p in found if everything or status is not None or p["status"] in UNSETTLED]
+
+    found = _with_api(ask, url, key, data)
+    if as_json:
+        write_json(found)
+        return
+    columns = ("pause", "status", "agent", "waits for", "requester", "until")
+    write_table(columns, rows_of(found), none="nothing waits")
+
+
+@app.command("show")
+def show(
+    pause: PauseArgument,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Show a pause: its calls with their arguments in full, their digests, and what was decided."""
+    from hostler.cli.pause_show import show_pause
+
+    found = _with_api(lambda api: _pause(api, pause), url, key, data)
+    if as_json:
+        write_json(found)
+    else:
+        show_pause(found)
+
+
+@app.command("approve")
+def approve(
+    pause: PauseArgument,
+    call: CallArgument = None,
+    comment: CommentOption = None,
+    edited: Annotated[
+        str | None,
+        typer.Option("--edit", metavar="JSON", help="Other arguments, whole; @FILE reads them from a file."),
+    ] = None,
+    digest: Annotated[
+        str | None,
+        typer.Option("--digest", metavar="HASH", help="Only if the arguments are still those with this one."),
+    ] = None,
+    uses: Annotated[
+        int | None, typer.Option("--similar", metavar="N", help="And up to N calls like it, unasked.")
+    ] = None,
+    minutes: Annotated[
+        float | None, typer.Option("--similar-minutes", help="For so long at most (with --similar).")
+    ] = None,
+    yes: YesOption = False,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Approve a call, on the arguments that are shown."""
+    more: dict[str, Any] = {"comment": comment, "edited_args": _object(edited)}
+    if uses is not None or minutes is not None:
+        more["similar"] = {"uses": uses, "minutes": minutes}
+
+    def action(found: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "approve", "args_hash": digest or found["args_hash"], **more}
+
+    _decide(pause, call, ("approval",), action, yes or as_json, as_json, url, key, data)
+
+
+@app.command("deny")
+def deny(
+    pause: PauseArgument,
+    call: CallArgument = None,
+    comment: CommentOption = None,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Deny a call: it is not made, and the agent is told so."""
+
+    def action(found: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "deny", "args_hash": found["args_hash"], "comment": comment}
+
+    _decide(pause, call, ("approval",), action, True, as_json, url, key, data)
+
+
+@app.command("answer")
+def answer(
+    pause: PauseArgument,
+    call: CallArgument = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="A value; JSON where it is JSON.")
+    ] = None,
+    button: Annotated[str | None, typer.Option("--action", help="The button to press.")] = None,
+    comment: CommentOption = None,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Answer a question; at a terminal, field by field."""
+    from hostler.cli.run import parse_settings
+
+    given = parse_settings(values or [])
+
+    def action(found: dict[str, Any]) -> dict[str, Any] | None:
+        if not given and button is None and _at_terminal():
+            return _asked(found)
+        return {"type": "answer", "values": given, "action": button, "comment": comment}
+
+    _decide(pause, call, ("question",), action, True, as_json, url, key, data)
+
+
+@app.command("result")
+def result(
+    pause: PauseArgument,
+    call: CallArgument = None,
+    value: Annotated[
+        str | None, typer.Option("--value", metavar="JSON", help="Or text; @FILE; without, standard input.")
+    ] = None,
+    error: Annotated[
+        str | None, typer.Option("--error", metavar="TEXT", help="It failed, with this.")
+    ] = None,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Give the result of a tool that runs on the client."""
+    from hostler.cli.deciding import value_of
+
+    def action(found: dict[str, Any]) -> dict[str, Any] | None:
+        if error is not None:
+            return {"type": "error", "error": error}
+        if value is None and _at_terminal():
+            return _asked(found)
+        return {"type": "result", "result": value_of(_text(value) if value else sys.stdin.read())}
+
+    _decide(pause, call, ("client_tool",), action, True, as_json, url, key, data)
+
+
+@app.command("cancel")
+def cancel(
+    pause: PauseArgument,
+    reason: Annotated[str | None, typer.Option("--reason", help="Written into the run's journal.")] = None,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Cancel a pause, and its run with it."""
+    from hostler.cli.client import segment
+
+    async def ask(api: Api) -> Any:
+        found = await _pause(api, pause)
+        return await api.post(f"/v1/pauses/{segment(found['id'])}/cancel", {"reason": reason})
+
+    found = _with_api(ask, url, key, data)
+    if as_json:
+        write_json(found)
+    else:
+        note(f"pause {found['id']} is {found['status']}")
+
+
+@app.command("resolve")
+def resolve(
+    pause: PauseArgument,
+    outcome: Annotated[str, typer.Argument(metavar="happened|not-happened", help="What is known now.")],
+    call: CallArgument = None,
+    value: Annotated[
+        str | None, typer.Option("--result", metavar="JSON", help="What it gave, if it happened.")
+    ] = None,
+    comment: CommentOption = None,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Say what became of a call that is in doubt: made or not, only somebody who looked it up knows."""
+    from hostler.cli.client import segment
+    from hostler.cli.deciding import value_of
+
+    word = outcome.replace("-", "_")
+    if word not in ("happened", "not_happened"):
+        fail(f"{outcome!r}: say happened or not-happened", USAGE)
+    body = {"outcome": word, "comment": comment}
+    if value is not None:
+        body["result"] = value_of(_text(value))
+
+    async def ask(api: Api) -> Any:
+        found = await _pause(api, pause)
+        one = _find_call(found, call, None, lambda c: c.get("review") or c["execution"] == "in_doubt")
+        path = f"/v1/pauses/{segment(found['id'])}/calls/{segment(one['call_id'])}/resolve"
+        return await api.post(path, body)
+
+    found = _with_api(ask, url, key, data)
+    if as_json:
+        write_json(found)
+    else:
+        note(f"pause {found['id']} is {found['status']}")
+
+
+@app.command("inbox")
+def inbox(
+    limit: LimitOption = 50,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
+) -> None:
+    """Show what happened with pauses, newest first."""
+    from hostler.cli.pause_show import visible
+
+    found = _with_api(lambda api: api.items("/v1/inbox", limit=limit), url, key, data)
+    if as_json:
+        write_json(found)
+        return
+    rows = [
+        (when(e["at"]), e["event"].removeprefix("pause."), e["pause_id"], visible(e["title"]), _yours(e))
+        for e in found
+    ]
+    write_table(("when", "what", "pause", "of", ""), rows, none="nothing happened yet")
+
+
+def _yours(entry: dict[str, Any]) -> str:
+    return "waits for you" if entry["waiting"] and entry["status"] == "open" else entry["status"]
+
+
+# -- what they share ------------------------------------------------------------------------------
+
+
+def _decide(
+    pause: str,
+    call: str | None,
+    kinds: tuple[str, ...],
+    action_of: Callable[[dict[str, Any]], dict[str, Any] | None],
+    sure: bool,
+    as_json: bool,
+    url: str | None,
+    key: str | None,
+    data: Path | None,
+) -> None:
+    """Fetch the pause, find the call, ask where that is wanted, and send the action."""
+    from hostler.cli.client import segment
+
+    async def ask(api: Api) -> tuple[dict[str, Any], bool]:
+        found = await _pause(api, pause)
+        one = _find_call(found, call, kinds, lambda c: c["decision"] == "undecided")
+        action = action_of(one) if sure or _agreed(one) else None
+        if action is None:
+            fail("nothing was decided", FAILED)
+        body = {"revision": found["revision"], "actions": [{"call_id": one["call_id"], **_given(action)}]}
+        answered = await api.post(f"/v1/pauses/{segment(found['id'])}/actions", body)
+        return {**answered, "run_id": found["run_id"]}, api.in_process
+
+    answered, in_process = _with_api(ask, url, key, data)
+    if as_json:
+        write_json(answered)
+        return
+    if answered["remaining"]:
+        note(f"taken; {answered['remaining']} more to decide before the run goes on")
+    elif in_process:
+        note("taken; the run goes on when a server runs on this data directory: hostler serve")
+    else:
+        note(f"taken; the run goes on: hostler runs tail {answered['run_id']}")
+
+
+async def _pause(api: Api, text: str) -> dict[str, Any]:
+    """The pause of this id, or the one whose id begins like this."""
+    from hostler.cli.client import segment
+
+    if len(text) < FULL_ID_CHARS:
+        found = await api.items("/v1/pauses", limit=MAX_LOOKED_THROUGH)
+        matching = [p for p in found if p["id"].startswith(text)]
+        if len(matching) == 1:
+            one: dict[str, Any] = matching[0]
+            return one
+        if matching:
+            fail(f"{len(matching)} pauses begin with {text!r}: write more of the id", USAGE)
+    whole: dict[str, Any] = await api.get(f"/v1/pauses/{segment(text)}")
+    return whole
+
+
+def _find_call(
+    pause: dict[str, Any],
+    name: str | None,
+    kinds: tuple[str, ...] | None,
+    waits: Callable[[dict[str, Any]], bool],
+) -> dict[str, Any]:
+    """The call that is meant: named, or the only one of its kind that waits."""
+    calls: list[dict[str, Any]] = pause["calls"]
+    if name is not None:
+        for number, call in enumerate(calls, start=1):
+            if name in (call["call_id"], str(number), call.get("tool_call_id")):
+                return call
+        fail(f"pause {pause['id']} has no call {name!r}: it has {len(calls)}", USAGE)
+    fitting = [call for call in calls if (kinds is None or call["kind"] in kinds) and waits(call)]
+    if not fitting:
+        fail(f"pause {pause['id']} ({pause['status']}) has nothing of that kind to decide")
+    if len(fitting) > 1:
+        numbers = ", ".join(str(calls.index(call) + 1) for call in fitting)
+        fail(f"{len(fitting)} calls wait: name one, {numbers} (`hostler pauses show {pause['id']}`)", USAGE)
+    return fitting[0]
+
+
+def _agreed(call: dict[str, Any]) -> bool:
+    """Show what is about to be approved; at a terminal, ask."""
+    from hostler.cli.pause_show import show_call
+
+    if not _at_terminal():
+        return True
+    show_call(call)
+    return typer.confirm("approve?", default=False)
+
+
+def _asked(call: dict[str, Any]) -> dict[str, Any] | None:
+    """The action that the person at the terminal decides on."""
+    from hostler.cli.deciding import decide_call
+    from hostler.cli.lines import Lines
+
+    lines = Lines()
+    try:
+        return decide_call(lines, call)
+    except EOFError:
+        return None
+    finally:
+        lines.close()
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _given(action: dict[str, Any]) -> dict[str, Any]:
+    """The fields that say something; a result of null says something."""
+    return {name: value for name, value in action.items() if value is not None or name == "result"}
+
+
+def _text(value: str) -> str:
+    if not value.startswith("@"):
+        return value
+    try:
+        return Path(value[1:]).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{value[1:]} cannot be read: {error}", USAGE)
+
+
+def _object(value: str | None) -> dict[str, Any] | None:
+    import msgspec
+
+    if value is None:
+        return None
+    try:
+        return msgspec.json.decode(_text(value), type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        fail(f"--edit: a JSON object is expected: {error}", USAGE)
+
+
+def _with_api(
+    ask: Callable[[Api], Awaitable[Any]], url: str | None, key: str | None, data: Path | None
+) -> Any:
+    from hostler.cli.reach import with_api
+
+    return with_api(ask, url=url, key=key, data=data)
