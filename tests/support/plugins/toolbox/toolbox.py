@@ -14,6 +14,11 @@ opened: dict[str, threading.Event] = {}
 kept: dict[str, Any] = {}
 
 
+def page(effect_key: str) -> str:
+    folder = os.environ.get("TOOLBOX_FOLDER", os.path.dirname(__file__))
+    return os.path.join(folder, f"kept-{effect_key}")
+
+
 def began(name: str) -> asyncio.Event:
     return held_now.setdefault(name, asyncio.Event())
 
@@ -151,8 +156,7 @@ def quit_itself() -> None:
 @tool(effect="reconcilable")
 async def keep(value: Any, *, ctx: ToolContext) -> Any:
     """Remembers the value under the effect key; the value "die" ends the process before it answers."""
-    path = os.path.join(os.environ["TOOLBOX_FOLDER"], ctx.effect_key)
-    with open(path, "a") as file:
+    with open(page(ctx.effect_key), "a") as file:
         file.write(f"{value}\n")
     if value == "die":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -163,7 +167,7 @@ async def keep(value: Any, *, ctx: ToolContext) -> Any:
 def kept_value(effect_key: str) -> Any:
     """What was kept under the key."""
     try:
-        with open(os.path.join(os.environ["TOOLBOX_FOLDER"], effect_key)) as file:
+        with open(page(effect_key)) as file:
             return file.read().split()[-1]
     except FileNotFoundError:
         return None
