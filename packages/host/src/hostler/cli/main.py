@@ -21,6 +21,7 @@ from hostler.cli import (
     models,
     pauses,
     plugins,
+    reruns,
     runs,
     scaffold,
 )
@@ -80,6 +81,14 @@ for name, group, panel in (
     ("audit", audit.app, OPERATE),
 ):
     app.add_typer(group, name=name, rich_help_panel=panel)
+
+for name, command in (
+    ("export", reruns.export),
+    ("steps", reruns.steps),
+    ("retry", reruns.retry),
+    ("fork", reruns.fork),
+):
+    runs.app.command(name)(command)
 
 
 def _version(value: bool) -> None:

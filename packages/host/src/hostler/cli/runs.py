@@ -23,7 +23,7 @@ from hostler.cli.output import (
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Runs: list, show, follow, cancel.", no_args_is_help=True)
+app = typer.Typer(help="Runs: list, show, follow, cancel, export, retry, fork.", no_args_is_help=True)
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
 MAX_JOURNAL_ENTRIES = 10_000
 SHORT_CHARS = 100
@@ -40,6 +40,9 @@ def list_runs(
     conversation: Annotated[
         str | None, typer.Option("--conversation", "-c", help="Only of this one.")
     ] = None,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Only what the host gave up on and nobody did again.")
+    ] = False,
     limit: LimitOption = 20,
     as_json: JsonOption = False,
     data: DataOption = None,
@@ -51,7 +54,12 @@ def list_runs(
 
     async def ask(api: Api) -> list[Any]:
         return await api.items(
-            "/v1/runs", limit=limit, status=status or None, agent=agent, conversation_id=conversation
+            "/v1/runs",
+            limit=limit,
+            status=status or None,
+            agent=agent,
+            conversation_id=conversation,
+            dead=dead or None,
         )
 
     found = with_api(ask, url=url, key=key, data=data)
@@ -104,6 +112,8 @@ def show_run(
             ("runner", run["runner_id"]),
             ("attempt", run["attempt"]),
             ("event", run.get("event_id")),
+            ("retry of", run.get("retry_of")),
+            ("forked from", run.get("forked_from")),
             ("conversation", run.get("conversation_id")),
             ("created", when(run["created_at"])),
             ("took", _took(run)),
