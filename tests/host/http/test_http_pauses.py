@@ -8,17 +8,22 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from hostler.http import openapi
+from hostler.http.app import ENDPOINTS
 from hostler.ports import Tx
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.command_line import CommandLine, Ran
 from support.databases import run
 from support.http_host import Served, serving
+from support.json_schema import faults
 from support.pauses import WORKSPACE, call, open_pause, open_run, rule
 
 RITA, FINN, EVE = "rita", "finn", "eve"
 """Who asked; who has the role finance; who has a key and nothing to do with it."""
+DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi.document(ENDPOINTS, "1")))
 FORM = [
     FormField(name="size", type="select", options=["s", "xl"], required=True),
     FormField(name="note", type="text"),
@@ -41,6 +46,13 @@ async def keys_of(served: Served) -> dict[str, str]:
         EVE: await served.key(WORKSPACE, *rights, subject=EVE),
         "foreign": await served.key("another", *rights, subject=RITA, roles=["admin"]),
     }
+
+
+def check(answer: Any, path: str, method: str = "get") -> None:
+    """Whether an answer is as the OpenAPI document says."""
+    responses = DOCUMENT["paths"][path][method]["responses"]
+    schema = responses[str(answer.status_code)]["content"]["application/json"]["schema"]
+    assert faults(answer.json(), schema, DOCUMENT) == []
 
 
 async def opened(served: Served, *calls: Any, run_id: str = "r1", pause_id: str = "p1") -> dict[str, Any]:
@@ -89,6 +101,7 @@ def test_a_pause_is_seen_by_those_it_concerns_and_by_nobody_else(tmp_path: Path)
             assert [one["id"] for one in listed] == (["p1"] if sees else [])
             assert [one["event"] for one in told] == (["pause.opened"] if sees else [])
             if sees:
+                check(found, "/v1/pauses/{pause_id}")
                 assert found.json()["calls"][0]["may_decide"] is may
                 assert told[0]["waiting"] is may
         async with served.as_key(keys["foreign"]) as client:
@@ -118,6 +131,7 @@ def test_decisions_are_taken_once_and_refused_in_words_that_say_why(tmp_path: Pa
         async with served.as_key(keys[RITA]) as client:
             first = await client.post(path, json=action(two, comment="fine"))
             assert (first.status_code, first.json()["remaining"]) == (202, 1)
+            check(first, "/v1/pauses/{pause_id}/actions", "post")
             assert first.headers["location"] == "/v1/pauses/p1"
             assert first.json()["events"] == "/v1/runs/r1/stream"
             again = await client.post(path, json=action(two, comment="fine"))
@@ -240,6 +254,7 @@ def test_a_pause_can_be_cancelled_and_a_call_in_doubt_resolved(tmp_path: Path) -
             assert answer.status_code == 200, answer.text
             assert answer.json()["status"] == "ready"
             assert answer.json()["calls"][0]["result"] == {"booked": 1}
+            check(answer, "/v1/pauses/{pause_id}/calls/{call_id}/resolve", "post")
         await opened(served, call(), run_id="r2", pause_id="p2")
         async with served.as_key(keys[RITA]) as client:
             answer = await client.post("/v1/pauses/p2/cancel", json={"reason": "not needed"})
