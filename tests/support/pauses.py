@@ -8,9 +8,12 @@ from hostler.domain.approvers import ApproverRule
 from hostler.domain.events import Caller
 from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import CallKind
+from hostler.domain.sealing import Codec
 from hostler.domain.tools import ToolPin
+from hostler.pause_states import keep
 from hostler.ports import Tx
 from hostler.stores import keys, pause_calls, pauses, runs
+from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import NewRun, Run
 
 WORKSPACE = "w1"
@@ -78,6 +81,18 @@ def rule(*subjects: str, needed: int = 1, separation: bool = False) -> ApproverR
         min_approvals=needed,
         separation_of_duty=separation,
     )
+
+
+async def keep_state(blobs: BlobFolder, codec: Codec, state: Any, pause_id: str = "p1") -> dict[str, Any]:
+    """A runner's state as the columns of a pause."""
+    kept = await keep(blobs, codec, pause_id, state)
+    return {
+        "state": kept.state,
+        "state_digest": kept.state_digest,
+        "state_blob": kept.state_blob,
+        "state_format": kept.state_format,
+        "data_key": kept.data_key,
+    }
 
 
 def calls_of(tx: Tx, pause_id: str = "p1") -> dict[str, PausedCall]:
