@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from hostler import gathering, steering
-from hostler.domain.agents import Agent
+from hostler.domain.agents import Agent, Concurrency
 from hostler.domain.bindings import Ambiguous, Binding, Resolution, Unrouted
 from hostler.domain.events import Event
 from hostler.domain.ingest import InlineContent
@@ -107,14 +107,13 @@ def _joined(tx: Tx, opening: Opening, run: NewRun, agent: Agent) -> Opened | Non
 
 def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: str | None) -> Opened:
     event, concurrency = opening.event, agent.spec.concurrency
-    holder = None if run.parallel else runs.active_in_lane(tx, run.workspace_id, run.lane)
-    admission = _admission(tx, opening, run, agent, holder)
-    if admission.answer == "steered" and holder is not None:
-        if steering.absorb(tx, holder, event):
-            return Opened("steered", run=runs.get(tx, run.workspace_id, holder.run_id))
-        # it ended, or is full, since it was looked at
-        holder = runs.active_in_lane(tx, run.workspace_id, run.lane)
-        admission = _admission(tx, opening, run, agent, holder, steers=False)
+    lane = _lane(tx, opening, run)
+    admission = lane.admit(concurrency)
+    if admission.answer == "steered" and lane.steered is not None:
+        if steering.absorb(tx, lane.steered, event):
+            return Opened("steered", run=runs.get(tx, run.workspace_id, lane.steered.run_id))
+        lane = _lane(tx, opening, run, steers=False)  # it ended, or is full, since it was looked at
+        admission = lane.admit(concurrency)
     if not admission.open:
         return Opened("rejected", reason=admission.reason)
     if gathering.gathers(event, concurrency.debounce):
@@ -127,8 +126,8 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: str | 
         cancelled = request_cancel(
             tx, run.workspace_id, admission.cancel_run_id, reason=INTERRUPTED, actor="host"
         )
-    if admission.supersede_run_id is not None and holder is not None and opening.supersede is not None:
-        opening.supersede(tx, holder)
+    if admission.supersede_run_id is not None and lane.holder is not None and opening.supersede is not None:
+        opening.supersede(tx, lane.holder)
     held_back = run.not_before is not None and run.not_before > tx.now
     return Opened(
         "queued" if held_back else admission.answer,
@@ -138,19 +137,39 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: str | 
     )
 
 
-def _admission(
-    tx: Tx, opening: Opening, run: NewRun, agent: Agent, holder: Run | None, *, steers: bool = True
-) -> Admission:
-    concurrency = agent.spec.concurrency
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A lane as the event finds it: who holds it, which run could absorb the event."""
+
+    parallel: bool
+    holder: Run | None = None
+    waiting: int = 0
+    steered: Run | None = None
+
+    def admit(self, concurrency: Concurrency) -> Admission:
+        """What becomes of the event."""
+        if self.parallel:
+            return admit(LaneState(), "parallel")
+        state = LaneState(
+            active_run_id=None if self.holder is None else self.holder.run_id,
+            waiting=self.waiting,
+            paused=self.holder is not None and self.holder.status == "paused",
+            can_steer=self.steered is not None,
+        )
+        return admit(state, concurrency.on_busy, concurrency.on_pause)
+
+
+def _lane(tx: Tx, opening: Opening, run: NewRun, *, steers: bool = True) -> _Lane:
     if run.parallel:
-        return admit(LaneState(), "parallel")
-    lane = LaneState(
-        active_run_id=None if holder is None else holder.run_id,
-        waiting=runs.count_waiting(tx, run.lane, MAX_QUEUED_PER_LANE),
-        paused=holder is not None and holder.status == "paused",
-        can_steer=steers and holder is not None and _takes(opening, run, holder),
-    )
-    return admit(lane, concurrency.on_busy, concurrency.on_pause)
+        return _Lane(parallel=True)
+    holder = runs.active_in_lane(tx, run.workspace_id, run.lane)
+    waiting = runs.count_waiting(tx, run.lane, MAX_QUEUED_PER_LANE)
+    last = holder if not waiting else None
+    if holder is None and waiting == 1:
+        first = runs.first_waiting(tx, run.workspace_id, run.lane)
+        last = first if first is not None and (first.follows is not None or first.attempt > 1) else None
+    steered = last if steers and last is not None and _takes(opening, run, last) else None
+    return _Lane(parallel=False, holder=holder, waiting=waiting, steered=steered)
 
 
 class _Calls(Lenient):
@@ -160,7 +179,7 @@ class _Calls(Lenient):
 
 
 def _takes(opening: Opening, run: NewRun, holder: Run) -> bool:
-    """Whether the run at work can take this event in."""
+    """Whether a run can take this event in."""
     if opening.event.envelope.event_type != "message.received" or run.not_before is not None:
         return False
     if holder.cancel_reason is not None or holder.steers >= MAX_STEERS_PER_RUN:

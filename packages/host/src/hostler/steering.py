@@ -31,8 +31,8 @@ _encode = msgspec.json.encode
 
 
 def absorb(tx: Tx, run: Run, event: Event) -> bool:
-    """Let `run`, which holds its lane, absorb an event that is stored already. False: it cannot now."""
-    claimed = steers.claim(tx, run.workspace_id, run.lane, run.run_id, event.event_id)
+    """Let `run`, the last one of its lane, absorb an event that is stored already. False: it cannot now."""
+    claimed = steers.claim(tx, run.workspace_id, run.run_id, event.event_id)
     if claimed is None:
         return False
     record = claim_record(run.run_id, claimed.runner_id, tx.now)
@@ -186,6 +186,7 @@ def _open_next(tx: Tx, run: Run, agent: Agent, left: list[Steer]) -> str:
         priority=agent.spec.priority,
         binding=run.binding,
         ordinal=run.ordinal,
+        follows=run.run_id,
     )
     runs.open(tx, following, None)
     steers.requeued(tx, left, following.run_id)

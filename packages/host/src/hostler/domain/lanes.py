@@ -41,7 +41,7 @@ ADMISSIONS: dict[tuple[LaneStatus, OnBusy], Rule] = {
     ("free", "reject"): "start",
     ("free", "interrupt"): "start",
     ("free", "parallel"): "beside",
-    ("waiting", "steer"): "queue",
+    ("waiting", "steer"): "steer",
     ("waiting", "queue"): "queue",
     ("waiting", "reject"): "reject",
     ("waiting", "interrupt"): "interrupt",
@@ -63,7 +63,7 @@ BY_PAUSE: dict[OnMessage, Rule] = {"hold": "queue", "supersede": "queue", "rejec
 RULES: dict[Rule, str] = {
     "start": "a run is opened and begins (`started`)",
     "beside": "a run is opened beside those of the lane (`started`)",
-    "steer": "the run at work absorbs it (`steered`); where it cannot, a run waits in the lane (`queued`)",
+    "steer": "the lane's run absorbs it (`steered`); where it cannot, a run waits in the lane (`queued`)",
     "queue": "a run is opened and waits in the lane (`queued`)",
     "interrupt": "the run at work is cancelled, a run is opened and waits for its end (`started`)",
     "reject": "no run is opened (`rejected`)",
@@ -76,7 +76,9 @@ RULES: dict[Rule, str] = {
 class LaneState:
     """What is known of a lane when an event arrives: the run that holds it, if any, and how many wait.
 
-    `can_steer`: this event may be absorbed by that run. Of those that wait only those count that could begin.
+    Of those that wait only those count that could begin. `can_steer`: this event may be absorbed by the last
+    run of the lane: the one that holds it while none waits; or the only one that waits, if that goes on with
+    the messages of a run that ended, or with its own.
     """
 
     active_run_id: str | None = None
@@ -135,14 +137,14 @@ def lane_of(
 def admit(lane: LaneState, on_busy: OnBusy, on_pause: OnMessage = "hold") -> Admission:
     """Decide by the agent's policy.
 
-    A message is absorbed only where none waits before it, so that none is overtaken. Interrupting answers
+    A message is absorbed only where no other waits, so that none is overtaken. Interrupting answers
     `started`: the run that holds the lane is cancelled, and those that wait keep their turn before this one.
     """
     rule = ADMISSIONS[lane.status, on_busy]
     if rule == "by_pause":
         rule = BY_PAUSE[on_pause]
     if rule == "steer":
-        if lane.can_steer and not lane.waiting:
+        if lane.can_steer:
             return Admission("steered", open=False)
         rule = "queue"
     if rule == "reject":

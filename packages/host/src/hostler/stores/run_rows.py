@@ -40,6 +40,8 @@ class NewRun:
     binding: dict[str, Any] | None = None
     ordinal: int | None = None
     """Its place among those that wait; None: behind all that came before."""
+    follows: str | None = None
+    """The run whose messages it goes on with."""
     gathering: str | None = None
     """Whose further messages it waits for until `not_before`, prolonged at most until `gather_until`."""
     gather_until: int | None = None
@@ -91,6 +93,8 @@ class Run:
     ordinal: int
     steers: int
     """Messages it absorbed and has not pulled."""
+    follows: str | None
+    """The run that ended with messages it had not pulled, which this one goes on with."""
     gathered: int
     """Messages of its turn; 0: it did not wait for any."""
 

@@ -275,6 +275,12 @@ def active_in_lane(tx: Tx, workspace_id: str, lane: str) -> Run | None:
     return None if row is None else run_of(row)
 
 
+def first_waiting(tx: Tx, workspace_id: str, lane: str) -> Run | None:
+    """The run of a lane that is the next to begin."""
+    row = tx.one(_q.first_waiting, workspace_id=workspace_id, lane=lane, now=tx.now)
+    return None if row is None else run_of(row)
+
+
 def count_queued(tx: Tx, limit: int) -> int:
     """How many runs wait in all queues; counts no further than `limit`."""
     row = tx.one(_q.count_queued, limit=limit)
@@ -321,6 +327,7 @@ def _insert(tx: Tx, run: NewRun, status: RunStatus, host_id: str | None) -> bool
         binding=msgspec.json.encode(run.binding or {}).decode(),
         created_at=tx.now,
         deadline_at=run.deadline_at,
+        follows=run.follows,
         gathering=run.gathering,
         gather_until=run.gather_until,
         gathered=0 if run.gathering is None else 1,

@@ -15,11 +15,11 @@ LIMIT 1
 INSERT INTO runs (workspace_id, run_id, agent_id, agent_name, agent_version, runner_id, event_id, parent_run_id,
     bot_id, conversation_id, thread_id, requester, lane, active_lane, parallel, priority, not_before, ordinal, status, attempt,
     crashes, position, sequence, kept_sequence, host_id, binding, created_at, deadline_at,
-    gathering, gather_until, gathered, gathered_bytes)
+    follows, gathering, gather_until, gathered, gathered_bytes)
 VALUES (:workspace_id, :run_id, :agent_id, :agent_name, :agent_version, :runner_id, :event_id, :parent_run_id,
     :bot_id, :conversation_id, :thread_id, :requester, :lane, :active_lane, :parallel, :priority, :not_before,
     :ordinal, :status, 1, 0, 1, 0, 0, :host_id, :binding, :created_at, :deadline_at,
-    :gathering, :gather_until, :gathered, :gathered_bytes)
+    :follows, :gathering, :gather_until, :gathered, :gathered_bytes)
 ON CONFLICT (active_lane) DO NOTHING
 
 -- name: append
@@ -122,6 +122,13 @@ ORDER BY created_at DESC, run_id DESC LIMIT :limit
 -- name: lane_holder
 -- The run that holds a lane, if any.
 SELECT * FROM runs WHERE workspace_id = :workspace_id AND active_lane = :lane
+
+-- name: first_waiting
+-- The run of a lane that is the next to begin.
+SELECT * FROM runs
+WHERE workspace_id = :workspace_id AND lane = :lane AND status = 'queued' AND parallel = 0
+  AND (not_before IS NULL OR not_before <= :now OR attempt > 1)
+ORDER BY ordinal LIMIT 1
 
 -- name: annotate
 -- Positions for entries about a run, whatever its status.

@@ -44,12 +44,12 @@ class Claimed:
     runner_id: str
 
 
-def claim(tx: Tx, workspace_id: str, lane: str, run_id: str, event_id: str) -> Claimed | None:
-    """Let the run of a lane absorb a message.
+def claim(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> Claimed | None:
+    """Let a run absorb a message.
 
     None: it is over, or was told to end, or has as many as it may that it did not pull.
     """
-    row = tx.one(_q.absorb, workspace_id=workspace_id, lane=lane, run_id=run_id, most=MAX_STEERS_PER_RUN)
+    row = tx.one(_q.absorb, workspace_id=workspace_id, run_id=run_id, most=MAX_STEERS_PER_RUN)
     if row is None:
         return None
     tx.run(

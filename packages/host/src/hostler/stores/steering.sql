@@ -1,11 +1,12 @@
 -- Messages that running agents absorb.
 
 -- name: absorb
--- A message for the run that holds the lane, if it may still take one. Its end writes the same row: either it is
--- over, and this finds nothing, or its end finds the message.
+-- A message for the run that holds the lane, or is about to, if it may still take one. Its end writes the same row:
+-- either it is over, and this finds nothing, or its end finds the message.
 UPDATE runs SET steers = steers + 1, steered = steered + 1
-WHERE workspace_id = :workspace_id AND run_id = :run_id AND active_lane = :lane
-  AND status IN ('claimed', 'running') AND cancel_reason IS NULL AND steers < :most
+WHERE workspace_id = :workspace_id AND run_id = :run_id AND parallel = 0
+  AND (status IN ('claimed', 'running') OR (status = 'queued' AND (follows IS NOT NULL OR attempt > 1)))
+  AND cancel_reason IS NULL AND steers < :most
 RETURNING steered, runner_id
 
 -- name: inherit

@@ -27,9 +27,11 @@ CREATE TABLE gathered (
     PRIMARY KEY (run_id, position)
 );
 
--- steers: messages absorbed and not pulled; steered: absorbed in all.
+-- steers: messages absorbed and not pulled; steered: absorbed in all. follows: the run that ended with such messages,
+-- which this one goes on with.
 ALTER TABLE runs ADD COLUMN steers bigint NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN steered bigint NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN follows [key];
 -- Set while the run waits for further messages of one person: whose they are, until when at most, how much there is.
 ALTER TABLE runs ADD COLUMN gathering [key];
 ALTER TABLE runs ADD COLUMN gather_until bigint;
