@@ -71,10 +71,7 @@ def test_it_books_a_room(tmp_path: Path) -> None:
             completed = ["tool.call.completed"] * 2
             middle = ["message.completed", *started, *completed, "message.completed", "run.completed"]
             assert types(found)[-len(middle) :] == middle
-            assert (
-                texts(found) == ["One moment.", "Booked ", "for ", "240."]
-                or "".join(texts(found)) == "One moment.Booked for 240."
-            )
+            assert "".join(texts(found)) == "One moment.Booked for 240."
             # the next turn knows what was said, and books on
             server.add(calls(("b", "shop_book", {"kind": "single"})))
             server.say("And a single.")
@@ -139,7 +136,7 @@ def test_a_long_conversation_is_kept_in_notes(tmp_path: Path) -> None:
 
     async def main() -> None:
         small = {"window": 700, "reserve": 100, "keep_recent": 150, "summary": 50}
-        config = {f"context_{name}_tokens": value for name, value in small.items()}
+        config: dict[str, Any] = {f"context_{name}_tokens": value for name, value in small.items()}
         async with answering(tmp_path, **config) as (served, server):
             server.always(reply)
             for turn in range(40):
