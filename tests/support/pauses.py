@@ -12,6 +12,7 @@ from hostler.domain.sealing import Codec
 from hostler.domain.tools import ToolPin
 from hostler.pause_states import keep
 from hostler.ports import Tx
+from hostler.sql.statements import parse
 from hostler.stores import keys, pause_calls, pauses, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import NewRun, Run
@@ -19,6 +20,9 @@ from hostler.stores.run_rows import NewRun, Run
 WORKSPACE = "w1"
 REQUESTER = "rita"
 PIN = ToolPin(tool_id="plugin:acme/shop#book", owner="acme/shop", schema_digest="s1")
+CLAIM = parse("-- name: claim\nUPDATE runs SET status = 'claimed', host_id = 'h1' WHERE run_id = :run_id\n", "t")
+    "-- name: claim\nUPDATE runs SET status = 'claimed', host_id = 'h1' WHERE run_id = :run_id", "t"
+)
 ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
 
 
@@ -64,6 +68,15 @@ def park(tx: Tx, run_id: str = "r1") -> None:
     assert pause is not None
     runs.transition(tx, run_id, None, "paused", cause="it waits", actor="h1")
     pauses.parked(tx, pause)
+
+
+def claim_run(tx: Tx, run_id: str = "r1") -> Run:
+    """The queued run is under way again, whatever its back-off."""
+    run = runs.get(tx, WORKSPACE, run_id)
+    assert run.status == "queued"
+    tx.run(CLAIM.claim, run_id=run_id)
+    runs.transition(tx, run_id, None, "running", cause="test", actor="h1")
+    return runs.get(tx, WORKSPACE, run_id)
 
 
 def person(
