@@ -24,6 +24,7 @@ from hostler.cli import (
     reruns,
     runs,
     scaffold,
+    tools,
 )
 from hostler.cli import chat as chat_command
 from hostler.cli import demo as demo_command
@@ -76,6 +77,7 @@ for name, group, panel in (
     ("pauses", pauses.app, LOOK),
     ("agents", agents.app, LOOK),
     ("plugins", plugins.app, LOOK),
+    ("tools", tools.app, LOOK),
     ("models", models.app, LOOK),
     ("keys", keys.app, LOOK),
     ("audit", audit.app, OPERATE),

@@ -74,7 +74,7 @@ class PluginTools:
         self._schemas: OrderedDict[str, ToolSchema] = OrderedDict()
         self._seen = -1
         self._offered: dict[str, OfferedTool] = {}
-        self._doubled: dict[str, list[str]] = {}
+        self._doubled: dict[str, list[OfferedTool]] = {}
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         """Every tool that can be granted now, by name."""
@@ -83,8 +83,8 @@ class PluginTools:
             self._read()
         return self._offered
 
-    def doubled(self) -> Mapping[str, list[str]]:
-        """Names that several plugins offer, with the plugins; none of them can be granted."""
+    def doubled(self) -> Mapping[str, list[OfferedTool]]:
+        """The tools of the same name that several plugins offer; none of them can be granted."""
         self.offered("")
         return self._doubled
 
@@ -150,20 +150,20 @@ class PluginTools:
         found = self.offered(workspace_id).get(tool_name)
         if found is not None:
             return found
-        if owners := self._doubled.get(tool_name):
-            raise NotFoundError(
-                f"tool {tool_name!r} is offered by {' and '.join(owners)}: remove all but one"
-            )
+        if doubled := self._doubled.get(tool_name):
+            owners = " and ".join(tool.pin.owner for tool in doubled)
+            raise NotFoundError(f"tool {tool_name!r} is offered by {owners}: remove all but one")
         raise NotFoundError(f"tool {tool_name!r} is gone: no plugin offers it now")
 
     def _read(self) -> None:
-        owners: dict[str, list[tuple[str, ToolManifest]]] = {}
+        found: dict[str, list[OfferedTool]] = {}
         for plugin_key, tools in sorted(self._catalog.tools().items()):
             plugin_name = plugin_key.partition("/")[2]
             for manifest in tools.values():
-                owners.setdefault(f"{plugin_name}.{manifest.name}", []).append((plugin_key, manifest))
-        self._offered = {name: _offer(name, *found[0]) for name, found in owners.items() if len(found) == 1}
-        self._doubled = {name: [key for key, _ in found] for name, found in owners.items() if len(found) > 1}
+                name = f"{plugin_name}.{manifest.name}"
+                found.setdefault(name, []).append(_offer(name, plugin_key, manifest))
+        self._offered = {name: tools[0] for name, tools in found.items() if len(tools) == 1}
+        self._doubled = {name: tools for name, tools in found.items() if len(tools) > 1}
 
     def _schema_of(self, tool: OfferedTool) -> ToolSchema:
         key = tool.pin.schema_digest

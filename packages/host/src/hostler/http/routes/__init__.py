@@ -19,6 +19,7 @@ from hostler.http.routes import (
     plugins,
     reruns,
     runs,
+    tools,
     usage,
 )
 
@@ -31,6 +32,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     conversations,
     agents,
     plugins,
+    tools,
     models,
     artifacts,
     keys,
