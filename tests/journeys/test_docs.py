@@ -82,7 +82,9 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         )
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/operate.md", "docs/runners.md", "docs/http.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/operate.md", "docs/runners.md", "docs/http.md", "docs/local-agent.md"]
+)
 def test_every_link_leads_somewhere(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     links = re.findall(r"\]\(([^)#\s]+)\)", text)
