@@ -236,6 +236,7 @@ class ActiveRun:
             scope=scope,
             journal=self._log,
             going_on=self._going_on,
+            inherited=prepared.inherited,
             confirm=self._confirm if bench.db.dialect == "postgres" else None,
         )
 

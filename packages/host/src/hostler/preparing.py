@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -29,14 +29,16 @@ from hostler.domain.scopes import scopes_for
 from hostler.domain.sequence import MAX_MESSAGES_PER_RUN, StreamState
 from hostler.gate import Spending
 from hostler.gathering import whole
+from hostler.inheriting import Inherited, forked_context, inherited_of
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
 from hostler.resuming import Loaded, load, resumed_context
-from hostler.stores import agents, artifacts, events, runs, states, transcripts
+from hostler.stores import agents, artifacts, events, runs, sources, states, transcripts
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.events import StoredEvent
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Run
+from hostler.stores.sources import Source
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -81,6 +83,8 @@ class Prepared:
     recovery: Recovery
     recording: Recording | None = None
     """What the attempt goes on from; None: it begins from nothing."""
+    inherited: Inherited | None = None
+    """What a fork has of its source."""
 
     def scope(self, meter: Meter, uploads: dict[str, Uploaded]) -> CallScope:
         """What the attempt's calls work with."""
@@ -96,6 +100,7 @@ class Prepared:
             deadline_at=self.deadline_at,
             prompt=self.prompt,
             uploads=uploads,
+            effects=self.inherited is None or self.inherited.source.effects,
         )
 
 
@@ -111,6 +116,8 @@ class _Origin:
     uploads: dict[str, Uploaded]
     outer_deadline: int | None
     """What the run may not outlast, in milliseconds: its parent's deadline."""
+    source: Source | None
+    """The run that it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +160,14 @@ class Preparer:
         origin, event, configuration, grant, place = facts
         config = await _with_secrets(configuration)
         loaded = await self._loaded(run)
+        inherited = await inherited_of(self.services.db, self.blobs, origin.source)
         if loaded is not None and loaded.context is not None:
             deadline_at = _deadline_left(run, loaded.recording.last_at, origin.outer_deadline)
             context = resumed_context(loaded.context, run.attempt, config, deadline_at)
         else:
             deadline_at = _deadline(origin.outer_deadline, grant)
             context = await self._context(run, facts, config, deadline_at)
+            context = context if inherited is None else forked_context(context, inherited)
         recording = None if loaded is None else loaded.recording
         complete_ids = set(origin.complete_ids)
         if recording is not None:
@@ -186,6 +195,7 @@ class Preparer:
             cause=DEFAULT_CAUSE if loaded is None or loaded.cause is None else loaded.cause,
             recovery=origin.agent.spec.recovery,
             recording=recording,
+            inherited=inherited,
         )
 
     async def _loaded(self, run: Run) -> Loaded | None:
@@ -313,9 +323,11 @@ def _origin(tx: Tx, run: Run) -> _Origin:
     if agent is None:
         raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
     event, first_id = whole(tx, run, event)
+    source = sources.find(tx, run.workspace_id, run.run_id)
+    event = _edited(event, source)
     own = transcripts.of_event(tx, run.workspace_id, first_id)
     if run.attempt == 1:
-        return _Origin(event, agent, own, frozenset(), {}, run.deadline_at)
+        return _Origin(event, agent, own, frozenset(), {}, run.deadline_at, source)
     said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
     ids = frozenset(message.message_id for message in said if message.message_id is not None)
     uploads = {
@@ -323,7 +335,14 @@ def _origin(tx: Tx, run: Run) -> _Origin:
         for made in artifacts.uploaded_by(tx, run.workspace_id, run.run_id)
     }
     parent = None if run.parent_run_id is None else runs.find(tx, run.workspace_id, run.parent_run_id)
-    return _Origin(event, agent, own, ids, uploads, None if parent is None else parent.deadline_at)
+    return _Origin(event, agent, own, ids, uploads, None if parent is None else parent.deadline_at, source)
+
+
+def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:
+    """The event with what a fork is given instead of its input."""
+    if source is None or source.input is None or event.envelope is None:
+        return event
+    return replace(event, envelope=msgspec.structs.replace(event.envelope, input=source.input))
 
 
 def _place(tx: Tx, run: Run, grant: Grant, origin: _Origin) -> _Place:

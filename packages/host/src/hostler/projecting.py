@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from hostler.calls.scope import CallScope
 from hostler.domain.outcomes import (
@@ -42,6 +43,8 @@ class Projector:
         match stored.projection:
             case TranscriptWrite(message=message):
                 return _transcript(scope, message)
+            case StateWrite() if not scope.effects:
+                return None, None
             case StateWrite() as write:
                 return None, lambda tx: _write_state(tx, scope, write)
             case ArtifactWrite() as write:
@@ -56,7 +59,7 @@ class Projector:
             await self._blobs.put(write.content)
 
         def create(tx: Tx) -> None:
-            grant = scope.grant
+            grant, place = scope.grant, _place(scope)
             artifacts.create(
                 tx,
                 scope.workspace_id,
@@ -67,9 +70,9 @@ class Projector:
                     source="run",
                     mime_type=write.mime_type,
                     name=write.name,
-                    bot_id=grant.bot_id,
-                    conversation_id=grant.conversation_id,
-                    thread_id=grant.thread_id,
+                    bot_id=place.bot_id,
+                    conversation_id=place.conversation_id,
+                    thread_id=place.thread_id,
                     run_id=scope.run_id,
                     runner_id=grant.runner_id,
                     metadata=write.metadata,
@@ -79,8 +82,21 @@ class Projector:
         return put, create
 
 
+class _Place(NamedTuple):
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+
+
+def _place(scope: CallScope) -> _Place:
+    """Where what the run says and makes belongs: its conversation; nowhere, where it may change nothing."""
+    if not scope.effects:
+        return _Place(None, None, None)
+    return _Place(scope.grant.bot_id, scope.grant.conversation_id, scope.grant.thread_id)
+
+
 def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
-    grant = scope.grant
+    place = _place(scope)
     prepared: list[transcripts.NewTranscriptItem] = []
 
     def prepare() -> None:
@@ -88,9 +104,9 @@ def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
             transcripts.item_of(
                 message,
                 run_id=scope.run_id,
-                bot_id=grant.bot_id,
-                conversation_id=grant.conversation_id,
-                thread_id=grant.thread_id,
+                bot_id=place.bot_id,
+                conversation_id=place.conversation_id,
+                thread_id=place.thread_id,
             )
         )
 
@@ -125,7 +141,7 @@ def _record_action(tx: Tx, scope: CallScope, request: ActionRequest) -> None:
         tx,
         scope.workspace_id,
         actor=scope.grant.runner_id,
-        action="action.unsupported" if request.granted else "action.refused",
+        action="action.unsupported" if request.granted and scope.effects else "action.refused",
         target=scope.run_id,
         body={"action": request.action, "target": request.target, "payload": request.payload},
     )

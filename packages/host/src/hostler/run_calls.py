@@ -33,6 +33,7 @@ from hostler.calls import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.recording import CallName, RecordedCall, is_effect
 from hostler.gate import Gate, GatedRun
+from hostler.inheriting import Inherited, check_effects
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
 from hostler.resuming import GoingOn
@@ -111,6 +112,7 @@ class RunCalls:
         scope: CallScope,
         journal: RunLog,
         going_on: GoingOn | None = None,
+        inherited: Inherited | None = None,
         people: People | None = None,
         confirm: Callable[[], Any] | None = None,
     ) -> None:
@@ -121,6 +123,7 @@ class RunCalls:
         self._scope = scope
         self._journal = journal
         self._going_on = going_on
+        self._inherited = inherited
         self._people = people
         self.tools = ToolCalls(scope, journal, people, confirm)
         self._seen: Counter[tuple[str, str]] = Counter()
@@ -162,6 +165,9 @@ class RunCalls:
             if going_on is not None and recorded is not None and recorded.position is not None:
                 self._gate.repeat(self._gated, call)
                 await self._answer_again(call_id, call, going_on, recorded)
+            elif self._inherited is not None and (passed := self._inherited.find(record.name)) is not None:
+                self._gate.repeat(self._gated, call)
+                await self._pass_on(call_id, call, record, self._inherited, passed)
             elif self._charged(call_id, call, record):
                 await self._make(call_id, call, record, recorded)
         except HostlerError as error:
@@ -198,6 +204,7 @@ class RunCalls:
         self, call_id: MessageId, call: Call, record: _Record, recorded: RecordedCall | None
     ) -> None:
         """Do what the call asks for."""
+        check_effects(self._scope.effects, record.name.method, record.effect, record.params)
         if self._going_on is not None:
             effect = is_effect(record.name.method, record.effect)
             self._going_on.begin(record.name.method, effect, recorded)
@@ -245,6 +252,22 @@ class RunCalls:
             self._connection.refuse(call_id, error)
         finally:
             going_on.answered(recorded)
+
+    async def _pass_on(
+        self, call_id: MessageId, call: Call, record: _Record, inherited: Inherited, passed: RecordedCall
+    ) -> None:
+        """Answer as the run was answered that this one was forked from; it is this one's own call now."""
+        if self._going_on is not None:
+            self._going_on.begin(record.name.method, False, None)
+        answer = await inherited.answer(passed)
+        record.chunks = answer.chunks
+        for chunk in answer.chunks if call.chunk is not None else ():
+            if not await self._connection.stream(call_id, chunk_of(chunk)):
+                return
+        if answer.error is not None:
+            raise from_fault(answer.error)
+        self._write(record, reply=answer.reply)
+        self._connection.reply(call_id, answer.reply)
 
     # -- for real ---------------------------------------------------------------------------------
 
@@ -339,17 +362,18 @@ class RunCalls:
         refused = refusal_of(verdict, f"the question {form.title!r:.80}")
         told = verdict.settle
         if refused is not None:
-            settle = None if told is None else lambda tx: told(tx, None, refused)
+            settle = None if told is None else lambda tx: told(tx, refused)
             await self._write_durable(record, None, refused, settle)
             raise JournalledError(refused)
         decision = Decision(
             call_id=record.name.call_id,
             decision="answered",
             values=verdict.values,
+            result=verdict.result,
             comment=verdict.comment,
             decided_by=verdict.decided_by,
         )
-        settle = None if told is None else lambda tx: told(tx, decision, None)
+        settle = None if told is None else lambda tx: told(tx, None)
         await self._write_durable(record, decision, None, settle)
         self._connection.reply(call_id, decision)
 

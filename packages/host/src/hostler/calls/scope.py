@@ -147,6 +147,8 @@ class CallScope:
     deadline_at: float | None = None
     prompt: tuple[ModelMessage, ...] = ()
     uploads: dict[str, Uploaded] = field(default_factory=dict)
+    effects: bool = True
+    """Whether the run may change what is outside of it: a fork may not, unless it was asked for."""
 
     @property
     def workspace_id(self) -> str:

@@ -107,6 +107,8 @@ class Tape:
     run: TapeRun
     grant: msgspec.Raw
     context: AgentRunContext
+    began_position: int
+    """Of the context in the journal."""
     began_at: float
     """UTC epoch seconds: what the recorded deadline is counted from."""
     calls: tuple[TapedCall, ...]
@@ -191,6 +193,7 @@ def read_tape(file: TapeFile) -> Tape:
         run=run,
         grant=file.grant,
         context=_context_of(began),
+        began_position=began.position,
         began_at=began.at,
         calls=tuple(_numbered(call, numbers[at]) for at, call in _once(reading.calls)),
         results=tuple(_numbered(result, numbers[at]) for at, result in reading.results),
@@ -352,4 +355,4 @@ def inherit(tape: Tape, at: int | None) -> Inheritance:
     if not 0 <= step <= tape.steps:
         raise InvalidArgumentError(f"there is no step {step}: the recording has steps 1 to {tape.steps}")
     known = [call.position for call in tape.calls if call.step <= step]
-    return Inheritance(step, max(known, default=0))
+    return Inheritance(step, max(known, default=tape.began_position))
