@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_agent.agent import LocalAgent
 from local_agent.toolbox import MAX_NAME_CHARS, allowed_name, function_names
@@ -487,3 +487,44 @@ def test_nothing_is_kept_of_a_short_conversation() -> None:
     host = ScriptedHost(models={"main": "ok"})
     host.drive_sync(LocalAgent, "go", config=MAIN)
     assert CHECKPOINT not in host.world.states["conversation"]
+
+
+# -- whatever a model says, what goes back to it is valid ------------------------------------------
+
+ODD = st.sampled_from(["", "x", "call_1_1", "call_1_2", "a\x00b", "é" * 10, "i" * 200])
+NAMES = st.sampled_from(["add", "math.add", "math_add", "", "no such", "../../etc", "add\n", "ADD"])
+ARGUMENTS = st.sampled_from(
+    ['{"a": 1, "b": 2}', "{}", "", "null", "[]", "{", '"{}"', '{"a": "\\ud800"}', "{'a': 1}", '{"a": 1e999}']
+)
+CALL = st.builds(wish, NAMES, ARGUMENTS, ODD)
+ANSWER = st.builds(lambda calls, text: wishes(*calls, text=text), st.lists(CALL, min_size=1, max_size=5), ODD)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ANSWER, max_size=4), st.sampled_from(["parallel", "serial"]), st.integers(1, 3))
+def test_every_wish_gets_one_tool_message_in_its_place(
+    answers: list[ModelMessage], mode: str, rounds: int
+) -> None:
+    config = MAIN | {"tool-execution-mode": mode, "max-tool-iterations": rounds}
+    models = {"main": [*answers, "done"]}
+    driven = drive_sync(LocalAgent, "?", config=config, models=models, tools={"add": add, "math.add": add})
+    assert (driven.status, driven.code) in (("completed", None), ("failed", "local-agent.tool_limit"))
+    assert driven.warnings == []
+    seen: set[str] = set()
+    messages = requests(driven)[-1].messages[2:]
+    while messages:
+        asked_for, *messages = messages
+        assert asked_for.role == "assistant"
+        ids = [call.id for call in asked_for.tool_calls]
+        assert len(set(ids)) == len(ids)
+        assert not seen & set(ids)
+        seen |= set(ids)
+        results, messages = messages[: len(ids)], messages[len(ids) :]
+        assert [(m.role, m.tool_call_id) for m in results] == [("tool", id_) for id_ in ids]
+        for call in asked_for.tool_calls:
+            assert allowed_name(call.function.name) == call.function.name
+            assert isinstance(json.loads(call.function.arguments), dict)
+    happened = telemetry(driven)
+    for what in ("started", "completed"):
+        told_of = [call_id for one, call_id in happened if one == what]
+        assert len(told_of) == len(set(told_of)) == len(happened) / 2
