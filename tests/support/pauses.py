@@ -20,7 +20,7 @@ from hostler.stores.run_rows import NewRun, Run
 WORKSPACE = "w1"
 REQUESTER = "rita"
 PIN = ToolPin(tool_id="plugin:acme/shop#book", owner="acme/shop", schema_digest="s1")
-CLAIM = parse("-- name: claim\nUPDATE runs SET status = 'claimed', host_id = 'h1' WHERE run_id = :run_id\n", "t")
+CLAIM = parse(
     "-- name: claim\nUPDATE runs SET status = 'claimed', host_id = 'h1' WHERE run_id = :run_id", "t"
 )
 ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
