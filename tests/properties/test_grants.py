@@ -5,10 +5,12 @@ from __future__ import annotations
 import fnmatch
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.domain.grants import REMOTE_WORKER_CALLS, apis_of, decode_grant, resources_of
+from hostler.domain.agents import ToolApprovalPolicy
+from hostler.domain.grants import REMOTE_WORKER_CALLS, Grant, apis_of, decode_grant, resources_of
 from hostler.domain.patterns import best_match, matches
 from hostler_protocol.calls import CALLS
 from hostler_protocol.grants import STATE_SCOPES
@@ -47,7 +49,14 @@ policies = st.builds(
     allow_workspace_storage=st.booleans(),
     allow_cross_conversation_history=st.booleans(),
     tool_approval=st.dictionaries(
-        st.sampled_from(["shop.*", "shop.pay", "*"]), st.sampled_from(["never", "required"])
+        st.sampled_from(["shop.*", "shop.pay", "*"]),
+        st.sampled_from(["never", "required"])
+        | st.builds(
+            ToolApprovalPolicy,
+            approval=st.sampled_from(["never", "required"]),
+            min_approvals=st.integers(1, 3),
+            editable=st.booleans(),
+        ),
     ),
 )
 state_policies = st.builds(
@@ -55,8 +64,23 @@ state_policies = st.builds(
 )
 
 
-@given(permissions, policies, state_policies, names, patterns, names, names, st.booleans(), st.booleans())
-@settings(max_examples=400, deadline=None)
+def check_approval(grant: Grant, policy: ResourcePolicy, name: str, asks: bool) -> None:
+    """The stricter of both rules holds, and who decides is as the policy says."""
+    pattern = best_match(policy.tool_approval, name)
+    stated = "never" if pattern is None else policy.tool_approval[pattern]
+    rule = stated if isinstance(stated, ToolApprovalPolicy) else ToolApprovalPolicy(approval=stated)
+    needed = asks or rule.approval == "required"
+    approval = grant.tools[name].approval
+    assert (approval != "never") is needed is (name in grant.tool_approvals)
+    assert (approval == "policy") is (stated is rule and rule.approval == "required")
+    if needed:
+        assert grant.tool_approvals[name] == msgspec.structs.replace(rule, approval="required")
+
+
+@given(
+    permissions, policies, state_policies, names, patterns, names, names, names, st.booleans(), st.booleans()
+)
+@settings(max_examples=200, deadline=None)
 def test_a_grant_is_the_intersection(
     held: Permissions,
     policy: ResourcePolicy,
@@ -65,6 +89,7 @@ def test_a_grant_is_the_intersection(
     tools: list[str],
     known: list[str],
     bases: list[str],
+    asking: list[str],
     steering: bool,
     actor: bool,
 ) -> None:
@@ -80,7 +105,7 @@ def test_a_grant_is_the_intersection(
         agent=agent_of(resource_policy=policy, state_policy=states),
         event=event,
         config=config,
-        catalog=catalog_of(known, known, known),
+        catalog=catalog_of(known, known, known, asking=asking),
     )
     assert decode_grant(grant.encoded) == grant
 
@@ -94,9 +119,11 @@ def test_a_grant_is_the_intersection(
         assert any(matches(pattern, name) for pattern in allowed)
         assert name in known
         assert set(tool.operations) <= set(held.tools)
-        rule = best_match(policy.tool_approval, name)
-        assert tool.approval == ("never" if rule is None else policy.tool_approval[rule])
-        assert (name in grant.tool_approvals) is (tool.approval == "required")
+        check_approval(grant, policy, name, name in asking)
+        assert grant.tool_pins[name].tool_id == f"plugin:acme/any#{name}"
+        assert grant.tool_pins[name].client is name.startswith("shop")
+    assert set(grant.tool_pins) == set(grant.tools)
+    assert set(grant.tool_approvals) <= set(grant.tools)
     for name in grant.knowledge_bases:
         assert name in (policy.allowed_kb_ids if policy.allowed_kb_ids is not None else bases)
 

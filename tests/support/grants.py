@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant, grant_for
 from hostler.domain.scopes import scopes_for
+from hostler.domain.tools import ToolPin
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from hostler_protocol.grants import KnowledgeBaseResource, ModelResource, ToolResource
 from hostler_protocol.manifest import AgentRunnerManifest, Capabilities, FormItem, Permissions
@@ -92,14 +94,32 @@ def catalog_of(
     models: list[str] | None = None,
     tools: list[str] | None = None,
     knowledge_bases: list[str] | None = None,
+    asking: Collection[str] = (),
 ) -> Catalog:
+    """`asking`: tools that ask for approval themselves; those of the shop run on the client."""
     return Catalog(
         models={
             name: ModelResource(model_id=name, operations=["invoke", "stream", "count_tokens"])
             for name in models or []
         }
         | {"judge": ModelResource(model_id="judge", model_type="rerank", operations=["rerank"])},
-        tools={name: ToolResource(tool_name=name, operations=["detail", "call"]) for name in tools or []},
+        tools={
+            name: ToolResource(
+                tool_name=name,
+                operations=["detail", "call"],
+                approval="required" if name in asking else "never",
+            )
+            for name in tools or []
+        },
+        tool_pins={
+            name: ToolPin(
+                tool_id=f"plugin:acme/any#{name}",
+                owner="acme/any",
+                schema_digest="0",
+                client=name.startswith("shop"),
+            )
+            for name in tools or []
+        },
         knowledge_bases={
             name: KnowledgeBaseResource(kb_id=name, operations=["list", "retrieve"])
             for name in knowledge_bases or []

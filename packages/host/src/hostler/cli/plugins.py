@@ -73,6 +73,7 @@ def show_plugin(
             ("started", when(record.get("started_at"))),
             ("restarts", record["restarts"]),
             ("active runs", record["active_runs"]),
+            ("tools", record["tools"]),
             ("containment", record.get("containment")),
         )
     )

@@ -81,6 +81,7 @@ class PluginStatus:
     version: str
     pid: int | None
     runners: tuple[str, ...]
+    tools: tuple[str, ...]
     active_runs: int
     restarts: int
     reason: str | None
@@ -379,6 +380,7 @@ class PluginLife:
             version=self._last_version,
             pid=None if process is None else process.pid,
             runners=tuple(sorted(self.around.catalog.of_plugin(self.key))),
+            tools=tuple(sorted(self.around.catalog.tools().get(self.key, ()))),
             active_runs=0 if current is None else len(current.connection.active_runs),
             restarts=self.restarts,
             reason=self.breaker.reason if failed else None,

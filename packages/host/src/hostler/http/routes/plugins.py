@@ -34,6 +34,7 @@ class PluginRecord(Strict):
     version: str
     pid: int | None
     runners: list[str]
+    tools: list[str]
     active_runs: int
     restarts: int
     reason: str | None
@@ -129,6 +130,7 @@ def _record(status: PluginStatus) -> PluginRecord:
         version=status.version,
         pid=status.pid,
         runners=list(status.runners),
+        tools=list(status.tools),
         active_runs=status.active_runs,
         restarts=status.restarts,
         reason=status.reason,
