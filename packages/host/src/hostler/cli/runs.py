@@ -172,17 +172,22 @@ def tail_run(
 def cancel_run(
     run_id: RunArgument,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in its journal.")] = "cancelled by hand",
+    now: Annotated[
+        bool, typer.Option("--now", help="At once: its runner gets no time to end by itself.")
+    ] = False,
     as_json: JsonOption = False,
     data: DataOption = None,
     url: UrlOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Cancel a run; one that is over stays as it ended."""
+    """Cancel a run and its children; one that is over stays as it ended."""
     from hostler.cli.reach import with_api
     from hostler_protocol.runs import TERMINAL_STATUSES
 
     async def ask(api: Api) -> dict[str, Any]:
-        asked: dict[str, Any] = await api.post(f"{_path(run_id)}/cancel", {"reason": reason})
+        asked: dict[str, Any] = await api.post(
+            f"{_path(run_id)}/cancel", {"reason": reason, **({"grace": 0} if now else {})}
+        )
         if asked["status"] in TERMINAL_STATUSES or api.in_process:
             return asked
         async with asyncio.timeout(CANCEL_SECONDS):

@@ -39,6 +39,16 @@ def serve(
             envvar="HOSTLER_DATABASE",
         ),
     ] = None,
+    max_runs: Annotated[
+        int, typer.Option("--max-runs", min=1, help="Runs at once; the others wait in their queue.")
+    ] = 256,
+    max_runs_per_workspace: Annotated[
+        int | None,
+        typer.Option("--max-runs-per-workspace", min=1, help="Runs of one workspace at once."),
+    ] = None,
+    max_runs_per_plugin: Annotated[
+        int | None, typer.Option("--max-runs-per-plugin", min=1, help="Runs of one plugin at once.")
+    ] = None,
     log_level: Annotated[Level, typer.Option("--log-level", help="What to log.")] = "info",
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Lines for people or for programs.")
@@ -64,6 +74,9 @@ def serve(
             host=host,
             port=port,
             admin_key=key.key,
+            max_active_runs=max_runs,
+            max_runs_per_workspace=max_runs_per_workspace,
+            max_runs_per_plugin=max_runs_per_plugin,
         )
         if key.made:
             note(f"admin key (shown once, kept in {data_dir / 'admin.key'}): {key.key}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -26,6 +27,9 @@ from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import digest
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 
+MAX_DELAY_SECONDS = 366 * 86_400
+STEERING_LOOK_SECONDS = 0.2
+"""From one look at a message that is waited for to the next; whichever host reads it."""
 _SETTLED = {*TERMINAL_STATUSES, "paused"}
 
 
@@ -34,6 +38,22 @@ class PostEventQuery(Strict):
 
     wait: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
     last_event_id: str | None = None
+
+
+class PostedEvent(EventEnvelope, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An event, and when its run may begin: not before `delay` seconds are over, at most 366 days."""
+
+    delay: Annotated[float, msgspec.Meta(ge=0, le=MAX_DELAY_SECONDS)] | None = None
+
+    def envelope(self) -> EventEnvelope:
+        """The event alone."""
+        return EventEnvelope(**{name: getattr(self, name) for name in EventEnvelope.__struct_fields__})
+
+
+class GetEventQuery(Strict):
+    """`wait`: seconds to wait until a message that a run absorbed was read by it or went on, at most 300."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
 
 
 class EventsQuery(PageQuery):
@@ -47,7 +67,9 @@ class EventsQuery(PageQuery):
 class EventRecord(Strict):
     """One event of the log and what became of it.
 
-    `routing`: how its agent was found. `envelope`: the event as it is kept, only for a single event; null
+    `routing`: how its agent was found. `steering`: of a message that a run absorbed; its `status` is `queued`
+    until it is `injected` (at the `step` of the run's journal), `requeued` (then it is the event of
+    `next_run_id`) or `dropped`. `envelope`: the event as it is kept, only for a single event; null
     once its content was deleted.
     """
 
@@ -88,14 +110,15 @@ class EventRecord(Strict):
     },
 )
 async def post_event(
-    ask: Ask, query: PostEventQuery, body: EventEnvelope
+    ask: Ask, query: PostEventQuery, body: PostedEvent
 ) -> Json[Accepted] | Json[RunRecord] | EventStream:
     """Send an event.
 
     It is stored once per `event_id` and workspace: sent again it is answered with the first one's event and
     run, with `duplicate` true; another event under the same id is a `conflict`. Without an `event_id` an
-    `Idempotency-Key` serves as one. With `wait` the answer is the run: 200 once it is over or paused, else
-    202. With `Accept: text/event-stream` the answer is the run's stream.
+    `Idempotency-Key` serves as one. With `delay` its run begins that many seconds later. With `wait` the
+    answer is the run: 200 once it is over or paused, else 202. With `Accept: text/event-stream` the answer
+    is the run's stream.
     """
     streams = EVENT_STREAM in ask.headers.get("accept", "")
     if streams or query.wait is not None:
@@ -105,7 +128,7 @@ async def post_event(
         identity = digest([ask.workspace_id, ask.caller.key_id, key])
         body = msgspec.structs.replace(body, event_id=f"idem-{identity}")
     host = ask.surface.host
-    accepted = await host.accept(body, ask.caller)
+    accepted = await host.accept(body.envelope(), ask.caller, delay=body.delay)
     ask.surface.metrics.accepted(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.run is None:
         return Json(accepted, 202)
@@ -142,13 +165,23 @@ async def list_events(ask: Ask, query: EventsQuery) -> Listing[EventRecord]:
 
 
 @endpoint("GET", "/v1/events/{event_id}", right="events:read", tag="events")
-async def get_event(ask: Ask) -> EventRecord:
-    """Get one event, with its content."""
+async def get_event(ask: Ask, query: GetEventQuery) -> EventRecord:
+    """Get one event, with its content.
+
+    With `wait` a message that a run absorbed is answered once it was read, or went to another run, or the
+    time is over.
+    """
     event_id = ask.parameters["event_id"]
-    found = await ask.surface.host.db.read(lambda tx: events.find(tx, ask.workspace_id, event_id))
-    if found is None:
-        raise NotFoundError(f"there is no event {event_id!r}")
-    return msgspec.structs.replace(event_record(found), envelope=found.envelope)
+    until = asyncio.get_running_loop().time() + min(query.wait or 0.0, MAX_WAIT_SECONDS)
+    while True:
+        found = await ask.surface.host.db.read(lambda tx: events.find(tx, ask.workspace_id, event_id))
+        if found is None:
+            raise NotFoundError(f"there is no event {event_id!r}")
+        waits = found.steering is not None and found.steering["status"] == "queued"
+        left = until - asyncio.get_running_loop().time()
+        if not waits or left <= 0:
+            return msgspec.structs.replace(event_record(found), envelope=found.envelope)
+        await asyncio.sleep(min(left, STEERING_LOOK_SECONDS))
 
 
 def event_record(event: StoredEvent) -> EventRecord:

@@ -8,23 +8,27 @@ from typing import Annotated
 
 import msgspec
 
+from hostler.domain.steering import SteerStatus
 from hostler.feed import StoredResult
 from hostler.http.answers import Headers, Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.journal_page import journal_page
-from hostler.http.paging import Limit, Moment, PageQuery, listing, scoped
+from hostler.http.paging import Limit, Moment, PageQuery, listing, scoped, seconds
 from hostler.http.sse import EVENT_STREAM, last_event_id
 from hostler.http.streams import Batches, EventStream
 from hostler.ports import Tx
 from hostler.records import record_of
-from hostler.stores import runs, sources
+from hostler.stores import runs, sources, steering
 from hostler.stores.run_rows import Run
+from hostler.stores.steering import Steer
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS, MAX_REASON_CHARS
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord, RunStatus
 
+MAX_GRACE_SECONDS = 5.0
+"""Longer than that nobody waits who pressed a stop button."""
 STREAM = Media(EVENT_STREAM, "One event per result: `id` its sequence, `event` its type, `data` its JSON")
 
 
@@ -69,10 +73,28 @@ class StreamQuery(Strict):
     last_event_id: str | None = None
 
 
+class SteerRecord(Strict):
+    """A message that a run absorbed. `position`: as which of them, from 1.
+
+    `step`: position in the run's journal where the runner read it, in `attempt`, after the result `sequence`.
+    """
+
+    event_id: str
+    status: SteerStatus
+    position: int
+    claimed_at: float
+    settled_at: float | None = None
+    attempt: int | None = None
+    step: int | None = None
+    sequence: int | None = None
+    next_run_id: str | None = None
+
+
 class CancelRun(Strict):
-    """Why; shown in the run's journal."""
+    """Why; shown in the run's journal. `grace`: seconds that the runner has to end by itself, else 5."""
 
     reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)] = "cancelled by request"
+    grace: Annotated[float, msgspec.Meta(ge=0, le=MAX_GRACE_SECONDS)] | None = None
 
 
 @endpoint("GET", "/v1/runs", right="runs:read", tag="runs")
@@ -173,13 +195,48 @@ async def stream_run(ask: Ask, query: StreamQuery) -> EventStream:
 
 @endpoint("POST", "/v1/runs/{run_id}/cancel", right="runs:write", tag="runs")
 async def cancel_run(ask: Ask, body: CancelRun) -> RunRecord:
-    """Cancel a run.
+    """Cancel a run and its children.
 
-    The runner is asked first and given 5 seconds; a run that is over stays as it ended. The answer is the
-    run as it then stands.
+    The runner is asked first and given `grace` seconds; then the run ends without it, and what it still says
+    is refused. Asked again with less time it has less. A run that is over stays as it ended. The answer is
+    the run as it then stands.
     """
     return await ask.surface.host.cancel(
-        ask.workspace_id, ask.parameters["run_id"], reason=body.reason, actor=ask.caller.subject
+        ask.workspace_id,
+        ask.parameters["run_id"],
+        reason=body.reason,
+        actor=ask.caller.subject,
+        grace=body.grace,
+    )
+
+
+@endpoint("GET", "/v1/runs/{run_id}/steering", right="runs:read", tag="runs")
+async def list_steering(ask: Ask, query: PageQuery) -> Listing[SteerRecord]:
+    """List the messages that a run absorbed, in order, and what became of each."""
+    run_id = ask.parameters["run_id"]
+    cursors = ask.surface.host.cursors.scoped("http steering", [ask.workspace_id, run_id])
+    after = 0 if query.cursor is None else cursors.read_sequence(query.cursor)
+
+    def read(tx: Tx) -> list[Steer]:
+        runs.get(tx, ask.workspace_id, run_id)
+        return steering.page(tx, ask.workspace_id, run_id, after=after, limit=query.size + 1)
+
+    rows = await ask.surface.host.db.read(read)
+    return listing(rows, query.size, steer_record, lambda row: row.position, cursors)
+
+
+def steer_record(steer: Steer) -> SteerRecord:
+    """A steer as the API shows it."""
+    return SteerRecord(
+        event_id=steer.event_id,
+        status=steer.status,
+        position=steer.position,
+        claimed_at=steer.claimed_at / 1000,
+        settled_at=seconds(steer.settled_at),
+        attempt=steer.attempt,
+        step=steer.step,
+        sequence=steer.sequence,
+        next_run_id=steer.next_run_id,
     )
 
 
