@@ -65,12 +65,14 @@ def _fail(tx: Tx, run_: Run) -> None:
 class Stage:
     """A dispatcher over a real database."""
 
-    def __init__(self, database: SqlDatabase, *, slots: int, queue: int = 100) -> None:
+    def __init__(self, database: SqlDatabase, *, slots: int, queue: int = 100, **limits: int) -> None:
         self.database = database
         self.turns: dict[str, Turn] = {}
         self.begun: list[str] = []
         self.changed = asyncio.Event()
-        self.dispatcher = Dispatcher(database, HOST, self._make, _fail, max_active=slots, max_queued=queue)
+        self.dispatcher = Dispatcher(
+            database, HOST, self._make, _fail, max_active=slots, max_queued=queue, **limits
+        )
 
     def _make(self, run_: Run) -> Turn:
         turn = self.turns[run_.run_id] = Turn(self, run_)
@@ -79,7 +81,7 @@ class Stage:
     async def open(self, run_id: str, agent: Agent, *, lane: str | None = None, **fields: Any) -> str:
         """Open a run as the orchestrator does; its status."""
         new = NewRun(
-            workspace_id="w1",
+            workspace_id=fields.pop("workspace_id", "w1"),
             run_id=run_id,
             agent_id=agent.agent_id,
             agent_name=agent.name,
@@ -91,7 +93,7 @@ class Stage:
         claim = self.dispatcher.reserve(agent)
         opened = await self.database.write(lambda tx: runs.open(tx, new, claim))
         if opened.status == "claimed":
-            made = await self.database.read(lambda tx: runs.get(tx, "w1", run_id))
+            made = await self.database.read(lambda tx: runs.get(tx, new.workspace_id, run_id))
             self.dispatcher.start_reserved(made)
         else:
             if claim is not None:
@@ -110,8 +112,8 @@ class Stage:
         return [(await self.database.read(lambda tx, r=r: runs.get(tx, "w1", r))).status for r in run_ids]  # type: ignore[misc]
 
 
-def agent(name: str = "a", limit: int | None = None) -> Agent:
-    spec = AgentSpec(name=name, runner="plugin:acme/echo/default", concurrency=Concurrency(max_runs=limit))
+def agent(name: str = "a", limit: int | None = None, runner: str = "plugin:acme/echo/default") -> Agent:
+    spec = AgentSpec(name=name, runner=runner, concurrency=Concurrency(max_runs=limit))
     return Agent("w1", f"id of {name}", 1, spec)
 
 
@@ -290,5 +292,72 @@ def test_a_host_that_stops_lets_runs_finish_and_hands_the_others_over(database: 
         assert (await stage.statuses("r1"))[0] == "queued"
         assert stage.dispatcher.reserve(agent()) is None
         assert stage.dispatcher.active == 0
+
+    run(story())
+
+
+# -- limits of workspaces and plugins, and turns ----------------------------------------------------
+
+
+def test_no_workspace_and_no_plugin_has_more_at_once_than_it_may(database: SqlDatabase) -> None:
+    async def story() -> None:
+        before = Stage(database, slots=0)
+        one, two = agent("one"), agent("two", runner="plugin:acme/other/default")
+        for number in range(3):
+            await before.open(f"o{number}", one)
+        await before.open("t0", two)
+        await before.open("x0", agent("x", runner="plugin:acme/other/default"), workspace_id="w2")
+        async with dispatching(database, slots=10, max_per_plugin=2) as stage:
+            await stage.until("o0", "o1", "t0", "x0")
+            assert await stage.open("o3", one) == "queued"
+            assert await stage.open("t1", two) == "queued"
+            stage.turns["o0"].let.set()
+            await stage.until("o0", "o1", "t0", "x0", "o2")
+
+    run(story())
+
+
+def test_a_flood_of_one_workspace_lets_the_others_have_their_turns(database: SqlDatabase) -> None:
+    async def story() -> None:
+        flood, other = agent("flood"), agent("other")
+        before = Stage(database, slots=0)
+        for number in range(20):
+            await before.open(f"f{number}", flood)
+        for number in range(3):
+            await before.open(f"o{number}", other, workspace_id="w2")
+        async with dispatching(database, slots=2) as stage:
+            await stage.until("f0", "o0")
+            for number in range(4):
+                assert await stage.open(f"late {number}", flood) == "queued", "nobody passes the queue"
+            for number in range(2):
+                stage.turns[f"f{number}"].let.set()
+                stage.turns[f"o{number}"].let.set()
+                while not {f"f{number + 1}", f"o{number + 1}"} <= set(stage.begun):
+                    stage.changed.clear()
+                    await stage.changed.wait()
+            assert set(stage.begun) == {"f0", "f1", "f2", "o0", "o1", "o2"}
+            for turn in stage.turns.values():
+                turn.let.set()
+
+    run(story())
+
+
+def test_a_run_that_absorbed_something_wakes_the_dispatcher_when_it_ends(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=2) as stage:
+            await stage.open("r0", agent())
+            stage.dispatcher.steered("r0")
+            new = NewRun(
+                workspace_id="w1",
+                run_id="next",
+                agent_id="id of a",
+                agent_name="a",
+                agent_version=1,
+                runner_id="plugin:acme/echo/default",
+                lane="the same",
+            )
+            await database.write(lambda tx: runs.open(tx, new, None))  # as its end does, and tells nobody
+            stage.turns["r0"].let.set()
+            await stage.until("r0", "next")
 
     run(story())
