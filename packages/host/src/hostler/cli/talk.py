@@ -1,8 +1,9 @@
-"""A conversation with an agent of a server: what is said, and the runs it starts."""
+"""A conversation with an agent of a server: what is said, the runs it starts, and what they wait for."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Any
 
 from hostler.cli.client import Api, segment
@@ -11,9 +12,22 @@ from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.ids import new_id
 
+MAX_WAITING = 20
+"""Pauses of one conversation that are looked at: one a run, few runs at once."""
+WAITING = ("open", "needs_review")
+
 
 class NoRunError(HostlerError):
     """The event was taken, and started no run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What became of a message. `outcome`: started, steered or queued."""
+
+    event_id: str
+    outcome: str
+    run_id: str
 
 
 class Talk:
@@ -25,8 +39,8 @@ class Talk:
         self.conversation_id = conversation_id or new_id()
         self.running: list[str] = []
 
-    async def send(self, text: str) -> str:
-        """Say something; the id of the run it starts. NoRunError where it starts none."""
+    async def send(self, text: str) -> Said:
+        """Say something. NoRunError where no run takes it."""
         envelope = EventEnvelope(
             event_type="message.received",
             input=Input(text=text),
@@ -37,18 +51,48 @@ class Talk:
         accepted = await self.api.post("/v1/events", envelope)
         if accepted["run"] is None:
             raise NoRunError(f"the agent took no run: {accepted['outcome']}")
-        run_id: str = accepted["run"]["run_id"]
-        return run_id
+        return Said(accepted["event_id"], accepted["outcome"], accepted["run"]["run_id"])
 
-    async def say(self, text: str) -> AsyncIterator[StoredResult]:
-        """Say something; the results of its run, until its end."""
-        run_id = await self.send(text)
+    async def follow(self, run_id: str) -> AsyncGenerator[StoredResult, None]:
+        """The results of a run, until its end."""
         self.running.append(run_id)
         try:
             async for result in self.api.results(run_id):
                 yield result
         finally:
             self.running.remove(run_id)
+
+    async def say(self, text: str) -> AsyncGenerator[StoredResult, None]:
+        """Say something; the results of its run, until its end."""
+        said = await self.send(text)
+        async for result in self.follow(said.run_id):
+            yield result
+
+    async def receipt(self, event_id: str) -> dict[str, Any]:
+        """What became of a message that a run absorbed: `status` injected, requeued, dropped or queued, and
+        `next_run_id` where another run answers it.
+        """
+        event = await self.api.get(f"/v1/events/{segment(event_id)}")
+        found: dict[str, Any] = {**(event.get("steering") or {}), "run_id": event["run_id"]}
+        return found
+
+    async def waiting(self) -> list[dict[str, Any]]:
+        """The pauses of this conversation in which people have the next step, oldest first."""
+        found = await self.api.items("/v1/pauses", limit=MAX_WAITING, conversation_id=self.conversation_id)
+        return [pause for pause in reversed(found) if pause["status"] in WAITING]
+
+    async def decide(self, pause: dict[str, Any], action: dict[str, Any]) -> dict[str, Any]:
+        """Send what was decided of one call of a pause; the answer has `status`."""
+        path = f"/v1/pauses/{segment(pause['id'])}"
+        if "outcome" in action:
+            body = {name: value for name, value in action.items() if name != "call_id"}
+            call_path = f"{path}/calls/{segment(action['call_id'])}/resolve"
+            resolved: dict[str, Any] = await self.api.post(call_path, body)
+            return resolved
+        answered: dict[str, Any] = await self.api.post(
+            f"{path}/actions", {"revision": pause["revision"], "actions": [action]}
+        )
+        return answered
 
     async def cancel(self) -> int:
         """Cancel what runs; how many runs that were."""

@@ -1,0 +1,46 @@
+"""One run on a terminal, as it streams."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hostler.feed import StoredResult
+
+
+def coloured() -> bool:
+    """Whether standard output is a terminal that shows colours."""
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+class Screen:
+    """Shows the results of one run in the terminal, Markdown as it streams."""
+
+    def __init__(self, *, coloured: bool) -> None:
+        from hostler.cli.markdown import MarkdownStream
+        from hostler.cli.show import Show
+
+        self._markdown = MarkdownStream() if coloured else None
+        self._show = Show(write=self._write, before_end=self._rest)
+
+    def result(self, result: StoredResult) -> None:
+        """Show one result."""
+        self._show.result(result)
+
+    def end(self) -> None:
+        """Finish what is unfinished."""
+        self._show.end()
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(text if self._markdown is None else self._markdown.feed(text))
+        sys.stdout.flush()
+
+    def _rest(self) -> None:
+        if self._markdown is not None:
+            sys.stdout.write(self._markdown.end())
+            sys.stdout.flush()
+
+
+__all__ = ["Screen", "coloured"]
