@@ -22,6 +22,9 @@ def test_the_examples_conform(example: str, command: list[str]) -> None:
     results = asyncio.run(check_plugin(command, EXAMPLES / example, environment()))
     assert [result for result in results if not result.ok] == []
     assert [result.name for result in results] == list(CHECKS)
+    assert {result.name for result in results if result.left_out} == {
+        name for name in CHECKS if name.startswith("tool")
+    }
 
 
 def test_tools_without_a_runner_conform() -> None:
@@ -30,7 +33,10 @@ def test_tools_without_a_runner_conform() -> None:
     said = {result.name: result.detail for result in results}
     assert said["tool_calls"] == "32 calls of echo"
     assert said["tool_lookup"] == "keep"
-    assert said["run_ends"] == "left out: it offers tools and no runner"
+    assert said["run_ends"] == "it offers tools and no runner"
+    left_out = {result.name for result in results if result.left_out}
+    assert {"run_ends", "cancel", "shutdown_drains"} <= left_out
+    assert not left_out & {name for name in CHECKS if name.startswith("tool")}
 
 
 def test_the_shop_conforms(tmp_path: Path) -> None:

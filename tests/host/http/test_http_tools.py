@@ -22,7 +22,7 @@ CLERK = "plugin:acme/shop/default"
 async def with_shop(served: Served, tmp_path: Path, **policy: Any) -> None:
     """Add a copy of the shop, and an agent `clerk` that runs its runner under a policy."""
     folder = tmp_path / "shop"
-    shutil.copytree(ROOT / "examples" / "shop", folder)
+    shutil.copytree(ROOT / "examples" / "shop", folder, ignore=shutil.ignore_patterns("*.sqlite3*"))
     await served.host.apply(ConfigFile(plugins=[str(PUPPET), str(folder)]), actor="test")
     spec = AgentSpec(name="clerk", runner=CLERK, resource_policy=ResourcePolicy(**policy))
     await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))

@@ -43,7 +43,9 @@ def conform(
     except HostlerError as error:
         fail(error.message)
     if as_json:
-        write_json([{"check": r.name, "ok": r.ok, "detail": r.detail} for r in results])
+        write_json(
+            [{"check": r.name, "ok": r.ok, "left_out": r.left_out, "detail": r.detail} for r in results]
+        )
     else:
         _show(results)
     raise typer.Exit(0 if all(result.ok for result in results) else FAILED)
@@ -74,11 +76,16 @@ def _show(results: list[CheckResult]) -> None:
     width = max(len(result.name) for result in results)
     for result in results:
         mark, style = ("✓", "green") if result.ok else ("✗", "bold red")
+        if result.left_out:
+            mark, style = "-", "dim"
         detail = " ".join(result.detail.split())
         line = Text.assemble(
             (f"{mark} ", style), f"{result.name:{width}}  ", (detail, "dim" if result.ok else "red")
         )
         out().print(line, soft_wrap=True)
     failed = sum(not result.ok for result in results)
-    text = f"{len(results)} checks passed" if not failed else f"{failed} of {len(results)} checks failed"
+    left_out = sum(result.left_out for result in results)
+    made = len(results) - left_out
+    text = f"{made} checks passed" if not failed else f"{failed} of {made} checks failed"
+    text += f", {left_out} left out" if left_out else ""
     out().print(Text(text, "bold green" if not failed else "bold red"))

@@ -50,11 +50,15 @@ class ViolationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check; `detail` says what was wrong, or what was seen."""
+    """What came of one check; `detail` says what was wrong, or what was seen.
+
+    `left_out`: it is of something that the plugin does not offer, which is no fault.
+    """
 
     name: str
     ok: bool
     detail: str = ""
+    left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ async def perform(name: str, check: Check, candidate: Candidate) -> CheckResult:
         async with asyncio.timeout(CHECK_SECONDS):
             return CheckResult(name, True, await check(candidate))
     except NotOfferedError as missing:
-        return CheckResult(name, True, f"left out: {missing}")
+        return CheckResult(name, True, str(missing), left_out=True)
     except ViolationError as error:
         return CheckResult(name, False, str(error))
     except TimeoutError:

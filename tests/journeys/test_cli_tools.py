@@ -1,0 +1,57 @@
+"""Tools from the shell: a plugin of tools is tested, served, looked at, and used by a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.command_line import EXAMPLES, CommandLine
+
+pytestmark = pytest.mark.timeout(600)  # several processes, one after the other
+
+
+@pytest.fixture
+def shop(hostler: CommandLine) -> Path:
+    """A copy of the shop, since it keeps its books beside itself."""
+    folder = hostler.cwd / "shop"
+    shutil.copytree(EXAMPLES / "shop", folder, ignore=shutil.ignore_patterns("*.sqlite3*"))
+    return folder
+
+
+def test_the_shop_runs_and_passes_the_suite(hostler: CommandLine, shop: Path) -> None:
+    said = hostler("run", "./shop", 'shop.prices {"kind": "suite"}')
+    assert said.out.strip() == 'shop.prices: {"suite": 300}'
+    suite = hostler("test", "./shop")
+    assert (suite.status, suite.out.splitlines()[-1]) == (0, "24 checks passed")
+
+
+def test_tools_of_a_running_host_are_listed_and_shown(hostler: CommandLine, shop: Path) -> None:
+    agent = {
+        "name": "clerk",
+        "runner": "plugin:acme/shop/default",
+        "resource_policy": {"allowed_tool_names": ["shop.*"]},
+    }
+    conf = hostler.cwd / "conf.yaml"
+    conf.write_text(json.dumps({"plugins": [str(shop)], "agents": [agent]}))
+    with hostler.serving("--config", conf) as server:
+        listed = hostler("tools", "list", "--json").json
+        assert [one["name"] for one in listed] == [
+            f"shop.{name}" for name in ("book", "choose_seat", "pay", "prices", "refund", "send")
+        ]
+        table = hostler("tools", "list").out
+        assert "reconcilable" in table
+        assert "client" in table
+        shown = hostler("tools", "show", "shop.book").out
+        assert "idempotent" in shown
+        assert "nights" in shown
+        assert hostler("tools", "show", "shop.book", "--json").json == listed[0]
+        gone = hostler("tools", "show", "shop.sell")
+        assert (gone.status, gone.error) == (1, "there is no tool 'shop.sell': no plugin offers it now")
+        booked = hostler("run", "clerk", 'shop.book {"kind": "single"}\nshop.book {"kind": "single"}')
+        assert '"booking": "B1"' in booked.out
+        assert '"booking": "B2"' in booked.out
+        assert server.stop() == 0
+    assert hostler("tools", "list").status == 2
