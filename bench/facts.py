@@ -32,7 +32,7 @@ from hostler_protocol.content import Message
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from hostler_protocol.ids import digest, new_id
 
-WORKSPACE = "w1"
+WORKSPACE, RAW_WORKSPACE = "w1", "raw"
 TEXT = "Please find the three cheapest flights to Lisbon next Friday and compare their baggage rules."
 ANSWER = "The cheapest one leaves at 7:40 and takes one cabin bag; " * 8
 DELTA = b'{"data":{"chunk":{"role":"assistant","content":"The cheapest one leaves ","message_id":"m1"}}}'
@@ -146,6 +146,7 @@ def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]], points: i
         number = next(numbers)
         new_run, new_conversation = new_id(), new_id()
         swap = {run_id: new_run, event_id: f"event-{new_run}", conversation: new_conversation}
+        swap[WORKSPACE] = RAW_WORKSPACE
         connection.execute("BEGIN IMMEDIATE")
         for index, (statement, rows) in enumerate(template):
             if index == ACCEPTED and points == 2:
@@ -165,7 +166,7 @@ def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]], points: i
         for half in (0, 1):
             connection.execute(
                 "INSERT INTO transcript_docs (workspace_id, seq) VALUES (?, ?)",
-                (WORKSPACE, number * 2 + half),
+                (RAW_WORKSPACE, number * 2 + half),
             )
             connection.execute(
                 "INSERT INTO transcript_search (rowid, tokens) VALUES (last_insert_rowid(), ?)", (tokens,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable
 from functools import partial
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from hostler.cursors import Cursors
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
+from hostler.sql.statements import Query
 from hostler.stores import search, transcripts
 from hostler.stores.transcripts import StoredItem, TranscriptPage, item_of
 from hostler.stores.unfiltered import ANY
@@ -416,3 +418,92 @@ def test_any_piece_of_cjk_and_any_whole_word_of_a_text_finds_it(
         if '"' not in piece:
             hits = read(database, lambda tx: search.search(tx, ws, piece, conversation_id="c", limit=100))
             assert chosen.replace("\x00", "") in texts(hits.items)
+
+
+NUMBERS = itertools.count()
+
+
+class Naive:
+    """What search promises, without an index: the whole words of a text, newest first."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+
+    def find(self, word: str, conversation: Any) -> list[str]:
+        return [
+            text
+            for text, where in reversed(self.said)
+            if word in text.split() and (conversation is ANY or where == conversation)
+        ]
+
+
+STEPS = st.one_of(
+    st.tuples(
+        st.just("say"), st.sampled_from(["red", "red green", "blue"]), st.sampled_from("cd"), st.booleans()
+    ),
+    st.tuples(st.just("remove"), st.integers(0, 40)),
+    st.tuples(st.just("many"), st.integers(1, 3)),
+)
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.lists(STEPS, min_size=1, max_size=12))
+def test_what_is_committed_is_found_whether_it_waits_for_the_index_or_not(
+    database: SqlDatabase, steps: list[Any]
+) -> None:
+    ws, naive = f"naive{next(NUMBERS)}", Naive()
+    seqs: list[int] = []
+
+    def say(tx: Tx, text: str, conversation: str) -> None:
+        message = item_of(Message(role="user", content=text), conversation_id=conversation)
+        transcripts.append(tx, ws, message, seqs.append)
+        naive.said.append((text, conversation))
+
+    def step(tx: Tx, kind: str, *how: Any) -> None:
+        match kind:
+            case "say":
+                text, conversation, is_long = how
+                say(tx, f"{text} {'x' * transcripts.LONG_TEXT_CHARS}" if is_long else text, conversation)
+            case "many":
+                for turn in range(how[0] * transcripts.INDEX_EVERY // 2):
+                    say(tx, f"red {turn}", "cd"[turn % 2])
+            case "remove" if how[0] < len(seqs):
+                at = len(seqs) - 1 - how[0]
+                assert transcripts.remove(tx, ws, [seqs.pop(at)]) == 1
+                del naive.said[at]
+
+    for one in steps:
+        write(database, lambda tx, one=one: step(tx, *one))  # type: ignore[misc]
+        for word in ("red", "green", "blue", "yellow"):
+            for conversation in ("c", "d", ANY):
+                found = read(
+                    database,
+                    lambda tx, w=word, c=conversation: search.search(tx, ws, w, conversation_id=c, limit=100),  # type: ignore[misc]
+                )
+                wanted = naive.find(word, conversation)
+                assert [item.content for item in found.items] == [
+                    text[: len(item.content)] for text, item in zip(wanted, found.items, strict=False)
+                ]
+                assert len(found.items) == min(len(wanted), 100)
+                assert found.total_count >= len(found.items)
+
+
+def test_few_messages_wait_for_the_index_and_long_ones_do_not(database: SqlDatabase) -> None:
+    if database.dialect != "sqlite":
+        pytest.skip("PostgreSQL lets new entries of its index wait by itself")
+    waiting = Query("t.waiting", *["SELECT COUNT(*) AS n FROM transcripts"] * 2)
+    indexed = Query("t.indexed", *["SELECT COUNT(*) AS n FROM transcript_docs"] * 2)
+
+    def counts() -> tuple[int, int]:
+        return read(database, lambda tx: tuple(row["n"] for q in (waiting, indexed) if (row := tx.one(q))))
+
+    fill(database, ["a"] * (transcripts.INDEX_EVERY - 1))
+    assert counts() == (transcripts.INDEX_EVERY - 1, 0)
+    fill(database, ["a"])
+    assert counts() == (transcripts.INDEX_EVERY, transcripts.INDEX_EVERY)
+    fill(database, ["a", "x " * transcripts.LONG_TEXT_CHARS, "a"])
+    assert counts() == (transcripts.INDEX_EVERY + 3, transcripts.INDEX_EVERY + 2)

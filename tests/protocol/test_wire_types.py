@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import msgspec
@@ -253,9 +254,25 @@ def test_a_digest_depends_on_the_value_and_not_on_the_order_of_its_keys(value: d
     assert digest(["a", "b"]) != digest(["ab"]) != digest(["a\u0000b"])
 
 
-def test_ids_are_random_uuids() -> None:
-    assert len({new_id() for _ in range(100)}) == 100
-    assert len(new_id()) == 36
+def test_ids_are_uuids_that_rise_with_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len({new_id() for _ in range(1_000)}) == 1_000
+    moments = [
+        0,
+        1_000_000 - 1,
+        1_000_000,
+        1_700_000_000_123_456_789,
+        1_700_000_000_123_999_999,
+        2**48 * 10**6 - 1,
+    ]
+    made = []
+    for moment in moments:
+        monkeypatch.setattr("time.time_ns", lambda moment=moment: moment)
+        made += [uuid.UUID(text := new_id()), uuid.UUID(new_id())]
+        assert (len(text), text) == (36, text.lower())
+        assert made[-1].int >> 80 == moment // 1_000_000
+        assert made[-1] != made[-2], "in the same moment"
+    assert {(one.version, one.variant) for one in made} == {(7, uuid.RFC_4122)}
+    assert [one.int >> 64 for one in made] == sorted(one.int >> 64 for one in made)
 
 
 @pytest.mark.parametrize(

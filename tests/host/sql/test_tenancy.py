@@ -34,6 +34,7 @@ INSTALLATION_WIDE = {
     "runs.next_due": "the dispatcher's alarm clock",
     "runs.count_queued": "the bound of the queue",
     "transcripts.index": "the row of the text index that belongs to the row just written",
+    "transcripts.last_doc": "the next number in the text index, which is one for the installation",
     "transcripts.merge_index": "upkeep of the text index",
     "usage.open_runs": "the operator's metrics",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import uuid
+import time
 from collections import deque
 from typing import Any
 
@@ -53,22 +53,29 @@ def split_runner_id(runner_id: str) -> tuple[str, str]:
     return f"{parts[0]}/{parts[1]}", parts[2]
 
 
-_entropy: deque[bytes] = deque()
-"""Random bytes for the next ids, 16 each: the kernel is asked for many at once, since every run needs several
-ids and asking costs more than all the rest. Taking one is atomic; a forked process starts with none."""
+_entropy: deque[int] = deque()
+"""64 random bits for each of the next ids: the kernel is asked for many at once, since every run needs
+several ids and asking costs more than all the rest. Taking one is atomic; a forked process has none."""
 _ENTROPY_IDS = 256
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_entropy.clear)
 
 
 def new_id() -> str:
-    """Make a random UUID (version 4) as 36 lower-case characters."""
+    """Make a UUID (version 7) as 36 lower-case characters: the time to 0.25 us, and 62 random bits.
+
+    Ids rise with time, so that rows of new things stand together in every index and are written together.
+    """
+    ms, ns = divmod(time.time_ns(), 1_000_000)
     while True:
         try:
-            return str(uuid.UUID(bytes=_entropy.popleft(), version=4))
+            random = _entropy.popleft() & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
         except IndexError:
-            fresh = os.urandom(16 * _ENTROPY_IDS)
-            _entropy.extend(fresh[at : at + 16] for at in range(0, len(fresh), 16))
+            fresh = os.urandom(8 * _ENTROPY_IDS)
+            _entropy.extend(int.from_bytes(fresh[at : at + 8], "big") for at in range(0, len(fresh), 8))
+            continue
+        start, end = f"{ms:012x}", f"{random:016x}"
+        return f"{start[:8]}-{start[8:]}-7{(ns << 12) // 1_000_000:03x}-{end[:4]}-{end[4:]}"
 
 
 _canonical = msgspec.json.Encoder(order="deterministic")

@@ -102,6 +102,7 @@ class SqliteSession:
                 self._connection.execute("PRAGMA wal_autocheckpoint=0")
                 self._connection.execute(f"PRAGMA journal_size_limit={CHECKPOINT_BYTES}")
         self._execute = self._connection.execute
+        self._columns: dict[str, tuple[str, ...]] = {}
         self._begin = "BEGIN" if checkpointer is None else "BEGIN IMMEDIATE"
 
     def begin(self, *, synced: bool) -> int:
@@ -159,11 +160,11 @@ class SqliteSession:
             row = cursor.fetchone()
             if row is None:
                 return None
-            named = dict(zip([column[0] for column in cursor.description], row, strict=True))
+            names = self._columns.get(query.sqlite) or self._named(query, cursor)
             cursor.close()
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
-        return named
+        return dict(zip(names, row, strict=True))
 
     def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
         """All rows."""
@@ -174,8 +175,13 @@ class SqliteSession:
             raise translated(error, self._path) from error
         if not rows:
             return []
-        names = [column[0] for column in cursor.description]
+        names = self._columns.get(query.sqlite) or self._named(query, cursor)
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _named(self, query: Query, cursor: sqlite3.Cursor) -> tuple[str, ...]:
+        """The columns of a query: always the same, since migrations are done before."""
+        names = self._columns[query.sqlite] = tuple(column[0] for column in cursor.description)
+        return names
 
 
 class _Checkpointer:

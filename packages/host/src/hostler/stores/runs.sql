@@ -20,7 +20,7 @@ VALUES (:workspace_id, :run_id, :agent_id, :agent_name, :agent_version, :runner_
     :bot_id, :conversation_id, :thread_id, :requester, :lane, :active_lane, :parallel, :priority, :not_before,
     :ordinal, :status, 1, 0, 1, 0, 0, :host_id, :binding, :created_at, :deadline_at,
     :follows, :gathering, :gather_until, :gathered, :gathered_bytes)
-ON CONFLICT (active_lane) DO NOTHING
+ON CONFLICT (active_lane) WHERE active_lane IS NOT NULL DO NOTHING
 
 -- name: append
 -- The hot path: gives out positions and sequences under the fencing token.

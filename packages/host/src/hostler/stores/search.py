@@ -106,17 +106,17 @@ def search(
     if before is not None:
         high = min(high, _first_seq_at(tx, ws, before + _CLOCK_SLACK_MS))
     between = (low, high)
-    sqlite = tx.dialect == "sqlite"
-    phases = (
-        _phases_sqlite(tx, ws, fits, asked, between)
-        if sqlite
-        else _phases_postgres(tx, ws, fits, asked, between)
-    )
-    enough = limit + 1 if sqlite else MAX_COUNTED  # where counting is cheap, no more is read than shown
-    found, complete = _verified(phases, fits, asked, limit, enough)
+    if tx.dialect == "postgres":
+        phases = _phases_postgres(tx, ws, fits, asked, between)
+        found, complete = _verified(phases, fits, asked, limit, MAX_COUNTED)
+        return Hits(transcripts.items(tx, ws, found[:limit]), len(found), complete)
+    waiting = _waiting_sqlite(tx, ws, fits, asked, between)
+    phases = iter((iter(waiting), _proposals_sqlite(tx, ws, fits, asked, between)))
+    found, complete = _verified(phases, fits, asked, limit, limit + 1)  # counting is cheap: no more is read
     total = len(found)
-    if sqlite and total > limit:
-        total = max(total, _count_sqlite(tx, ws, fits, asked, between))
+    if total > limit:
+        counted = len(waiting) + _count_sqlite(tx, ws, fits, asked, between)
+        total = max(total, min(counted, MAX_COUNTED))
     return Hits(transcripts.items(tx, ws, found[:limit]), total, complete)
 
 
@@ -138,10 +138,17 @@ def _verified(
     return found, True
 
 
-def _phases_sqlite(
-    tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]
-) -> Iterator[Iterator[Row]]:
-    yield _proposals_sqlite(tx, ws, fits, asked, between)
+def _waiting_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> list[Row]:
+    """What the index would propose of those it does not hold yet, newest first."""
+    low, high = between
+    conversation = fits.conversation_id if isinstance(fits.conversation_id, str) else None
+    rows = tx.all(_q.waiting, ws=ws, after_seq=low, before_seq=high, conversation_id=conversation)
+    words = set(asked.tokens)
+    return [
+        row
+        for row in rows
+        if asked.matches(row["search_text"]) and words.issubset(tokens_of(row["search_text"]))
+    ]
 
 
 def _proposals_sqlite(

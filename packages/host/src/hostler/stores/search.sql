@@ -14,6 +14,15 @@ WHERE s.transcript_search MATCH :match
   AND t.workspace_id = :ws
 ORDER BY s.rowid DESC LIMIT :limit
 
+-- name: waiting (sqlite)
+-- What is not in the index yet, newest first: of one conversation, or (NULL) of all.
+SELECT seq, conversation_id, thread_id, bot_id, role, created_at, search_text FROM transcripts
+WHERE workspace_id = :ws
+  AND seq > COALESCE((SELECT seq FROM transcript_docs WHERE workspace_id = :ws ORDER BY seq DESC LIMIT 1), 0)
+  AND seq > :after_seq AND seq < :before_seq
+  AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
+ORDER BY seq DESC
+
 -- name: proposed (postgres)
 -- The index gives all that match, in no order: right for what is rare, since what is common was found among the
 -- newest items before. The steps are kept apart so that each is done by its index, whatever is known of the data.

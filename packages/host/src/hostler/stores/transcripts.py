@@ -37,6 +37,13 @@ ITEM_OVERHEAD_BYTES = 1024
 """What an item takes of a page beside its content: ids, cursor, names of fields. A message has room for
 twice a page, so that ids of the greatest length do no harm."""
 MAX_ROWS_BYTES = MAX_PAGE_BYTES - 64 * 1024
+INDEX_EVERY = 32
+"""SQLite: so many messages of a workspace go into the text index together, in the transaction of the last of
+them: one piece of index for all instead of one for each. Searches read through those that wait."""
+LONG_TEXT_CHARS = 8 * 1024
+"""A longer text does not wait, so that a search reads through 256 KiB at most, and no transaction indexes
+more than that and its own text."""
+_MAX_WAITING = 1_000
 
 _refs = msgspec.json.Decoder(list[ArtifactRef])
 _objects = msgspec.json.Decoder(dict[str, Any])
@@ -55,7 +62,6 @@ class NewTranscriptItem:
     search_text: str
     artifact_refs: str
     metadata: str
-    words: tuple[str, ...]
     event_id: str | None
     run_id: str | None
     bot_id: str | None
@@ -144,7 +150,7 @@ def item_of(
     transcript_id: str | None = None,
     created_at: int | None = None,
 ) -> NewTranscriptItem:
-    """Prepare a message: its text, what it is found by, its JSON. Pure; done before the transaction.
+    """Prepare a message: its text, its text to be found, its JSON. Pure; done before the transaction.
 
     NUL characters are left out of everything. `created_at` None: the transaction's time.
     """
@@ -162,7 +168,6 @@ def item_of(
         search_text=folded,
         artifact_refs=msgspec.json.encode(message.artifact_refs).decode(),
         metadata=msgspec.json.encode(without_nul(metadata or {})).decode(),
-        words=tuple(tokens_of(folded)),
         event_id=event_id,
         run_id=run_id,
         bot_id=bot_id,
@@ -175,6 +180,9 @@ def item_of(
 
 def append(tx: Tx, ws: str, item: NewTranscriptItem, then: Callable[[int], None] | None = None) -> None:
     """Add a message; `then(seq)` is called with its sequence when the transaction ends."""
+    place = Place(ws, item.bot_id, item.conversation_id, item.thread_id)
+    indexed_at_once = tx.dialect == "postgres"  # which lets new entries wait by itself
+    tokens = _tokens(tx, place, item.search_text) if indexed_at_once else ""
 
     def take(tx: Tx) -> None:
         head = tx.one(_q.next_seq, ws=ws)
@@ -202,17 +210,35 @@ def append(tx: Tx, ws: str, item: NewTranscriptItem, then: Callable[[int], None]
             size_bytes=item.size_bytes,
             created_at=tx.now if item.created_at is None else item.created_at,
         )
-        place = Place(ws, item.bot_id, item.conversation_id, item.thread_id)
-        tokens = " ".join(indexed_tokens(tx.dialect, place, item.words))
-        if tx.dialect == "sqlite":
-            tx.run(_q.insert_doc, ws=ws, seq=seq)
-            tx.run(_q.index, tokens=tokens)
-        else:
+        if indexed_at_once:
             tx.run(_q.index, ws=ws, seq=seq, tokens=tokens)
+        elif seq % INDEX_EVERY == 0 or len(item.search_text) > LONG_TEXT_CHARS:
+            index_waiting(tx, ws)
         if then is not None:
             then(seq)
 
     tx.at_end(("heads", ws, "transcript"), take)
+
+
+def index_waiting(tx: Tx, ws: str) -> None:
+    """SQLite: put what waits into the text index, in the order of sequences.
+
+    What waits is what follows the last message in the index: there is no mark that could be wrong.
+    """
+    rows = tx.all(_q.waiting, ws=ws, limit=_MAX_WAITING)
+    last = tx.one(_q.last_doc)
+    first = 1 if last is None else int(last["doc"]) + 1
+    docs, entries = [], []
+    for doc, row in enumerate(rows, start=first):
+        place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
+        docs.append({"ws": ws, "seq": row["seq"], "doc": doc})
+        entries.append({"doc": doc, "tokens": _tokens(tx, place, row["search_text"])})
+    tx.run_many(_q.insert_doc, docs)
+    tx.run_many(_q.index, entries)
+
+
+def _tokens(tx: Tx, place: Place, search_text: str) -> str:
+    return " ".join(indexed_tokens(tx.dialect, place, tokens_of(search_text)))
 
 
 def page(
@@ -315,8 +341,7 @@ def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
             continue
         if tx.dialect == "sqlite":  # an index without content forgets a text only when told it again
             place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
-            tokens = indexed_tokens(tx.dialect, place, tokens_of(row["search_text"]))
-            tx.run(_q.unindex, ws=ws, seq=seq, tokens=" ".join(tokens))
+            tx.run(_q.unindex, ws=ws, seq=seq, tokens=_tokens(tx, place, row["search_text"]))
             tx.run(_q.delete_doc, ws=ws, seq=seq)
         else:
             tx.run(_q.unindex, ws=ws, seq=seq)

@@ -17,12 +17,21 @@ VALUES (:ws, :seq, :transcript_id, :event_id, :run_id, :bot_id, :conversation_id
         :item_type, :message_id, :content, :content_json, :search_text, :artifact_refs, :metadata,
         :size_bytes, :created_at)
 
+-- name: waiting (sqlite)
+-- What follows the last message in the index.
+SELECT seq, bot_id, conversation_id, thread_id, search_text FROM transcripts
+WHERE workspace_id = :ws AND seq > COALESCE((SELECT seq FROM transcript_docs WHERE workspace_id = :ws
+                                             ORDER BY seq DESC LIMIT 1), 0)
+ORDER BY seq LIMIT :limit
+
+-- name: last_doc (sqlite)
+SELECT doc FROM transcript_docs ORDER BY doc DESC LIMIT 1
+
 -- name: insert_doc (sqlite)
-INSERT INTO transcript_docs (workspace_id, seq) VALUES (:ws, :seq)
+INSERT INTO transcript_docs (doc, workspace_id, seq) VALUES (:doc, :ws, :seq)
 
 -- name: index (sqlite)
--- Right after insert_doc.
-INSERT INTO transcript_search (rowid, tokens) VALUES (last_insert_rowid(), :tokens)
+INSERT INTO transcript_search (rowid, tokens) VALUES (:doc, :tokens)
 
 -- name: index (postgres)
 INSERT INTO transcript_search (workspace_id, seq, tokens)
