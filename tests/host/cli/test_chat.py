@@ -102,6 +102,7 @@ def test_it_streams_and_can_be_left_and_gone_on_with(tmp_path: Path) -> None:
             ("see", "nothing waits"),
             ("type", "/nothing"),
             ("see", "is no command here"),
+            ("see", "›"),
             ("press", "d"),
             ("see", "--conversation c1"),
         )

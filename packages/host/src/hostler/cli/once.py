@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostler.cli.output import CANCELLED, FAILED, INTERRUPTED, STATUS_OF_RUN, note, show_error
+import msgspec
+
+from hostler.cli.output import CANCELLED, FAILED, INTERRUPTED, PAUSED, STATUS_OF_RUN, note, show_error
+from hostler.cli.pause_show import WAITING, what_next
 from hostler.cli.reach import find_server
-from hostler.cli.show import Show, follow, interrupts
+from hostler.cli.show import Show, follow, interrupts, until_paused
 from hostler.cli.targets import LocalTarget, local_target, runner_name, unknown_agent, with_model
 from hostler.config import Settings, default_data_dir, load_config
 from hostler.domain.agents import AgentSpec, Scope
@@ -25,6 +28,7 @@ from hostler.stores import agents
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.ids import new_id
+from hostler_protocol.runs import TERMINAL_STATUSES
 
 HOLDER_SECONDS = 10.0
 """How long to wait for a process that has the data directory and serves no HTTP: another run, or a server
@@ -139,6 +143,13 @@ def envelope_for(wanted: Wanted, agent: str) -> EventEnvelope:
     )
 
 
+def tell_what_next(pauses: list[dict[str, Any]]) -> None:
+    """Say what a run waits for, and with which commands it is decided."""
+    for pause in pauses:
+        if pause["status"] in WAITING:
+            what_next(pause)
+
+
 def exit_status(status: str, *, interrupted: bool) -> int:
     """The command's exit status for a run's."""
     code = STATUS_OF_RUN.get(status, FAILED)
@@ -162,7 +173,7 @@ async def _run(host: Host, wanted: Wanted, agent: str) -> int:
 
         try:
             await follow(
-                results(),
+                until_paused(results()),
                 show.result,
                 interrupted,
                 lambda: host.cancel(workspace, run_id, reason="interrupted at the terminal", actor="cli"),
@@ -170,4 +181,11 @@ async def _run(host: Host, wanted: Wanted, agent: str) -> int:
         finally:
             show.end()
         record = await host.run_record(workspace, run_id)
+        if record.status not in TERMINAL_STATUSES:
+            page = await host.pauses.page(
+                Caller(workspace, "cli", "cli", rights=frozenset({"admin"})), run_id=run_id
+            )
+            tell_what_next([msgspec.to_builtins(pause) for pause in page.items])
+            note("then it goes on when a server runs on this data directory: hostler serve")
+            return PAUSED
         return exit_status(record.status, interrupted=interrupted.is_set())

@@ -12,17 +12,27 @@ import msgspec
 
 from hostler.cli.client import Api, segment
 from hostler.cli.dialling import dialled, plugin_state, token_for, turn_of
-from hostler.cli.once import Wanted, envelope_for, exit_status, refuse_settings, spec_for_one_run
-from hostler.cli.output import FAILED, show_error
+from hostler.cli.once import (
+    Wanted,
+    envelope_for,
+    exit_status,
+    refuse_settings,
+    spec_for_one_run,
+    tell_what_next,
+)
+from hostler.cli.output import FAILED, PAUSED, show_error
 from hostler.cli.reach import Address
-from hostler.cli.show import Show, follow, interrupts
+from hostler.cli.show import Show, follow, interrupts, until_paused
 from hostler.cli.targets import LocalTarget, runner_name, unknown_agent
 from hostler.config import load_config
 from hostler.plugins.sources import Folder, identity_of
-from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError
+from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError, UnauthorizedError
 from hostler_protocol.manifest import AgentRunnerManifest
+from hostler_protocol.runs import TERMINAL_STATUSES
 
 MAX_AGENTS = 10_000
+MAX_PAUSES = 10
+"""Of one run: one of them waits."""
 
 
 async def run_through_server(
@@ -116,7 +126,7 @@ async def _run(api: Api, wanted: Wanted, agent: str) -> int:
         path = f"/v1/runs/{segment(run['run_id'])}"
         try:
             await follow(
-                api.results(run["run_id"]),
+                until_paused(api.results(run["run_id"])),
                 show.result,
                 interrupted,
                 lambda: api.post(f"{path}/cancel", {"reason": "interrupted at the terminal"}),
@@ -124,4 +134,15 @@ async def _run(api: Api, wanted: Wanted, agent: str) -> int:
         finally:
             show.end()
         record = await api.get(path)
+        if record["status"] not in TERMINAL_STATUSES:
+            tell_what_next(await _pauses(api, run["run_id"]))
+            return PAUSED
         return exit_status(record["status"], interrupted=interrupted.is_set())
+
+
+async def _pauses(api: Api, run_id: str) -> list[dict[str, Any]]:
+    """What the run waits for; nothing where the key may not see it."""
+    try:
+        return await api.items("/v1/pauses", limit=MAX_PAUSES, run_id=run_id)
+    except UnauthorizedError:
+        return []

@@ -168,6 +168,14 @@ async def follow(
         await asyncio.gather(showing, canceller, return_exceptions=True)
 
 
+async def until_paused(results: AsyncIterator[StoredResult]) -> AsyncIterator[StoredResult]:
+    """Results until the run ends or waits for somebody: nobody at a shell's command can be asked."""
+    async for result in results:
+        yield result
+        if result.type == "run.paused":
+            return
+
+
 async def _show_all(results: AsyncIterator[StoredResult], show: Callable[[StoredResult], None]) -> None:
     async for result in results:
         show(result)
