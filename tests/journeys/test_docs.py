@@ -51,6 +51,7 @@ def run_line(hostler: CommandLine, line: str) -> subprocess.CompletedProcess[str
         ("README.md", {"python": "echo.py", "yaml": "hostler.yaml"}),
         ("docs/operate.md", {}),
         ("docs/runners.md", {}),
+        ("docs/steering.md", {}),
     ],
 )
 def test_every_block_works_in_its_order(hostler: CommandLine, page: str, names: dict[str, str]) -> None:
@@ -83,7 +84,15 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/operate.md", "docs/runners.md", "docs/http.md", "docs/local-agent.md"]
+    "page",
+    [
+        "README.md",
+        "docs/operate.md",
+        "docs/runners.md",
+        "docs/http.md",
+        "docs/local-agent.md",
+        "docs/steering.md",
+    ],
 )
 def test_every_link_leads_somewhere(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")

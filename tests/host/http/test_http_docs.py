@@ -1,4 +1,4 @@
-"""docs/http.md: its commands are run, in order, against a real host; its tables are those of the code."""
+"""Commands of docs/http.md and docs/steering.md run, in order, against a host; tables are the code's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from hostler.config import parse_config
+from hostler.domain.agents import Concurrency
+from hostler.domain.steering import STEER_STATUSES
 from hostler.http.auth import RIGHTS
 from hostler.http.problems import STATUS_OF_CODE
 from support.databases import run
@@ -18,14 +21,17 @@ from support.http_host import ADMIN_KEY, serving
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "http.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+STEERING = (ROOT / "docs" / "steering.md").read_text()
+STEERING_BLOCKS = re.findall(r"```sh no-run\n(.*?)```", STEERING, re.DOTALL)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_every_command_works(tmp_path: Path) -> None:
+@pytest.mark.parametrize("blocks", [BLOCKS, STEERING_BLOCKS], ids=["http", "steering"])
+def test_every_command_works(tmp_path: Path, blocks: list[str]) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
             environment = {**os.environ, "HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY}
-            for block in BLOCKS:
+            for block in blocks:
                 # --json came with curl 7.82; its meaning is spelled out for older ones.
                 script = block.replace("--json", '-H "Content-Type: application/json" --data')
                 shell = await asyncio.create_subprocess_exec(
@@ -43,6 +49,14 @@ def test_every_command_works(tmp_path: Path) -> None:
                 assert refused == ("/v1/runs/none" in block), (block, out)
 
     run(scenario())
+
+
+def test_the_steering_page_s_configuration_and_statuses_are_those_of_the_code() -> None:
+    (config,) = re.findall(r"```yaml\n(.*?)```", STEERING, re.DOTALL)
+    (agent,) = parse_config(config, name="agents.yaml").agents
+    assert agent.concurrency == Concurrency(debounce=1.5, max_runs=20)
+    for status in STEER_STATUSES:
+        assert f"| `{status}` |" in STEERING
 
 
 def test_rights_and_codes_are_those_of_the_code() -> None:
