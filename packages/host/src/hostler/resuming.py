@@ -232,10 +232,13 @@ class GoingOn:
         """What is recorded of a call that the runner makes now."""
         return self._forward.find(name)
 
-    async def answer(self, call: RecordedCall) -> RecordedAnswer:
-        """What a recorded call is answered with, in its turn. Tell `answered` once it has gone out."""
-        await self._turns.wait(call)
+    async def read(self, call: RecordedCall) -> RecordedAnswer:
+        """What a recorded call is answered with. Its chunks may go out at once, the answer in its `turn`."""
         return await self._read(call)
+
+    async def turn(self, call: RecordedCall) -> None:
+        """Wait until a recorded answer may go out. Tell `answered` once it has."""
+        await self._turns.wait(call)
 
     def answered(self, call: RecordedCall) -> None:
         """The answer went out, or nobody waits for it any more."""

@@ -239,10 +239,11 @@ class RunCalls:
     ) -> None:
         """Answer from the recording, in its turn. It stands in the journal already."""
         try:
-            answer = await going_on.answer(recorded)
+            answer = await going_on.read(recorded)
             for chunk in answer.chunks if call.chunk is not None else ():
                 if not await self._connection.stream(call_id, chunk_of(chunk)):
                     return
+            await going_on.turn(recorded)  # what the runner made of the chunks was recorded before the outcome
             if answer.error is not None:
                 self._connection.refuse(call_id, from_fault(answer.error))
             else:
