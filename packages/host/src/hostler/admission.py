@@ -19,6 +19,7 @@ from hostler.domain.ingest import InlineContent
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit
 from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.endings import Asked, request_cancel
+from hostler.pause_steps import supersede
 from hostler.ports import Tx
 from hostler.stores import artifacts, events, runs, transcripts
 from hostler.stores.artifacts import NewArtifact
@@ -28,8 +29,7 @@ from hostler.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Lenient
 
 INTERRUPTED = "interrupted by a newer message; the messages it had completed are kept"
-Supersede = Callable[[Tx, Run], None]
-"""Closes the open pause of a run, so that it goes on."""
+SUPERSEDED = "superseded by a newer message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,6 @@ class Opening:
     message: NewTranscriptItem | None
     inline: list[tuple[InlineContent, Blob]]
     can_steer: Callable[[str], bool]
-    supersede: Supersede | None = None
 
 
 Begins = Literal["now", "later", "not"]
@@ -126,8 +125,9 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: str | 
         cancelled = request_cancel(
             tx, run.workspace_id, admission.cancel_run_id, reason=INTERRUPTED, actor="host"
         )
-    if admission.supersede_run_id is not None and lane.holder is not None and opening.supersede is not None:
-        opening.supersede(tx, lane.holder)
+    if admission.supersede_run_id is not None:
+        done = supersede(tx, admission.supersede_run_id, cause=SUPERSEDED, actor="host")
+        cancelled = [] if done is None else list(done.asked)
     held_back = run.not_before is not None and run.not_before > tx.now
     return Opened(
         "queued" if held_back else admission.answer,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hostler import gathering
-from hostler.admission import Opened, Opening, Supersede, open_event
+from hostler.admission import Opened, Opening, open_event
 from hostler.bindery import Bindery
 from hostler.dispatch import Dispatcher
 from hostler.domain.agents import Agent
@@ -101,8 +101,6 @@ class Orchestrator:
         self._bindery = bindery
         self._dispatcher = dispatcher
         self._can_steer = can_steer
-        self.supersede: Supersede | None = None
-        """What closes the pause of a run for a newer message, where the agent's policy asks for it."""
         self.accepting = False
         self._under_way: set[asyncio.Task[Any]] = set()
 
@@ -167,7 +165,7 @@ class Orchestrator:
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
         # finding the words of a long text takes a while, and neither the loop nor the writer waits for it
         message = None if run is None else await _aside(event)
-        opening = Opening(event, resolution, run, agent, message, stored, self._can_steer, self.supersede)
+        opening = Opening(event, resolution, run, agent, message, stored, self._can_steer)
         begins = agent is not None and not delay and not gathering.gathers(event, _debounce(agent))
         claim = self._dispatcher.reserve(agent) if agent is not None and begins else None
         reserved = agent if claim is not None else None

@@ -67,7 +67,7 @@ RULES: dict[Rule, str] = {
     "queue": "a run is opened and waits in the lane (`queued`)",
     "interrupt": "the run at work is cancelled, a run is opened and waits for its end (`started`)",
     "reject": "no run is opened (`rejected`)",
-    "by_pause": "the agent's `on_pause` says: `hold` and `supersede` queue, `reject` rejects",
+    "by_pause": "by `on_pause`: `hold` queues, `supersede` ends the paused run and queues, `reject` rejects",
 }
 """What each rule does."""
 
@@ -104,7 +104,7 @@ class Admission:
     """What becomes of the event.
 
     `open`: a run is made; `parallel`: it does not hold the lane; `cancel_run_id`: that run is cancelled, so
-    that this one gets its lane; `supersede_run_id`: the pause of that run is closed, so that it goes on.
+    that this one gets its lane; `supersede_run_id`: that run's pause is closed, and the run ends.
     `reason` says why an event is rejected.
     """
 
