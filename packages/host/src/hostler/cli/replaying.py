@@ -14,13 +14,13 @@ import msgspec
 import yaml
 
 from hostler.bundled import shipped_runner
-from hostler.cli.junit import Case, write_junit
+from hostler.cli.junit import write_junit
 from hostler.cli.options import data_directory
-from hostler.cli.output import err, note, out, write_json
+from hostler.cli.output import err, note
 from hostler.cli.reach import reach
+from hostler.cli.replay_report import Failed, case_of, tell, tell_sum
 from hostler.cli.run import CONFIG_SUFFIXES, parse_settings
 from hostler.cli.targets import local_target
-from hostler.domain.comparing import differences, told
 from hostler.domain.tapes import Tape, decode_tape, read_tape
 from hostler.plugins.sources import Folder, identity_of
 from hostler.plugins.supervisor import environments_folder
@@ -74,23 +74,13 @@ class _Around:
         return self.api
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """A run that could not be replayed, and why."""
-
-    run_id: str
-    agent: str
-    reason: str
-    seconds: float = 0.0
-
-
 async def replay_all(wanted: Wanted) -> bool:
     """Replay what is named and tell of it. False: one was not the same."""
     changes = read_changes(wanted.config)
     async with _around(wanted) as around:
         names = await _names(wanted, around)
         many = len(names) > 1 or wanted.agent is not None
-        ends: list[Replayed | _Failed] = []
+        ends: list[Replayed | Failed] = []
         async with Replayer.open(environments_folder(data_directory(wanted.data))) as replayer:
             if replayer.network is not None:
                 note(f"the network is not blocked here: {replayer.network}")
@@ -98,18 +88,49 @@ async def replay_all(wanted: Wanted) -> bool:
                 for name in names:
                     end = await _one(wanted, around, replayer, changes, name, alone=not many)
                     ends.append(end)
-                    _tell(end, wanted, network=replayer.network, alone=not many)
+                    tell(end, as_json=wanted.as_json, network=replayer.network, alone=not many)
                     advance()
+        if wanted.live_after:
+            await _go_live(wanted, around, ends)
     if many and not wanted.as_json:
-        _tell_sum(ends)
+        tell_sum(ends)
     if wanted.junit is not None:
-        write_junit(wanted.junit, "hostler replay", [_case(end) for end in ends])
+        write_junit(wanted.junit, "hostler replay", [case_of(end) for end in ends])
     return all(isinstance(end, Replayed) and end.is_identical for end in ends)
+
+
+def check_live(wanted: Wanted) -> None:
+    """What a host goes on with is an agent of its own, and one run. InvalidArgumentError says what to do."""
+    if len(wanted.recorded) != 1 or wanted.agent is not None or _is_file(wanted.recorded[0]):
+        raise InvalidArgumentError("--live-after goes with the id of one run")
+    if wanted.runner is not None or wanted.config:
+        raise InvalidArgumentError(
+            "--live-after goes on with an agent of the host: apply the runner or configuration as a version "
+            "of it, and name that by --agent-version"
+        )
+
+
+async def _go_live(wanted: Wanted, around: _Around, ends: list[Replayed | Failed]) -> None:
+    from hostler.cli.going_live import go_live
+
+    for end in ends:
+        if isinstance(end, Replayed) and end.divergence is not None:
+            await go_live(
+                around.server,
+                end,
+                agent_version=wanted.agent_version,
+                effects=wanted.effects,
+                as_json=wanted.as_json,
+            )
 
 
 @asynccontextmanager
 async def _around(wanted: Wanted) -> AsyncIterator[_Around]:
-    if wanted.agent is None and wanted.recorded and all(_is_file(name) for name in wanted.recorded):
+    if wanted.live_after:
+        check_live(wanted)
+        async with reach(wanted.url, wanted.key, wanted.data, running=True) as api:
+            yield _Around(api)
+    elif wanted.agent is None and wanted.recorded and all(_is_file(name) for name in wanted.recorded):
         yield _Around(None)
     else:
         async with reach(wanted.url, wanted.key, wanted.data) as api:
@@ -153,7 +174,7 @@ def expanded(recorded: Iterable[str]) -> list[str]:
 
 async def _one(
     wanted: Wanted, around: _Around, replayer: Replayer, changes: Changes, name: str, *, alone: bool
-) -> Replayed | _Failed:
+) -> Replayed | Failed:
     """Replay one run. Of a set, one that cannot be replayed leaves the others alone."""
     tape: Tape | None = None
     began = time.monotonic()
@@ -165,7 +186,7 @@ async def _one(
         if alone:
             raise
         run_id, agent = (tape.run.run_id, tape.run.agent) if tape is not None else (name, wanted.agent or "")
-        return _Failed(run_id, agent, error.message, time.monotonic() - began)
+        return Failed(run_id, agent, error.message, time.monotonic() - began)
 
 
 async def _tape(around: _Around, name: str) -> Tape:
@@ -276,9 +297,6 @@ async def _spec(around: _Around, agent: str, version: int) -> dict[str, Any]:
     return around.versions[agent, version]
 
 
-# -- telling --------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _progress(total: int, *, shown: bool) -> Iterator[Any]:
     if not shown or not err().is_terminal:
@@ -290,89 +308,3 @@ def _progress(total: int, *, shown: bool) -> Iterator[Any]:
     with Progress(*columns, console=err(), transient=True) as progress:
         task = progress.add_task("replaying", total=total)
         yield lambda: progress.advance(task)
-
-
-def _tell(end: Replayed | _Failed, wanted: Wanted, *, network: str | None, alone: bool) -> None:
-    if wanted.as_json:
-        write_json(record(end, network=network))
-        return
-    from rich.text import Text
-
-    if isinstance(end, _Failed):
-        out().print(Text.assemble(("! ", "bold yellow"), f"{end.run_id}  {end.reason}"), soft_wrap=True)
-        return
-    if end.divergence is None:
-        said = f"{end.run_id}  {end.steps} steps, {end.seconds:.2f} s"
-        out().print(Text.assemble(("✓ ", "green"), "identical  " if alone else "", said), soft_wrap=True)
-    else:
-        out().print(
-            Text.assemble(("✗ ", "bold red"), f"{end.run_id}  {end.divergence.title}"), soft_wrap=True
-        )
-        for line in end.divergence.lines:
-            out().print(Text(f"    {line}", _style(line)), soft_wrap=True)
-    for line in end.notes if alone else ():
-        note(line)
-    if alone:
-        _tell_output(end)
-
-
-def _tell_output(end: Replayed) -> None:
-    """How what it says differs, where it came to say something else."""
-    if end.divergence is None or not end.text or end.text == end.recorded_text:
-        return
-    for line in told(differences({"output": end.recorded_text}, {"output": end.text})):
-        out().print(line, markup=False, soft_wrap=True)
-
-
-def _style(line: str) -> str:
-    stripped = line.strip()
-    return {"-": "red", "+": "green", "@": "cyan"}.get(stripped[:1], "")
-
-
-def _tell_sum(ends: list[Replayed | _Failed]) -> None:
-    from rich.text import Text
-
-    same = sum(isinstance(end, Replayed) and end.is_identical for end in ends)
-    failed = sum(isinstance(end, _Failed) for end in ends)
-    parts = [f"{same} of {len(ends)} identical"]
-    if diverged := len(ends) - same - failed:
-        parts.append(f"{diverged} diverged")
-    if failed:
-        parts.append(f"{failed} could not be replayed")
-    out().print(Text(", ".join(parts), "bold green" if same == len(ends) else "bold red"))
-
-
-def record(end: Replayed | _Failed, *, network: str | None) -> dict[str, Any]:
-    """A replay as JSON."""
-    if isinstance(end, _Failed):
-        return {"run_id": end.run_id, "agent": end.agent, "status": "failed", "error": end.reason}
-    divergence = end.divergence
-    return {
-        "run_id": end.run_id,
-        "agent": end.agent,
-        "status": "identical" if divergence is None else "diverged",
-        "steps": end.steps,
-        "divergence": None
-        if divergence is None
-        else {
-            "step": divergence.step,
-            "kind": divergence.kind,
-            "title": divergence.title,
-            "diff": list(divergence.lines),
-        },
-        "output": end.text,
-        "recorded_output": end.recorded_text,
-        "calls": end.asked,
-        "network": "blocked" if network is None else f"open: {network}",
-        "seconds": round(end.seconds, 3),
-        "notes": list(end.notes),
-    }
-
-
-def _case(end: Replayed | _Failed) -> Case:
-    if isinstance(end, _Failed):
-        return Case(end.agent, end.run_id, end.seconds, "error", end.reason)
-    if end.divergence is None:
-        return Case(end.agent, end.run_id, end.seconds)
-    text = "\n".join(end.divergence.lines)
-    return Case(end.agent, end.run_id, end.seconds, "failure", end.divergence.title, text)
