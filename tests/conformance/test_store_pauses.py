@@ -11,7 +11,9 @@ from hostler.domain.pauses import STATUSES, TRANSITIONS, PauseStatus, is_settled
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.stores import audit, chain, journal, pause_calls, pause_claims, pauses, run_notes, runs
+from hostler.stores.blobs import Blob, reference, references
 from hostler.stores.journal import Entry
+from hostler.stores.pause_retention import drop_of_run, drop_old, drop_states
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, PayloadTooLargeError
 from support.databases import read, write
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run, park
@@ -272,6 +274,38 @@ def test_25_every_change_has_one_fact_and_the_chain_verifies(run_open: SqlDataba
     verified = read(run_open, lambda tx: chain.verify(tx, WORKSPACE, "audit"))
     assert verified.done
     assert verified.broken is None
+
+
+def test_states_go_a_day_and_rows_a_month_after_the_end(run_open: SqlDatabase) -> None:
+    blob = Blob("ab" * 32, 5)
+    state = {"state": b"{}", "state_digest": "d", "state_blob": blob.sha256, "data_key": b"key"}
+
+    def opened(tx: Tx) -> None:
+        reference(tx, blob)
+        open_pause(tx, form="explicit", **state)  # type: ignore[arg-type]
+
+    write(run_open, opened)
+    after = 40 * 86_400_000
+    assert write(run_open, lambda tx: drop_states(Later(tx, after), WORKSPACE)) == 0, "it is open still"
+    decide(run_open, "k1", "denied")
+    move(run_open, "cancelled")
+    assert write(run_open, lambda tx: drop_states(Later(tx, 80_000_000), WORKSPACE)) == 0
+    assert write(run_open, lambda tx: drop_states(Later(tx, 87_000_000), WORKSPACE)) == 1
+    pause = at(run_open)
+    assert (pause.state, pause.state_blob, pause.data_key, pause.state_digest) == (None, None, None, "d")
+    assert read(run_open, lambda tx: references(tx, blob.sha256)) == 0
+    assert write(run_open, lambda tx: drop_states(Later(tx, after), WORKSPACE)) == 0
+    assert write(run_open, lambda tx: drop_old(Later(tx, 29 * 86_400_000), WORKSPACE)) == 0
+    assert write(run_open, lambda tx: drop_old(Later(tx, after), "w2")) == 0
+    assert write(run_open, lambda tx: drop_old(Later(tx, after), WORKSPACE)) == 1
+    assert read(run_open, lambda tx: pauses.of_run(tx, "r1")) == []
+
+
+def test_deleting_a_run_deletes_its_pauses(run_open: SqlDatabase) -> None:
+    write(run_open, open_pause)
+    assert write(run_open, lambda tx: drop_of_run(tx, "w2", "r1")) == 0
+    assert write(run_open, lambda tx: drop_of_run(tx, WORKSPACE, "r1")) == 1
+    assert read(run_open, lambda tx: pauses.find(tx, WORKSPACE, "p1")) is None
 
 
 class Later:

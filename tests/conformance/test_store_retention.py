@@ -373,6 +373,8 @@ def test_each_kind_goes_when_it_is_old_and_only_then(world: World) -> None:
         "artifacts": 0,
         "uploads": 0,
         "answers": 0,
+        "pauses": 0,
+        "pause_states": 0,
     }
 
 
@@ -458,7 +460,8 @@ def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_bytes_
     write(world.database, lambda tx: uploads.commit(tx, "w", "r", prepared, lambda blob: new[kept]))
     write(world.database, lambda tx: idempotency.begin(tx, "w", "caller", "key", "digest"))
     first = run(retention.collect_workspace(world.database, "w", RetentionPolicy()))
-    assert first == {"artifacts": 1, "uploads": 0, "answers": 0}
+    none = {"pauses": 0, "pause_states": 0}
+    assert first == {"artifacts": 1, "uploads": 0, "answers": 0, **none}
 
     def age(tx: Tx) -> None:
         for query in (AGE.uploads, AGE.answers):
@@ -466,7 +469,7 @@ def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_bytes_
 
     write(world.database, age)
     second = run(retention.collect_workspace(world.database, "w", RetentionPolicy()))
-    assert second == {"artifacts": 0, "uploads": 1, "answers": 1}
+    assert second == {"artifacts": 0, "uploads": 1, "answers": 1, **none}
     assert world.purge_blobs() == 2
     assert run(world.folder.read(kept.sha256)) == b"kept"
 

@@ -31,7 +31,7 @@ from hostler.stores import approval_rules, audit, keys, pause_claims, pauses, ru
 from hostler_protocol.errors import HostlerError, NotFoundError, PayloadTooLargeError
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.databases import read, run, write
-from support.pauses import PIN, WORKSPACE, call, calls_of, open_pause, open_run, park, person, rule
+from support.pauses import PIN, WORKSPACE, call, calls_of, claim_run, open_pause, open_run, park, person, rule
 
 
 class World:
@@ -294,6 +294,50 @@ def test_17_who_approved_is_looked_at_again_before_the_execution(world: World) -
     world.refused(StaleViewError, world.boss, approve())
     world.act(world.boss, approve(), revision=2)
     assert world.decision() == ("approved", "boss")
+
+
+def test_24_a_tool_that_comes_back_is_asked_about_again(world: World) -> None:
+    world.opens(parked=True)
+    world.act(world.rita, approve())
+    write(world.database, claim_run)
+    write(world.database, lambda tx: pause_claims.begin_resuming(tx, "r1", 2))
+    write(
+        world.database,
+        lambda tx: pause_claims.ask_again(tx, "r1", "k1", 2, "changed", cause="its tool is gone"),
+    )
+    assert run(world.desk.sweep()) == 0
+    view = world.seen()
+    assert (view.status, view.calls[0].review, view.calls[0].decision) == (
+        "needs_review",
+        "changed",
+        "undecided",
+    )
+    world.refused(StaleViewError, world.rita, approve())
+    there = {"tool": False}
+    changed: list[str] = []
+    pin = PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest="s2")
+    desk = PauseDesk(
+        world.database, on_changed=changed.append, pin=lambda ws, name: pin if there["tool"] else None
+    )
+    assert run(desk.sweep()) == 0
+    there["tool"] = True
+    assert run(desk.sweep()) == 1
+    assert changed == ["r1"]
+    view = world.seen()
+    assert (view.status, view.revision, view.calls[0].review) == ("open", 2, None)
+    world.act(world.rita, approve(), revision=2)
+    assert read(world.database, calls_of)["k1"].asked.pin == pin
+
+
+def test_24_a_call_whose_tool_is_gone_can_be_denied(world: World) -> None:
+    world.opens()
+    world.act(world.rita, approve())
+    write(world.database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
+    write(
+        world.database,
+        lambda tx: pause_claims.ask_again(tx, "r1", "k1", 1, "changed", cause="its tool is gone"),
+    )
+    assert world.act(world.rita, deny()).status == "ready"
 
 
 # -- edited arguments -----------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ INSTALLATION_WIDE = {
     "keys.remote_plugins": "a starting host waits for the plugins that dial in",
     "notices.due": "the courier serves the receivers of every workspace",
     "notices.next_due": "the courier's alarm clock",
+    "pause_calls.changed": "the sweeper of pauses",
     "pauses.due": "the sweeper of pauses",
     "pauses.next_due": "the sweeper's alarm clock",
     "runs.active": "recovery looks at the runs of every workspace",

@@ -25,6 +25,7 @@ from hostler.domain.pause_actions import (
 )
 from hostler.domain.pause_values import CastVote, Given, Pause, PausedCall, VoteWord, args_hash
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
+from hostler.domain.tools import ToolPin
 from hostler.endings import Asked
 from hostler.ports import Tx
 from hostler.stores import approval_rules, pause_calls, pause_votes, pauses, run_notes
@@ -231,6 +232,17 @@ def _check_resolved(tx: Tx, pause: Pause, call: PausedCall, request: ResolveRequ
     same_result = last.vote == "not_happened" or digest(call.given.result) == digest(request.result)
     if last.vote != request.outcome or not same_result:
         raise already(call, last.vote, last.subject)
+
+
+def tool_is_back(tx: Tx, waiting: PausedCall, pin: ToolPin) -> Done | None:
+    """Ask again about a call whose tool was gone. None: it does not wait for that any more."""
+    _, pause = hold(tx, waiting.workspace_id, waiting.pause_id)
+    call = pause_calls.find(tx, pause, waiting.call_id)
+    if call is None or call.review != "changed" or pause.status != "needs_review":
+        return None
+    cause = "its tool is back"
+    pause_calls.ask_again(tx, pause, call, cause=cause, actor="host", review=None, pin=pin)
+    return Done(pauses.settle(tx, pause, actor="host"))
 
 
 # -- ending it ------------------------------------------------------------------------------------------

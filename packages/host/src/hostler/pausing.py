@@ -26,7 +26,7 @@ from hostler.domain.pause_actions import (
     UnprocessableError,
 )
 from hostler.domain.pause_checks import check_size
-from hostler.domain.pause_values import Pause
+from hostler.domain.pause_values import Pause, PausedCall
 from hostler.domain.pause_views import view_of
 from hostler.domain.pauses import (
     MAX_COMMENT_BYTES,
@@ -34,6 +34,7 @@ from hostler.domain.pauses import (
     MAX_RESULT_BYTES,
     PauseStatus,
 )
+from hostler.domain.tools import ToolPin
 from hostler.endings import Asked
 from hostler.pause_steps import Done
 from hostler.ports import Database, Tx
@@ -67,7 +68,7 @@ class PauseDesk:
     """Every way a pause is looked at or decided from outside its run.
 
     `on_changed` is told, after the commit, the id of each run whose pause changed; `on_cancelled` which
-    active runs are to be stopped.
+    active runs are to be stopped. `pin` says which tool a name stands for now (workspace, name).
     """
 
     def __init__(
@@ -76,8 +77,10 @@ class PauseDesk:
         *,
         on_changed: Callable[[str], None] = lambda run_id: None,
         on_cancelled: Callable[[list[Asked]], None] = lambda asked: None,
+        pin: Callable[[str, str], ToolPin | None] = lambda workspace_id, tool_name: None,
     ) -> None:
         self._db = db
+        self._pin = pin
         self._listeners = [on_changed]
         self._on_cancelled = on_cancelled
 
@@ -203,7 +206,20 @@ class PauseDesk:
             changed += moved
             if not moved:
                 break
-        return changed
+        return changed + await self._ask_again()
+
+    async def _ask_again(self) -> int:
+        """Calls whose tool was gone and has come back are put to people again."""
+        asked = 0
+        for call in await self._db.read(pause_calls.changed):
+            pin = self._pin(call.workspace_id, call.asked.tool_name or "")
+            if pin is None:
+                continue
+            done = await self._db.write(partial(_tool_is_back, call, pin))
+            if done is not None:
+                self._tell(done)
+                asked += 1
+        return asked
 
     async def keep_swept(self) -> None:
         """Sweep whenever something is due; until cancelled."""
@@ -276,6 +292,12 @@ def _page(
         if len(found) < MAX_PAGE_ITEMS:
             return PausePage(items, None)
     return PausePage(items, before)
+
+
+def _tool_is_back(call: PausedCall, pin: ToolPin, tx: Tx) -> Done | None:
+    with contextlib.suppress(NotFoundError):
+        return pause_steps.tool_is_back(tx, call, pin)
+    return None
 
 
 def _sweep_one(due: Due, tx: Tx) -> Done | None:

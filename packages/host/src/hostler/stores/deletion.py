@@ -16,7 +16,7 @@ from typing import Any
 
 from hostler.ports import Database, Row, Tx
 from hostler.sql.statements import load
-from hostler.stores import artifacts, audit, chain, erasing, transcripts
+from hostler.stores import artifacts, audit, chain, erasing, pause_retention, transcripts
 from hostler.stores.erasing import STEP_ROWS, until_nothing
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError
@@ -214,6 +214,7 @@ class _Erasure:
             await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
             await self._empty_events([event])
         await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
+        await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
         self._count("runs", await self._database.write(lambda tx: erasing.empty_run(tx, self._ws, run_id)))
         return [row["run_id"] for row in await self._read(_q.children, run_id=run_id, limit=_MAX_CHILDREN)]
 

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import msgspec
 
 from hostler.domain.pause_values import Given, NewCall, Pause, PausedCall, args_hash
-from hostler.domain.pauses import DECISIONS, EXECUTIONS, Decided, Execution, ReviewReason, expiry_seconds
+from hostler.domain.pauses import (
+    DECISIONS,
+    EXECUTIONS,
+    MAX_SWEPT_PAUSES,
+    Decided,
+    Execution,
+    ReviewReason,
+    expiry_seconds,
+)
 from hostler.domain.tools import ToolPin
 from hostler.ports import Tx
 from hostler.sql.statements import load
@@ -27,6 +35,11 @@ def find(tx: Tx, pause: Pause, call_id: str) -> PausedCall | None:
     """One call of a pause."""
     row = tx.one(_q.find, workspace_id=pause.workspace_id, pause_id=pause.pause_id, call_id=call_id)
     return None if row is None else call_of(row)
+
+
+def changed(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[PausedCall]:
+    """Calls of whatever workspace whose tool is gone."""
+    return [call_of(row) for row in tx.all(_q.changed, limit=limit)]
 
 
 def insert(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, first_ordinal: int) -> None:

@@ -38,5 +38,6 @@ UPDATE pause_calls SET decision = 'undecided', decided_by = NULL, decided_at = N
     review = cast(:review AS text), revision = :revision, asked = :asked, expires_at = cast(:expires_at AS bigint)
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id AND call_id = :call_id AND execution = 'none'
 
--- name: drop_of_pause
-DELETE FROM pause_calls WHERE workspace_id = :workspace_id AND pause_id = :pause_id
+-- name: changed
+-- Calls that wait for their tool to come back: the sweeper's work, in every workspace.
+SELECT * FROM pause_calls WHERE review = 'changed' ORDER BY pause_id, ordinal LIMIT :limit

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hostler.domain.retention import RetentionPolicy
 from hostler.ports import Database, Tx
 from hostler.sql.statements import load
-from hostler.stores import artifacts, blobs, chain, erasing, transcripts, uploads
+from hostler.stores import artifacts, blobs, chain, erasing, pause_retention, transcripts, uploads
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.erasing import STEP_ROWS, until_nothing
 
@@ -33,7 +33,7 @@ _RUNS_PER_STEP = 50
 @dataclass(frozen=True, slots=True)
 class Collected:
     """What went, by kind: events, transcripts, journal_entries, deltas, artifacts, states, uploads, answers,
-    blobs, files. `freed_bytes` of the blob folder."""
+    pauses, pause_states, blobs, files. `freed_bytes` of the blob folder."""
 
     counts: dict[str, int]
     freed_bytes: int = 0
@@ -60,6 +60,8 @@ async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy
         "answers": await database.write(
             lambda tx: tx.run(_q.drop_old_answers, ws=ws, before=tx.now - ANSWERS_KEPT_MS)
         ),
+        "pause_states": await until_nothing(database, lambda tx: pause_retention.drop_states(tx, ws)),
+        "pauses": await until_nothing(database, lambda tx: pause_retention.drop_old(tx, ws)),
     }
     if policy.events is not None:
         counts["events"] = await _events(database, ws, _before(now, policy.events))

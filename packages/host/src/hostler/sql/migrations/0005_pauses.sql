@@ -68,6 +68,7 @@ CREATE TABLE pause_calls (
     PRIMARY KEY (workspace_id, pause_id, call_id)
 );
 CREATE INDEX pause_calls_by_run ON pause_calls (run_id, call_id);
+CREATE INDEX pause_calls_changed ON pause_calls (pause_id) WHERE review = 'changed';
 
 -- Who said what, by which key, of which arguments. Never changed; what counts is told from it.
 CREATE TABLE decision_votes (

@@ -1,0 +1,34 @@
+-- Pauses that are over: what is no longer kept of them.
+
+-- name: old_states
+-- Settled pauses that still hold a state, and the key it is sealed with.
+SELECT pause_id, state_blob FROM pauses
+WHERE workspace_id = :ws AND settled_at < :before
+  AND (state IS NOT NULL OR state_blob IS NOT NULL OR data_key IS NOT NULL)
+LIMIT :limit
+
+-- name: drop_state
+-- Without its key a sealed state can never be read again, wherever copies of it lie.
+UPDATE pauses SET state = NULL, state_blob = NULL, data_key = NULL
+WHERE workspace_id = :ws AND pause_id = :pause_id
+
+-- name: old_pauses
+SELECT pause_id, state_blob FROM pauses WHERE workspace_id = :ws AND settled_at < :before LIMIT :limit
+
+-- name: of_run
+SELECT pause_id, state_blob FROM pauses WHERE workspace_id = :ws AND run_id = :run_id LIMIT :limit
+
+-- name: drop_calls
+DELETE FROM pause_calls WHERE workspace_id = :ws AND pause_id = :pause_id
+
+-- name: drop_votes
+DELETE FROM decision_votes WHERE workspace_id = :ws AND pause_id = :pause_id
+
+-- name: drop_requests
+DELETE FROM action_requests WHERE workspace_id = :ws AND pause_id = :pause_id
+
+-- name: drop_rules
+DELETE FROM approval_rules WHERE workspace_id = :ws AND pause_id = :pause_id
+
+-- name: drop_pause
+DELETE FROM pauses WHERE workspace_id = :ws AND pause_id = :pause_id
