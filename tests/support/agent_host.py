@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,31 +27,48 @@ async def answering(
     data: Path, *, plugins: Sequence[Path] = (), policy: dict[str, Any] | None = None, **config: Any
 ) -> AsyncIterator[tuple[Served, ModelServer]]:
     """A host with local-agent on two models of one service; `config` with `_` for `-`."""
-    async with asyncio.timeout(120), ModelServer(api_key="k") as server, serving(data, agent=False) as served:
+    async with ModelServer(api_key="k") as server:
+        found = hosting(data, server, plugins=plugins, policy=policy, config=config)
+        async with asyncio.timeout(120), found as served:
+            yield served, server
 
-        def entry(name: str) -> ModelEntry:
-            return ModelEntry(
-                id=name,
-                base_url=server.base_url,
-                model=name,
-                api_key="k",
-                price=PRICE,
-                max_retries=0,
-                context_window=9000,
-            )
 
-        named = {name.replace("_", "-"): value for name, value in config.items()}
-        spec = {
-            "name": "chat",
-            "runner": "plugin:hostler/local-agent/default",
-            "config": {"model": {"primary": "main", "fallbacks": ["spare"]}, **named},
-            "resource_policy": policy or {},
-        }
-        agents = [convert(spec, AgentSpec, "chat")]
-        models = [entry("main"), entry("spare")]
-        folders: list[Any] = [str(FOLDER), *map(str, plugins)]
+@contextlib.asynccontextmanager
+async def hosting(
+    data: Path,
+    server: ModelServer,
+    *,
+    plugins: Sequence[Path] = (),
+    policy: dict[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> AsyncIterator[Served]:
+    """The same on a service that is there already, so that it outlives the host."""
+
+    def entry(name: str) -> ModelEntry:
+        return ModelEntry(
+            id=name,
+            base_url=server.base_url,
+            model=name,
+            api_key="k",
+            price=PRICE,
+            max_retries=0,
+            context_window=9000,
+        )
+
+    named = {name.replace("_", "-"): value for name, value in (config or {}).items()}
+    spec = {
+        "name": "chat",
+        "runner": "plugin:hostler/local-agent/default",
+        "config": {"model": {"primary": "main", "fallbacks": ["spare"]}, **named},
+        "resource_policy": policy or {},
+    }
+    agents = [convert(spec, AgentSpec, "chat")]
+    models = [entry("main"), entry("spare")]
+    folders: list[Any] = [str(FOLDER), *map(str, plugins)]
+    async with serving(data, agent=False, **settings) as served:
         await served.host.apply(ConfigFile(plugins=folders, models=models, agents=agents), actor="test")
-        yield served, server
+        yield served
 
 
 @contextlib.asynccontextmanager
