@@ -7,7 +7,7 @@ it. A question is known by its call's name: asked again by a later attempt it fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from hostler.domain.agents import ToolApprovalPolicy
@@ -47,15 +47,17 @@ class Question:
         return self.name.call_id
 
 
-Noting = Callable[[Tx], None]
+class AskAgainError(CancelledCallError):
+    """What was decided no longer holds: the same question is to be asked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What was decided. `arguments`: the effective ones, where a call is approved.
 
-    `reserve` is carried out in the transaction that makes the intent durable, `settle` in that of the
-    outcome: (transaction, the result, or the error that the tool ended with).
+    `reserve` is carried out in the transaction that makes the intent durable: (transaction, effect key); it
+    gives, as a value, why the call may not be made after all. `settle` is carried out in the transaction of
+    the outcome: (transaction, the error that the call ended with, if any).
     """
 
     outcome: VerdictOutcome
@@ -65,8 +67,10 @@ class Verdict:
     comment: str | None = None
     decided_by: str | None = None
     pause_id: str | None = None
-    reserve: Noting | None = None
-    settle: Callable[[Tx, Any, HostlerError | None], None] | None = field(default=None)
+    is_error: bool = False
+    """A client says that its tool failed; `result` says how."""
+    reserve: Callable[[Tx, str], HostlerError | None] | None = None
+    settle: Callable[[Tx, HostlerError | None], None] | None = None
 
 
 class People(Protocol):

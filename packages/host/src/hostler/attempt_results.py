@@ -23,7 +23,7 @@ from hostler.ports import Tx
 from hostler.projecting import Projector
 from hostler.runlog import Item, RunLog
 from hostler.stores.journal import Entry
-from hostler.stores.run_rows import Run
+from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import HostlerError
 
@@ -49,7 +49,7 @@ class AttemptResults:
     used: Callable[[], tuple[Usage | None, str | None]]
     ended: Callable[[], None]
     over: Callable[[], None]
-    paused: Callable[[Stored, Paused], None]
+    paused: Callable[[Paused], None]
     connection: PluginConnection | None = None
     scope: CallScope | None = None
     had_effects: bool = False
@@ -87,11 +87,22 @@ class AttemptResults:
                 item.done = self._told_over
                 self.ended()
             case Paused() as paused:
-                self.paused(stored, paused)
+                self.paused(paused)
                 return
             case None:
                 if credited:
                     item.done = partial(self._committed, size)
+        self.log.add(item)
+
+    def add_pause(
+        self,
+        stored: Stored,
+        move: Callable[[Entry, Tx], Moved | Fenced],
+        done: Callable[[Any, HostlerError | None], None],
+    ) -> None:
+        """The last result of an attempt whose run waits: `move` writes it with the change of status."""
+        item, entry = self._item_of(stored)
+        item.entry, item.move, item.last, item.done = None, partial(move, entry), True, done
         self.log.add(item)
 
     def _item_of(self, stored: Stored) -> tuple[Item, Entry]:

@@ -252,6 +252,8 @@ class Settings:
     cancel_grace_seconds: float = 5.0
     lease_seconds: float = 15.0
     """How long after its last sign of life another host on the same database may take over its runs."""
+    hold_seconds: float = 20.0
+    """How long calls that wait for people are held before their run is parked."""
     stall_seconds: float = 60.0
     """How long a resumed run may do nothing of what it did before, while recorded answers wait for it."""
     collect_seconds: float = 3600.0

@@ -39,6 +39,9 @@ class Execution(Protocol):
     def cancel(self, reason: str, grace: float | None = None) -> None:
         """Ask it to stop; after `grace` seconds (None: what the host gives) it is ended without it."""
 
+    def people_changed(self) -> None:
+        """Somebody decided about what it waits for."""
+
     def hand_over(self, why: str) -> None:
         """Give it back: the host is stopping."""
 
@@ -138,6 +141,13 @@ class Dispatcher:
             self._steered.add(run_id)
         else:
             self.look()  # it may be over by now, or is another host's
+
+    def pause_changed(self, run_id: str) -> None:
+        """Somebody decided about a run that waits: it goes on here, or has become claimable."""
+        execution = self._active.get(run_id)
+        if execution is not None:
+            execution.people_changed()
+        self.look()
 
     def cancel(self, run_id: str, reason: str, grace: float | None = None) -> None:
         """Ask a run to stop, if it is under way here."""

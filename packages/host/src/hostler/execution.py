@@ -17,14 +17,19 @@ from itertools import count
 from typing import Any
 from weakref import WeakValueDictionary
 
+from hostler.attempt_pauses import AttemptPauses
 from hostler.attempt_results import AttemptResults
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused, Step, Stored, Warned
-from hostler.domain.recovery import Settlement, settle
+from hostler.domain.pause_values import NewCall
+from hostler.domain.recovery import Action, Settlement, settle
 from hostler.domain.sequence import ResultStream, StreamState, added
-from hostler.endings import begin_again
+from hostler.explicit_pauses import ExplicitPauses
 from hostler.feed import Feed
 from hostler.gate import Gate, GatedRun
+from hostler.holding import Holding
+from hostler.parking import Used, begin_after_loss
+from hostler.pause_questions import Questions
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Database, Tx
 from hostler.preparing import Prepared
@@ -34,6 +39,7 @@ from hostler.run_calls import RunCalls
 from hostler.runlog import FencedError, Item, RunLog
 from hostler.stores import runs
 from hostler.stores.blobs import BlobFolder
+from hostler.stores.pause_claims import begin_resuming
 from hostler.stores.run_rows import Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import (
@@ -70,6 +76,9 @@ class Bench:
     blobs: BlobFolder
     host_id: str
     cancel_grace_seconds: float
+    hold_seconds: float
+    """How long calls that wait for people are held before the run is parked."""
+    explicit_pauses: ExplicitPauses
     stall_seconds: float
     """How long recorded answers of a resumed attempt wait for what the runner did before them."""
     gated: WeakValueDictionary[str, GatedRun] = field(default_factory=WeakValueDictionary)
@@ -108,6 +117,7 @@ class ActiveRun:
     _meter: RunMeter | None = None
     _calls: RunCalls | None = None
     _going_on: GoingOn | None = None
+    _pauses: AttemptPauses | None = None
     _prepared: Prepared | None = None
     _stop_timer: asyncio.TimerHandle | None = None
     _deadline_timer: asyncio.TimerHandle | None = None
@@ -228,6 +238,17 @@ class ActiveRun:
                 live=self._went_live,
                 diverged=self._diverged,
             )
+        holding = Holding(
+            bench.db,
+            run,
+            Questions(run.workspace_id, run.run_id, scope.services.tools),
+            scope.services.tools,
+            prepared.on_message,
+            bench.hold_seconds,
+            bench.stall_seconds,
+            requested=self._requested,
+            park=self._park if prepared.manifest.capabilities.resumable else None,
+        )
         self._calls = RunCalls(
             gate=bench.gate,
             blobs=bench.blobs,
@@ -237,7 +258,20 @@ class ActiveRun:
             journal=self._log,
             going_on=self._going_on,
             inherited=prepared.inherited,
+            people=holding,
             confirm=self._confirm if bench.db.dialect == "postgres" else None,
+        )
+        self._pauses = AttemptPauses(
+            self,
+            run,
+            prepared.grant,
+            self._stream,
+            self._results,
+            self._calls,
+            holding,
+            bench.explicit_pauses,
+            prepared.on_message,
+            lambda: Used(*self._used()),
         )
 
     async def _confirm(self) -> None:
@@ -280,7 +314,7 @@ class ActiveRun:
         if not isinstance(frozen, str):
             return frozen
         deadline = prepared.deadline_at
-        return runs.transition(
+        moved = runs.transition(
             tx,
             self.run.run_id,
             self.run.attempt,
@@ -289,6 +323,9 @@ class ActiveRun:
             actor=self.bench.host_id,
             deadline_at=None if deadline is None else int(deadline * 1000),
         )
+        if self.run.attempt > 1:  # a pause whose decisions are in is this attempt's from now on
+            begin_resuming(tx, self.run.run_id, self.run.attempt)
+        return moved
 
     async def _wait_over(self) -> None:
         if not self._ended:
@@ -305,6 +342,8 @@ class ActiveRun:
             self._calls.stop()
         if self._going_on is not None:
             self._going_on.close()
+        if self._pauses is not None:
+            self._pauses.close()
         self._log.close()
         try:
             if self._pump is not None:
@@ -463,13 +502,7 @@ class ActiveRun:
             return
         settlement = self._settlement() if error.status_code == "runner.crashed" else None
         if settlement is not None and settlement.goes_on:
-            crashed = not self.handed_over
-            self._restart(
-                settlement.why,
-                crashed=crashed,
-                restart=settlement.action == "restart",
-                delay_seconds=settlement.delay_seconds if crashed else 0,
-            )
+            self._begin_again(settlement)
             return
         stream = self._ensure_stream()
         code = "host.restarted" if self.handed_over else error.status_code
@@ -511,24 +544,19 @@ class ActiveRun:
         stream = self._ensure_stream()
         self._results.write(stream.attempt_started(self.run.attempt, self._prepared.cause, frontier))
 
-    def _restart(self, why: str, *, crashed: bool, restart: bool = False, delay_seconds: int = 0) -> None:
+    def _restart(self, why: str, *, crashed: bool, restart: bool = False) -> None:
         """Queue the run for another attempt; it goes on from the journal unless it is to `restart`."""
+        action: Action = "restart" if restart else "resume"
+        self._begin_again(Settlement(action, why, "host.restarted"), crashed=crashed)
+
+    def _begin_again(self, settlement: Settlement, *, crashed: bool | None = None) -> None:
         self._ended = True
-        usage, cost = self._used()
+        crashed = not self.handed_over if crashed is None else crashed
+        used = Used(*self._used())
 
         def again(tx: Tx) -> Any:
-            return begin_again(
-                tx,
-                self.run.run_id,
-                self.run.attempt,
-                cause=why,
-                actor=self.bench.host_id,
-                crashed=crashed,
-                restart=restart,
-                not_before=tx.now + delay_seconds * 1000 if delay_seconds else None,
-                usage=usage,
-                cost=cost,
-            )
+            actor = self.bench.host_id
+            return begin_after_loss(tx, self.run, settlement, actor=actor, used=used, crashed=crashed)
 
         self._log.add(Item(move=again, last=True, done=self._given_back))
 
@@ -553,8 +581,44 @@ class ActiveRun:
         if self._gated is not None:
             self._gated.standing = "ended"
 
-    def _pause(self, _stored: Stored, _paused: Paused) -> None:
-        raise RuntimeError("a pause was let through, although no grant holds it")
+    # -- waiting for people -----------------------------------------------------------------------
+
+    def people_changed(self) -> None:
+        """Something was decided about this run."""
+        if self._pauses is not None:
+            self._pauses.holding.changed()
+
+    def _requested(self, call: NewCall) -> None:
+        if self._pauses is not None and not self._ended:
+            if self._going_on is not None:
+                self._going_on.go_live()
+            self._pauses.requested(call)
+
+    def _park(self) -> None:
+        if self._pauses is not None:
+            self._pauses.park()
+
+    def _pause(self, paused: Paused) -> None:
+        if self._pauses is None:
+            raise RuntimeError("a pause before the run was started")
+        self._pauses.pause(paused)
+
+    def may_pause(self) -> bool:
+        """Whether the attempt may still be parked."""
+        return not self._ended and not self._stopping
+
+    def begin_pause(self) -> None:
+        """The attempt is over for its runner."""
+        self._ended = True
+        if self._gated is not None:
+            self._gated.standing = "paused"
+
+    def paused(self, queued: bool) -> None:
+        """The pause is durable: the runner's task is ended, and what it held is free."""
+        self.queued_again = queued
+        if self._connection is not None:
+            self._connection.park_run(self.run.run_id)
+        self._over.set()
 
     def _used(self) -> tuple[Usage | None, str | None]:
         """Over all attempts, what the host measured; where the run called no model here, what it reported."""

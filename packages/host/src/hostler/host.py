@@ -25,6 +25,7 @@ from hostler.domain.grants import Catalog
 from hostler.domain.retention import RetentionPolicy
 from hostler.endings import end_waiting
 from hostler.execution import ActiveRun, Bench
+from hostler.explicit_pauses import ExplicitPauses
 from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
 from hostler.filtering import FilterProcesses
 from hostler.gate import Gate
@@ -106,6 +107,8 @@ class Host:
         self.courier = Courier(self.db, settings.workspace)
         self.pauses = PauseDesk(self.db)
         self.run_control.attach(self.orchestrator, self.wait)
+        self.pauses.listen(self.dispatcher.pause_changed)
+        self.pauses.attach(self.orchestrator.cancelled)
         self.reruns = Reruns(
             self.db, self.blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION
         )
@@ -114,6 +117,7 @@ class Host:
         self._heart: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._courier: asyncio.Task[None] | None = None
+        self._sweeper: asyncio.Task[None] | None = None
 
     # -- start and end ----------------------------------------------------------------------------
 
@@ -173,6 +177,7 @@ class Host:
             name="upkeep",
         )
         self._courier = asyncio.create_task(self.courier.work(), name="courier")
+        self._sweeper = asyncio.create_task(self.pauses.keep_swept(), name="sweeper of pauses")
         self.orchestrator.accepting = True
 
     def announce(self, url: str) -> None:
@@ -189,7 +194,7 @@ class Host:
     async def stop(self) -> None:
         """Drain, then end all processes."""
         await self.drain()
-        for task in (self._heart, self._upkeep, self._courier):
+        for task in (self._heart, self._upkeep, self._courier, self._sweeper):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -216,16 +221,20 @@ class Host:
             tools=self.tools,
             steering=Steering(),
         )
+        explicit_pauses = ExplicitPauses(self.db, self.blobs, self.tools, self.configurator.vault)
+        preparer = Preparer(services, self.blobs, self._catalog, VERSION, explicit_pauses)
         self._bench = Bench(
             db=self.db,
             feed=self.feed,
             gate=self.gate,
             connect=self._connect,
-            prepare=Preparer(services, self.blobs, self._catalog, VERSION).prepare,
+            prepare=preparer.prepare,
             projector=Projector(self.blobs),
             blobs=self.blobs,
             host_id=self.host_id,
             cancel_grace_seconds=self.settings.cancel_grace_seconds,
+            hold_seconds=self.settings.hold_seconds,
+            explicit_pauses=explicit_pauses,
             stall_seconds=self.settings.stall_seconds,
         )
 
@@ -278,6 +287,7 @@ class Host:
             models={model.model_id: model.resource() for model in self.models.list()},
             tools={name: tool.resource for name, tool in tools.items()},
             tool_pins={name: tool.pin for name, tool in tools.items()},
+            interactions=True,
         )
 
     def _is_resumable(self, runner_id: str) -> bool:

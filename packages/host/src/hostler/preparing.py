@@ -24,9 +24,11 @@ from hostler.domain.context import Position, build_context
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant, apis_of, decode_grant, grant_for, resources_of
 from hostler.domain.outcomes import Uploaded
+from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
 from hostler.domain.scopes import scopes_for
 from hostler.domain.sequence import MAX_MESSAGES_PER_RUN, StreamState
+from hostler.explicit_pauses import ExplicitPauses
 from hostler.gate import Spending
 from hostler.gathering import whole
 from hostler.inheriting import Inherited, forked_context, inherited_of
@@ -81,6 +83,8 @@ class Prepared:
     cause: str
     """Why there is another attempt."""
     recovery: Recovery
+    on_message: OnMessage
+    """What becomes of a message that comes while the run waits for people."""
     recording: Recording | None = None
     """What the attempt goes on from; None: it begins from nothing."""
     inherited: Inherited | None = None
@@ -147,6 +151,7 @@ class Preparer:
     blobs: BlobFolder
     catalog: Callable[[], Catalog]
     host_version: str
+    explicit_pauses: ExplicitPauses
     _daily: dict[tuple[str, str], Spending] = field(default_factory=dict)
 
     async def prepare(self, run: Run, connection: PluginConnection) -> Prepared:
@@ -160,14 +165,19 @@ class Preparer:
         origin, event, configuration, grant, place = facts
         config = await _with_secrets(configuration)
         loaded = await self._loaded(run)
+        continuation = await self.explicit_pauses.continuation(run) if run.attempt > 1 else None
         inherited = await inherited_of(self.services.db, self.blobs, origin.source)
         if loaded is not None and loaded.context is not None:
             deadline_at = _deadline_left(run, loaded.recording.last_at, origin.outer_deadline)
             context = resumed_context(loaded.context, run.attempt, config, deadline_at)
         else:
             deadline_at = _deadline(origin.outer_deadline, grant)
+            if continuation is not None and run.deadline_at is not None:  # it stood still meanwhile
+                deadline_at = run.deadline_at / 1000
             context = await self._context(run, facts, config, deadline_at)
             context = context if inherited is None else forked_context(context, inherited)
+        if continuation is not None:
+            context = msgspec.structs.replace(context, continuation=continuation)
         recording = None if loaded is None else loaded.recording
         complete_ids = set(origin.complete_ids)
         if recording is not None:
@@ -194,6 +204,7 @@ class Preparer:
             notes=() if recording is not None else tuple(grant.notes) + _omitted(place.state),
             cause=DEFAULT_CAUSE if loaded is None or loaded.cause is None else loaded.cause,
             recovery=origin.agent.spec.recovery,
+            on_message=origin.agent.spec.concurrency.on_pause,
             recording=recording,
             inherited=inherited,
         )
@@ -423,7 +434,8 @@ async def _with_secrets(configuration: Configuration) -> dict[str, Any]:
 
 def _context_entry(context: AgentRunContext, configuration: Configuration) -> Entry:
     """The context for the journal: secrets stand there as the references they came from."""
-    shown = msgspec.structs.replace(context, config=configuration.shown)
+    # a runner's own state stands with its pause, perhaps sealed, and nowhere else
+    shown = msgspec.structs.replace(context, config=configuration.shown, continuation=None)
     return Entry("context", "attempt", msgspec.json.encode(shown))
 
 

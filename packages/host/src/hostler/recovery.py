@@ -10,7 +10,8 @@ from hostler.call_records import usage_of
 from hostler.domain.agents import Recovery
 from hostler.domain.recovery import settle
 from hostler.domain.sequence import added
-from hostler.endings import begin_again, end_waiting
+from hostler.endings import end_waiting
+from hostler.parking import Used, begin_after_loss
 from hostler.ports import Database, Tx
 from hostler.stores import agents, hosts, journal, runs
 from hostler.stores.run_rows import Run
@@ -75,17 +76,8 @@ def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
     )
     usage = added(current.usage, lost)
     if settlement.goes_on:
-        begin_again(
-            tx,
-            run.run_id,
-            run.attempt,
-            cause=settlement.why,
-            actor="recovery",
-            crashed=True,
-            restart=settlement.action == "restart",
-            not_before=tx.now + settlement.delay_seconds * 1000 if settlement.delay_seconds else None,
-            usage=usage,
-        )
+        used = Used(usage, current.cost)
+        begin_after_loss(tx, current, settlement, actor="recovery", used=used, crashed=True)
     elif settlement.action == "cancel":
         reason = current.cancel_reason or settlement.why
         end_waiting(tx, current, "cancelled", "cancelled", reason, actor="recovery", usage=usage)

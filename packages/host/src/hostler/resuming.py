@@ -41,8 +41,9 @@ class _Result(msgspec.Struct):
     data: msgspec.Raw
 
 
-class _Cause(msgspec.Struct):
+class _Cause(msgspec.Struct, rename={"before": "from"}):
     cause: str
+    before: str | None = None
 
 
 _causes = msgspec.json.Decoder(_Cause)
@@ -81,7 +82,10 @@ class Loaded:
             case "attempt" if entry.type == RESUMED:
                 self.recording.add_resumed(_resumed.decode(entry.data))
             case "lifecycle" if entry.type == "queued":
-                self.cause = _causes.decode(entry.data).cause
+                told = _causes.decode(entry.data)
+                self.cause = told.cause
+                if told.before == "paused":  # its deadline stood still until then
+                    self.recording.last_at = entry.at
             case _:
                 pass
 

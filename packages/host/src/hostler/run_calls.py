@@ -128,6 +128,7 @@ class RunCalls:
         self.tools = ToolCalls(scope, journal, people, confirm)
         self._seen: Counter[tuple[str, str]] = Counter()
         self._tasks: dict[MessageId, asyncio.Task[None]] = {}
+        self._done = asyncio.Event()
         self.had_effects = False
         """Whether a call changed something."""
 
@@ -135,7 +136,11 @@ class RunCalls:
         """Take a call; it is answered when it is done."""
         task = asyncio.create_task(self._carry(call_id, method, params), name=f"{method} {call_id}")
         self._tasks[call_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(call_id, None))
+        task.add_done_callback(lambda _: self._left(call_id))
+
+    def _left(self, call_id: MessageId) -> None:
+        self._tasks.pop(call_id, None)
+        self._done.set()
 
     def give_up(self, call_id: MessageId) -> None:
         """The runner no longer waits for it. What is already on its way into the database stays."""
@@ -148,6 +153,14 @@ class RunCalls:
         for task in list(self._tasks.values()):
             task.cancel()
         self.tools.stop()
+
+    async def quiet(self, held: Callable[[], int]) -> None:
+        """Wait until no call is under way but those that are held; `held` says how many that are."""
+        while self.tools.under_way or len(self._tasks) > held():
+            self._done.clear()
+            await self.tools.quiet()
+            if len(self._tasks) > held():
+                await self._done.wait()
 
     # -- one call ---------------------------------------------------------------------------------
 
@@ -243,7 +256,9 @@ class RunCalls:
             for chunk in answer.chunks if call.chunk is not None else ():
                 if not await self._connection.stream(call_id, chunk_of(chunk)):
                     return
-            await going_on.turn(recorded)  # what the runner made of the chunks was recorded before the outcome
+            await going_on.turn(
+                recorded
+            )  # what the runner made of the chunks was recorded before the outcome
             if answer.error is not None:
                 self._connection.refuse(call_id, from_fault(answer.error))
             else:

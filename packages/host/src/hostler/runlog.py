@@ -31,13 +31,13 @@ LAST_RETRY_SECONDS = 5.0
 class Item:
     """One thing to write down.
 
-    `entry` is known, or made by `work` inside the transaction, together with an answer for `done`, or written
-    by `move`, which changes the run's status with it. `before` awaits what must be on disk first (blobs);
-    `after` writes what depends on the entry.
+    `entry` is known, or made by `work` inside the transaction, together with an answer for `done` (None:
+    nothing is to be journalled), or written by `move`, which changes the run's status with it. `before`
+    awaits what must be on disk first (blobs); `after` writes what depends on the entry.
     """
 
     entry: Entry | None = None
-    work: Callable[[Tx], tuple[Entry, Any]] | None = None
+    work: Callable[[Tx], tuple[Entry | None, Any]] | None = None
     move: Callable[[Tx], Moved | Fenced] | None = None
     before: Callable[[], Awaitable[None]] | None = None
     after: Callable[[Tx], None] | None = None
@@ -92,7 +92,7 @@ class RunLog:
 
     async def write(
         self,
-        work: Callable[[Tx], tuple[Entry, Any]],
+        work: Callable[[Tx], tuple[Entry | None, Any]],
         settled: Callable[[Any, HostlerError | None], None] | None = None,
     ) -> Any:
         """Run `work` inside the run's order and return its answer once it is durable.

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hostler.asking import People, Question, QuestionKind, Verdict, refusal_of
+from hostler.asking import AskAgainError, People, Question, QuestionKind, Verdict, refusal_of
 from hostler.call_records import Intent, JournalledError, effect_key_of
 from hostler.calls.scope import CallScope
 from hostler.domain.agents import ToolApprovalPolicy
@@ -25,7 +25,7 @@ from hostler.domain.tools import ToolPin
 from hostler.ports import Tx
 from hostler.runlog import RunLog
 from hostler.stores.journal import Entry
-from hostler.tools.errors import OutcomeUnknownError
+from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.port import Found, ToolInvocation, ToolService
 from hostler_protocol.calls import ToolCallParams, ToolCallReply
 from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError
@@ -102,14 +102,18 @@ class ToolCalls:
         call = _Call(name, params, pin, params.parameters, write)
         if intent is not None:
             return await self._to_its_end(self._go_on(call, intent))
-        if pin.client:
-            verdict = await self._ask("client_tool", call)
-            return await self._settle(replace(call, verdict=verdict), verdict.result, None)
         await self._service(call).check(self.scope.workspace_id, call.tool, call.arguments)
+        if pin.client:
+            return await self._by_client(call)
         rule = self.scope.grant.tool_approvals.get(call.tool)
-        if rule is not None:
-            call = await self._approved(call, rule)
-        return await self._to_its_end(self._carry_out(call))
+        if rule is None:
+            return await self._to_its_end(self._carry_out(call))
+        while True:
+            approved = await self._approved(call, rule)
+            try:
+                return await self._to_its_end(self._carry_out(approved))
+            except AskAgainError:
+                continue
 
     @property
     def under_way(self) -> bool:
@@ -150,13 +154,22 @@ class ToolCalls:
 
     # -- people -----------------------------------------------------------------------------------
 
+    async def _by_client(self, call: _Call) -> ToolCallReply:
+        verdict = await self._ask("client_tool", call)
+        error = ToolFailedError.of(HostlerError(_sentence(verdict.result))) if verdict.is_error else None
+        return await self._settle(replace(call, verdict=verdict), verdict.result, error)
+
     async def _approved(self, call: _Call, rule: ToolApprovalPolicy) -> _Call:
         """The call as people let it go on."""
         verdict = await self._ask("approval", call, rule=rule)
         if verdict.arguments is None or verdict.arguments == call.arguments:
             return replace(call, verdict=verdict)
-        await self._service(call).check(self.scope.workspace_id, call.tool, verdict.arguments)
-        return replace(call, verdict=verdict, arguments=verdict.arguments)
+        edited = replace(call, verdict=verdict, arguments=verdict.arguments)
+        try:
+            await self._service(call).check(self.scope.workspace_id, call.tool, verdict.arguments)
+        except HostlerError as error:
+            await self._settle(edited, None, error)
+        return edited
 
     async def _ask(
         self,
@@ -214,11 +227,12 @@ class ToolCalls:
 
     async def _carry_out(self, call: _Call) -> ToolCallReply:
         with self._working():
-            if not call.is_pure:
+            if not call.is_pure or call.verdict is not None:
                 await self._intend(call)
             return await self._perform(call)
 
     async def _intend(self, call: _Call) -> None:
+        """Make it durable that the tool is about to be asked. AskAgainError: it may not be any more."""
         name, verdict = call.name, call.verdict
         intent = Intent(
             method=name.method,
@@ -235,12 +249,15 @@ class ToolCalls:
         )
         entry = Entry("intent", name.method, _encoder.encode(intent))
 
-        def work(tx: Tx) -> tuple[Entry, None]:
+        def work(tx: Tx) -> tuple[Entry | None, HostlerError | None]:
+            refused = None
             if verdict is not None and verdict.reserve is not None:
-                verdict.reserve(tx)
-            return entry, None
+                refused = verdict.reserve(tx, intent.effect_key or "")
+            return (None if refused else entry), refused
 
-        await self.journal.write(work)
+        refused = await self.journal.write(work)
+        if refused is not None:
+            raise refused
 
     async def _perform(self, call: _Call) -> ToolCallReply:
         """Ask the tool, its intent being durable; again, looked up or in doubt where no answer comes."""
@@ -305,7 +322,7 @@ class ToolCalls:
         if verdict is not None and (told := verdict.settle) is not None:
 
             def settle(tx: Tx) -> None:
-                told(tx, result, error)
+                told(tx, error)
 
         durable = not call.is_pure or verdict is not None
         await call.write(None if error else reply, error, durable=durable, settle=settle)
@@ -337,3 +354,8 @@ class ToolCalls:
         if tools is None:
             raise NotFoundError(f"tool {call.tool!r} is gone since this run began")
         return tools
+
+
+def _sentence(result: Any) -> str:
+    """What a client says of its failure."""
+    return result if isinstance(result, str) else _encoder.encode(result).decode()

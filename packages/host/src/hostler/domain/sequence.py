@@ -32,6 +32,7 @@ from hostler_protocol.content import Message, Usage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_INTEGER, MAX_REASON_CHARS, MAX_RESULT_BYTES
+from hostler_protocol.pausing import PendingCall
 from hostler_protocol.results import (
     HOST_ONLY_RESULTS,
     RESULT_TYPES,
@@ -41,6 +42,7 @@ from hostler_protocol.results import (
     AgentRunResult,
     ArtifactCreated,
     AttemptStarted,
+    InteractionRequested,
     LogWritten,
     MessageCompleted,
     MessageDelta,
@@ -193,6 +195,22 @@ class ResultStream:
         started = AttemptStarted(attempt=attempt, cause=cause, discard_after=kept)
         return [self._stored(TYPE_OF[AttemptStarted], _encoder.encode(started))]
 
+    def requested(self, asked: InteractionRequested) -> list[Step]:
+        """Tell that a person or a client is asked."""
+        return [self._stored(TYPE_OF[InteractionRequested], _encoder.encode(asked))]
+
+    def park(self, pending: list[PendingCall]) -> Stored:
+        """The attempt ends here, since its calls wait for people; the run does not."""
+        return self._stored(TYPE_OF[RunPaused], _encoder.encode(RunPaused(pending=pending)))
+
+    def repaused(self, shown: RunPaused) -> Stored:
+        """What everybody sees of a pause that the runner asked for: without the runner's own state."""
+        return self._stored(TYPE_OF[RunPaused], _encoder.encode(shown))
+
+    def unpaused(self) -> None:
+        """A pause that the runner asked for cannot be kept: the run ends in another way."""
+        self.outcome = None
+
     def take_back(self, stored: Stored, kept_sequence: int) -> None:
         """Take back the number of a result just received, which may stand in the journal already."""
         self.state.sequence -= 1
@@ -297,7 +315,9 @@ class ResultStream:
         if self._stop is not None:
             return self._stopped()
         self.outcome = Paused(data.pending, data.state, data.expires_in)
-        return [self._accept(result, raw, outcome=self.outcome)]
+        self._add_usage(result.usage)
+        # it is stored once it is known what is shown of it
+        return [Stored(self.state.sequence, result.type, raw, outcome=self.outcome)]
 
     def _take_completion(self, result: AgentRunResult, data: RunCompleted) -> list[Step]:
         write: TranscriptWrite | None = None

@@ -42,7 +42,7 @@ def begin_resuming(tx: Tx, run_id: str, epoch: int) -> Pause | Refused:
         return Refused("unknown", f"run {run_id} has no unsettled pause")
     if pause.status == "resuming" and pause.epoch == epoch:
         return pause
-    if pause.status != "ready" or pause.epoch >= epoch:
+    if pause.status != "ready" or pause.epoch > epoch:
         return Refused("not_ready", f"pause {pause.pause_id} is {pause.status}, epoch {pause.epoch}")
     return pauses.move(
         tx, pause, "resuming", cause="an attempt goes on with it", actor=run.host_id or "host", epoch=epoch

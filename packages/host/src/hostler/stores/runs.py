@@ -170,6 +170,11 @@ def hold(tx: Tx, workspace_id: str, run_id: str) -> Run:
     return run_of(row)
 
 
+def rebase(tx: Tx, run_id: str) -> None:
+    """The next attempt has no recording: the runner left with its pause what it goes on from."""
+    tx.run(_q.rebase, run_id=run_id)
+
+
 def freeze_grant(tx: Tx, run_id: str, attempt: int, grant_json: str) -> str | Fenced:
     """Store the grant unless there is one; the one that holds."""
     if tx.run(_q.freeze_grant, run_id=run_id, attempt=attempt, grant_json=grant_json):

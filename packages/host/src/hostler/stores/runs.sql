@@ -55,6 +55,10 @@ RETURNING position, sequence, attempt, steers
 -- When the earliest held-back run becomes due.
 SELECT min(not_before) AS due FROM runs WHERE status = 'queued' AND not_before > :now
 
+-- name: rebase
+-- The next attempt begins from nothing: the runner itself keeps what it goes on from.
+UPDATE runs SET base_attempt = attempt + 1 WHERE run_id = :run_id
+
 -- name: request_cancel
 -- The first reason stays, and the shortest time that a runner was given.
 UPDATE runs SET cancel_reason = coalesce(cancel_reason, :reason),

@@ -1,0 +1,129 @@
+"""Pauses that a runner asks for itself: it leaves its own state, and goes on from that in a new attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from hostler.domain.agents import ToolApprovalPolicy
+from hostler.domain.approvers import rule_of
+from hostler.domain.grants import Grant
+from hostler.domain.outcomes import Paused
+from hostler.domain.pause_checks import check_calls
+from hostler.domain.pause_state import continuation_of
+from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
+from hostler.domain.pauses import OnMessage
+from hostler.domain.recording import CallName
+from hostler.domain.sealing import PLAIN, Codec
+from hostler.parking import Parked, Used, park
+from hostler.pause_states import KeptState, keep, load
+from hostler.ports import Database, Tx
+from hostler.stores import pause_calls, pauses, runs
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.journal import Entry
+from hostler.stores.run_rows import Fenced, Run
+from hostler.tools.port import ToolService
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.ids import digest, new_id
+from hostler_protocol.pausing import Continuation, PendingCall
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A pause that is about to be opened, and where its state is kept."""
+
+    new: NewPause
+    kept: KeptState
+
+
+@dataclass(frozen=True, slots=True)
+class ExplicitPauses:
+    """What such pauses need. `codec` seals the states of runners."""
+
+    db: Database
+    blobs: BlobFolder
+    tools: ToolService | None
+    codec: Codec = PLAIN
+
+    async def prepare(self, run: Run, grant: Grant, paused: Paused, on_message: OnMessage) -> Prepared:
+        """Everything but the transaction. InvalidArgumentError, PayloadTooLargeError: it cannot be kept."""
+        waiting = await self.db.read(lambda tx: pauses.unsettled(tx, run.run_id))
+        if waiting is not None and waiting.form == "implicit":
+            raise InvalidArgumentError("run.paused while other calls of the run wait for people")
+        calls = [self._call(run, grant, paused, pending, n) for n, pending in enumerate(paused.pending, 1)]
+        check_calls(calls)
+        pause_id = new_id()
+        kept = await keep(self.blobs, self.codec, pause_id, paused.state)
+        new = NewPause(
+            pause_id=pause_id,
+            run_id=run.run_id,
+            calls=calls,
+            form="explicit",
+            on_message=on_message,
+            state=kept.state,
+            state_digest=kept.state_digest,
+            state_blob=kept.state_blob,
+            state_format=kept.state_format,
+            data_key=kept.data_key,
+        )
+        return Prepared(new, kept)
+
+    async def continuation(self, run: Run) -> Continuation | None:
+        """What the attempt goes on from, where its runner paused the run. StorageError: it is damaged."""
+
+        def look(tx: Tx) -> tuple[Pause, list[PausedCall]] | None:
+            pause = pauses.unsettled(tx, run.run_id)
+            if pause is None or pause.form != "explicit" or pause.status not in {"ready", "resuming"}:
+                return None
+            return pause, pause_calls.of_pause(tx, pause)
+
+        found = await self.db.read(look)
+        if found is None:
+            return None
+        pause, calls = found
+        return continuation_of(pause, calls, await load(self.blobs, self.codec, pause))
+
+    def _call(self, run: Run, grant: Grant, paused: Paused, pending: PendingCall, nth: int) -> NewCall:
+        name = pending.tool_name
+        policy = grant.tool_approvals.get(name)
+        if pending.kind == "approval" and name not in grant.tools:
+            raise InvalidArgumentError(f"pending: tool {name!r:.100} is not among the resources of this run")
+        offered = None if self.tools is None else self.tools.offered(run.workspace_id).get(name)
+        asks = policy or ToolApprovalPolicy()
+        made = CallName("run.paused", digest(msgspec.to_builtins(paused.pending)), nth).call_id
+        return NewCall(
+            call_id=pending.call_id or made,
+            kind=pending.kind,
+            asked=Asked(
+                title=pending.title or name,
+                tool_name=name or None,
+                arguments=pending.arguments,
+                description=pending.description,
+                tool_call_id=pending.call_id,
+                pin=grant.tool_pins.get(name),
+                args_schema=None if offered is None else dict(offered.parameters),
+                result_schema=None
+                if offered is None or offered.output_schema is None
+                else dict(offered.output_schema),
+                fields=pending.schema or [],
+                rule=rule_of(policy),
+                editable=pending.editable and (policy is None or policy.editable),
+                locked=asks.locked,
+                expires_in=paused.expires_in if paused.expires_in is not None else asks.expires_in,
+            ),
+        )
+
+
+def pause_run(
+    tx: Tx, run: Run, prepared: Prepared, entries: Sequence[Entry], *, actor: str, used: Used
+) -> Parked | Fenced:
+    """Open the pause and end the attempt, in one transaction. The next one has nothing but the state."""
+    held = runs.by_id(tx, run.run_id)
+    if held is None or held.attempt != run.attempt or held.status != "running":
+        return Fenced(run.status if held is None else held.status, run.attempt)
+    prepared.kept.refer(tx)
+    pauses.open(tx, prepared.new, cause="the runner pauses the run", actor=run.runner_id)
+    runs.rebase(tx, run.run_id)
+    return park(tx, run, entries, actor=actor, used=used)

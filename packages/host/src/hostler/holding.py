@@ -1,0 +1,237 @@
+"""Calls that wait for people or a client: asked together, held while the answer may come soon.
+
+One attempt of a run has one `Holding`. Calls that arrive together become one pause; later ones join it while
+it is open. Every step is one transaction that holds the run's row, so that decisions, the clock and this
+attempt go one after the other. After the hold time a run that can go on from its journal is parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from hostler.asking import Question, Verdict
+from hostler.domain.pause_values import NewCall, NewPause, Pause
+from hostler.domain.pauses import OnMessage
+from hostler.pause_questions import Questions, pending_of
+from hostler.pause_verdicts import find_verdict
+from hostler.ports import Database, Tx
+from hostler.stores import pauses, run_notes
+from hostler.stores.pause_claims import Refused, begin_resuming
+from hostler.stores.run_rows import Run
+from hostler.tools.port import ToolService
+from hostler_protocol.errors import CancelledCallError, ConflictError, HostlerError, StorageError
+from hostler_protocol.ids import new_id
+from hostler_protocol.pausing import PendingCall
+
+GATHER_SECONDS = 0.01
+"""Calls that a runner makes at once arrive within this time of each other, nearly always."""
+GATHER_ROUNDS = 5
+"""So often it is looked whether another one came; what comes later joins the open pause."""
+SHARED_POLL_SECONDS = 0.5
+"""How often decisions are looked for that another host on the same database took."""
+FIRST_RETRY_SECONDS = 0.05
+LAST_RETRY_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class _Entered(NamedTuple):
+    """What one step found: verdicts by call id, and the calls that were newly asked."""
+
+    verdicts: dict[str, Verdict]
+    asked: list[NewCall]
+    pause: Pause | None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    question: Question
+    answer: asyncio.Future[Verdict]
+
+
+@dataclass(eq=False)
+class Holding:
+    """Asks people for one attempt. `asking.People`.
+
+    `requested` is told of each call that is newly asked, after the commit; `park` is told when the hold time
+    is over; None: the runner cannot go on from its journal, and its calls are held as long as it lives.
+    `blocked_seconds`: how long a new question waits for the calls of a pause before it to be made again.
+    """
+
+    db: Database
+    run: Run
+    questions: Questions
+    tools: ToolService | None
+    on_message: OnMessage
+    hold_seconds: float
+    blocked_seconds: float
+    requested: Callable[[NewCall], None]
+    park: Callable[[], None] | None
+    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+    _shown: dict[str, NewCall] = field(default_factory=dict)
+    """What waits, as people see it."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _worker: asyncio.Task[None] | None = None
+    _hold_timer: asyncio.TimerHandle | None = None
+    _blocked_since: float | None = None
+
+    async def ask(self, question: Question) -> Verdict:
+        """Wait for the decision of one call."""
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._waiting[question.call_id] = _Waiting(question, answer)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work(), name=f"pause of run {self.run.run_id}")
+        self._changed.set()
+        try:
+            return await answer
+        finally:
+            if self._waiting.get(question.call_id, None) is not None:
+                del self._waiting[question.call_id]
+            if not self._waiting:
+                self._stop_timer()
+
+    def changed(self) -> None:
+        """Somebody decided something about this run."""
+        self._changed.set()
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait."""
+        return len(self._waiting)
+
+    def pending(self) -> list[PendingCall]:
+        """What waits, as `run.paused` shows it."""
+        return [pending_of(self._shown[call_id]) for call_id in self._waiting if call_id in self._shown]
+
+    def close(self) -> None:
+        """The attempt is over: nobody is answered any more."""
+        self._stop_timer()
+        if self._worker is not None:
+            self._worker.cancel()
+
+    # -- the worker -------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        """Ask, look, answer; until nothing waits."""
+        while self._waiting:
+            self._changed.clear()
+            await self._gather()
+            waiting = dict(self._waiting)
+            if not waiting:
+                return
+            try:
+                entered = await self._enter([one.question for one in waiting.values()])
+            except HostlerError as error:
+                _refuse(waiting, error)
+                continue
+            self._tell(waiting, entered)
+            if self._waiting:
+                await self._wait(entered)
+
+    async def _gather(self) -> None:
+        count = -1
+        for _ in range(GATHER_ROUNDS):
+            if count == len(self._waiting):
+                return
+            count = len(self._waiting)
+            await asyncio.sleep(GATHER_SECONDS)
+
+    async def _enter(self, questions: Sequence[Question]) -> _Entered:
+        calls = self._shown = {one.call_id: await self.questions.call_of(one) for one in questions}
+        pause = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                return await self.db.write(partial(self._step, questions=questions, calls=calls))
+            except StorageError as error:
+                if not error.retryable:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LAST_RETRY_SECONDS)
+
+    def _tell(self, waiting: dict[str, _Waiting], entered: _Entered) -> None:
+        for call in entered.asked:
+            self.requested(call)
+        if entered.asked:
+            self._start_timer()
+        for call_id, verdict in entered.verdicts.items():
+            one = waiting[call_id]
+            self._waiting.pop(call_id, None)
+            if not one.answer.done():
+                one.answer.set_result(verdict)
+
+    async def _wait(self, entered: _Entered) -> None:
+        """Until something changes; other hosts on the database are not heard: it is looked now and then."""
+        if self._hold_timer is None:
+            self._start_timer()  # asked by an attempt before: it is held once more
+        blocked = entered.pause is not None and entered.pause.status in {"ready", "resuming"}
+        self._note_blocked(blocked)
+        look = SHARED_POLL_SECONDS if self.db.dialect == "postgres" or blocked else None
+        try:
+            async with asyncio.timeout(look):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def _note_blocked(self, blocked: bool) -> None:
+        """A question of a runner that left out what it asked before would wait for ever."""
+        now = asyncio.get_running_loop().time()
+        if not blocked:
+            self._blocked_since = None
+        elif self._blocked_since is None:
+            self._blocked_since = now
+        elif now - self._blocked_since > self.blocked_seconds:
+            _refuse(
+                dict(self._waiting), ConflictError("calls that waited before this one were not made again")
+            )
+
+    # -- the step ---------------------------------------------------------------------------------
+
+    def _step(self, tx: Tx, questions: Sequence[Question], calls: dict[str, NewCall]) -> _Entered:
+        run = run_notes.hold(tx, self.run.run_id)
+        if run is None or run.attempt != self.run.attempt or run.status != "running":
+            raise CancelledCallError("this attempt of the run is over")
+        pause = pauses.unsettled(tx, run.run_id)
+        if pause is not None and pause.status == "ready":
+            begun = begin_resuming(tx, run.run_id, run.attempt)
+            pause = pause if isinstance(begun, Refused) else begun
+        verdicts: dict[str, Verdict] = {}
+        unknown: list[Question] = []
+        for question in questions:
+            found = find_verdict(tx, run, pause, question, self.tools)
+            if found is None:
+                unknown.append(question)
+            elif isinstance(found, Verdict):
+                verdicts[question.call_id] = found
+        pause = pauses.unsettled(tx, run.run_id)
+        blocked = pause is not None and pause.status in {"ready", "resuming"}
+        new = [] if blocked else [calls[one.call_id] for one in unknown]
+        if new and pause is None:
+            fresh = NewPause(pause_id=new_id(), run_id=run.run_id, calls=new, on_message=self.on_message)
+            pause = pauses.open(tx, fresh, cause="calls wait for people", actor=run.runner_id)
+        elif new and pause is not None:
+            pause = pauses.add_calls(tx, pause, new, actor=run.runner_id)
+        return _Entered(verdicts, new, pause)
+
+    # -- the hold time ----------------------------------------------------------------------------
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        if self.park is not None:
+            loop = asyncio.get_running_loop()
+            self._hold_timer = loop.call_later(self.hold_seconds, self.park)
+
+    def _stop_timer(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+
+
+def _refuse(waiting: dict[str, _Waiting], error: HostlerError) -> None:
+    for one in waiting.values():
+        if not one.answer.done():
+            one.answer.set_exception(error)

@@ -1,0 +1,110 @@
+"""A run that waits for people without a process: parked, and put back into its queue when they have decided.
+
+Also what becomes of a pause whose attempt is lost, in the transaction that settles the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hostler.domain.pause_values import Pause
+from hostler.domain.recovery import Settlement
+from hostler.endings import begin_again, end_waiting
+from hostler.pause_steps import go_on
+from hostler.ports import Tx
+from hostler.stores import pause_claims, pauses, run_notes, runs
+from hostler.stores.journal import Entry
+from hostler.stores.run_rows import Fenced, Moved, Run
+from hostler_protocol.content import Usage
+
+
+class Used(NamedTuple):
+    """What the run has used so far."""
+
+    usage: Usage | None = None
+    cost: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The run waits. `queued`: everything was decided in this very moment, and it waits for an attempt."""
+
+    moved: Moved
+    queued: bool
+
+
+def park(
+    tx: Tx, run: Run, entries: Sequence[Entry], *, actor: str, used: Used, cause: str = "it waits for people"
+) -> Parked | Fenced:
+    """End the attempt: `running` becomes `paused`. What was decided or cancelled meanwhile takes effect."""
+    run_notes.hold(tx, run.run_id)
+    moved = runs.transition(
+        tx,
+        run.run_id,
+        run.attempt,
+        "paused",
+        cause=cause,
+        actor=actor,
+        entries=entries,
+        usage=used.usage,
+        cost=used.cost,
+    )
+    if isinstance(moved, Fenced):
+        return moved
+    pause = pauses.unsettled(tx, run.run_id)
+    current = run_notes.hold(tx, run.run_id)
+    if current is not None and current.cancel_reason is not None:
+        end_waiting(tx, current, "cancelled", "cancelled", current.cancel_reason, actor=actor)
+        return Parked(moved, queued=False)
+    if pause is None:  # its last call was cancelled: the runner hears of that
+        begin_again(tx, run.run_id, run.attempt, cause="nothing is waited for any more", actor=actor)
+        return Parked(moved, queued=True)
+    pauses.parked(tx, pause)
+    pause = go_on(tx, pauses.get(tx, pause.workspace_id, pause.pause_id), actor)
+    return Parked(moved, queued=pause.status == "ready")
+
+
+def begin_after_loss(
+    tx: Tx, run: Run, settlement: Settlement, *, actor: str, used: Used, crashed: bool
+) -> Moved | Parked | Fenced:
+    """The attempt was lost and its policy gives the run another one: queue it, or park it again.
+
+    A run that waited for people goes on waiting, without an attempt. A pause that the attempt went on with
+    is ready again; after the last try it has failed, and the run with it.
+    """
+    run_notes.hold(tx, run.run_id)
+    lost = pause_claims.lost(tx, run.run_id, run.attempt, cause=settlement.why, actor=actor)
+    if lost is not None and lost.pause.status == "failed":
+        return _give_up(tx, run, lost.pause, actor=actor, used=used)
+    pause = pauses.unsettled(tx, run.run_id)
+    waits = pause is not None and pause.status in {"open", "needs_review"}
+    if waits and settlement.action == "resume" and run.status == "running":
+        cause = f"{settlement.why}; it still waits for people"
+        parked = park(tx, run, [], actor=actor, used=used, cause=cause)
+        return parked if isinstance(parked, Fenced) else parked.moved
+    delays = [settlement.delay_seconds * 1000 + tx.now] if settlement.delay_seconds and crashed else []
+    if lost is not None:
+        delays.append(lost.not_before)
+    return begin_again(
+        tx,
+        run.run_id,
+        run.attempt,
+        cause=settlement.why,
+        actor=actor,
+        crashed=crashed,
+        restart=settlement.action == "restart",
+        not_before=max(delays, default=None),
+        usage=used.usage,
+        cost=used.cost,
+    )
+
+
+def _give_up(tx: Tx, run: Run, pause: Pause, *, actor: str, used: Used) -> Moved | Fenced:
+    error = f"going on after its pause was tried {pause.attempts} times and lost each time"
+    end_waiting(tx, run, "failed", "pause.failed", error, actor=actor, crashed=True, usage=used.usage)
+    current = runs.by_id(tx, run.run_id)
+    if current is None or current.status != "failed":
+        return Fenced(run.status, run.attempt)
+    return Moved(run.status, run.attempt, current.position, current.sequence)

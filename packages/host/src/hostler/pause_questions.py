@@ -1,0 +1,114 @@
+"""What a call is asked with: title, arguments, schemas, who may decide; frozen when its pause opens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hostler.asking import Question
+from hostler.call_records import effect_key_of
+from hostler.domain.agents import ToolApprovalPolicy
+from hostler.domain.approvers import rule_of
+from hostler.domain.pause_checks import check_calls
+from hostler.domain.pause_values import Asked, NewCall
+from hostler.tools.port import ToolService
+from hostler_protocol.calls import InteractionParams
+from hostler_protocol.pausing import PendingCall, PendingKind
+from hostler_protocol.results import InteractionRequested
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Turns what a run asks into calls of a pause."""
+
+    workspace_id: str
+    run_id: str
+    tools: ToolService | None
+
+    async def call_of(self, question: Question) -> NewCall:
+        """The call as it is shown. PayloadTooLargeError, InvalidArgumentError: nobody is asked this."""
+        if question.form is not None:
+            call = NewCall(call_id=question.call_id, kind="question", asked=_form(question.form))
+        else:
+            key = None
+            if question.kind == "in_doubt":
+                key = effect_key_of(self.run_id, question.call_id, question.parameters, question.resolution)
+            call = NewCall(
+                call_id=question.call_id, kind=question.kind, asked=self._tool(question), effect_key=key
+            )
+        check_calls([call])
+        return call
+
+    def _tool(self, question: Question) -> Asked:
+        name = question.tool_name or ""
+        offered = None if self.tools is None else self.tools.offered(self.workspace_id).get(name)
+        policy = question.rule or ToolApprovalPolicy()
+        description = None if offered is None else offered.resource.description or None
+        schema = None if offered is None else dict(offered.parameters)
+        result = None if offered is None or offered.output_schema is None else dict(offered.output_schema)
+        return Asked(
+            title=_TITLES[question.kind].format(name),
+            tool_name=name,
+            arguments=question.parameters,
+            description=question.reason if question.kind == "in_doubt" else description,
+            tool_call_id=question.model_call_id,
+            pin=question.pin,
+            args_schema=schema,
+            result_schema=result,
+            rule=rule_of(question.rule),
+            editable=policy.editable and question.kind == "approval",
+            locked=policy.locked,
+            expires_in=policy.expires_in,
+        )
+
+
+_TITLES = {
+    "approval": "May {} be called?",
+    "client_tool": "{} is for the client to run",
+    "in_doubt": "Did {} do its work?",
+}
+
+
+def _form(form: InteractionParams) -> Asked:
+    return Asked(
+        title=form.title,
+        description=form.description or form.fallback_text,
+        fields=form.fields,
+        actions=form.actions,
+        expires_in=form.expires_in,
+    )
+
+
+def pending_of(call: NewCall) -> PendingCall:
+    """A call that waits, as `run.paused` shows it. One that is in doubt is a question."""
+    asked = call.asked
+    kind: PendingKind = "question" if call.kind == "in_doubt" else call.kind
+    return PendingCall(
+        tool_name=asked.tool_name or "",
+        arguments=asked.arguments,
+        kind=kind,
+        title=asked.title,
+        call_id=call.call_id,
+        description=asked.description,
+        schema=asked.fields or None,
+        editable=asked.editable,
+    )
+
+
+def request_of(call: NewCall) -> InteractionRequested:
+    """A call that waits, as `interaction.requested` tells of it."""
+    asked = call.asked
+    kind: Literal["form", "confirmation", "choice"] = "confirmation"
+    if asked.fields:
+        kind = "form"
+    elif asked.actions:
+        kind = "choice"
+    return InteractionRequested(
+        call_id=call.call_id,
+        kind=kind,
+        title=asked.title,
+        description=asked.description,
+        fields=asked.fields,
+        actions=asked.actions,
+        expires_in=asked.expires_in,
+    )
