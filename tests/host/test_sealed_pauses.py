@@ -59,7 +59,7 @@ async def everything(database: SqlDatabase) -> list[tuple[str, str]]:
     queries = parse(
         """
 -- name: tables
-SELECT name AS name FROM sqlite_schema WHERE type = 'table'
+SELECT name AS name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'
 -- name: tables (postgres)
 SELECT table_name AS name FROM information_schema.tables WHERE table_schema = current_schema()
 """,
