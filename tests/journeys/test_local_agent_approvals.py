@@ -1,0 +1,133 @@
+"""local-agent waits for a person: decided at once, decided after a restart of the host, refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.agent_host import hosting
+from support.databases import run
+from support.gates import BOUND_SECONDS
+from support.http_host import Served
+from support.model_server import Answer, ModelServer
+
+SHOP = Path(__file__).parents[2] / "examples" / "shop"
+POLICY = {"allowed_tool_names": ["shop.*"], "tool_approval": {"shop.book": "required"}}
+LOOK_SECONDS = 0.02
+
+
+def shop(folder: Path) -> Path:
+    found = folder / "shop"
+    shutil.copytree(SHOP, found, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
+    return found
+
+
+def wishes(*of: tuple[str, str, dict[str, Any]]) -> Answer:
+    wanted = [{"id": id_, "name": name, "arguments": json.dumps(given)} for id_, name, given in of]
+    return Answer(tool_calls=wanted, finish_reason="tool_calls")
+
+
+async def say(served: Served, text: str) -> str:
+    body = {"event_type": "message.received", "input": {"text": text}, "conversation_id": "c"}
+    answer = await served.client.post("/v1/events", json=body)
+    assert answer.status_code == 202, answer.text
+    return answer.headers["location"].rpartition("/")[2]
+
+
+async def until(served: Served, path: str, reached: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Look until something is so."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while True:
+            found: dict[str, Any] = (await served.client.get(path)).json()
+            if reached(found):
+                return found
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def paused(served: Served, run_id: str) -> dict[str, Any]:
+    """The pause of a run, once it is open."""
+    listed = await until(served, f"/v1/pauses?run_id={run_id}&status=open", lambda page: bool(page["items"]))
+    found: dict[str, Any] = listed["items"][0]
+    return found
+
+
+async def decide(served: Served, pause: dict[str, Any], kind: str, **more: Any) -> None:
+    actions = [
+        {"call_id": call["call_id"], "type": kind, "args_hash": call["args_hash"], **more}
+        for call in pause["calls"]
+    ]
+    body = {"revision": pause["revision"], "actions": actions}
+    answer = await served.client.post(f"/v1/pauses/{pause['id']}/actions", json=body)
+    assert answer.status_code == 202, answer.text
+
+
+async def ended(served: Served, run_id: str) -> dict[str, Any]:
+    over = ("completed", "failed", "cancelled", "timeout")
+    return await until(served, f"/v1/runs/{run_id}", lambda one: one["status"] in over)
+
+
+def results(server: ModelServer) -> dict[str, str]:
+    """The tool messages that the model was last sent."""
+    messages = server.requests[-1].json["messages"]
+    return {m["tool_call_id"]: m["content"] for m in messages if m["role"] == "tool"}
+
+
+TWO = wishes(("p", "shop_prices", {"kind": "suite"}), ("b", "shop_book", {"kind": "suite"}))
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["held", "restarted"])
+def test_an_approval_in_the_middle(tmp_path: Path, restart: bool) -> None:
+    """The model is asked twice, whatever happens to the host between the wish and the decision."""
+
+    async def main() -> None:
+        options: dict[str, Any] = {"plugins": [shop(tmp_path)], "policy": POLICY}
+        if restart:
+            options["hold_seconds"] = 0.2
+        async with ModelServer(api_key="k") as server:
+            server.add(TWO)
+            server.say("The suite is yours.")
+            async with hosting(tmp_path / "data", server, **options) as served:
+                run_id = await say(served, "the suite")
+                pause = await paused(served, run_id)
+                (call,) = pause["calls"]
+                assert (call["tool"], call["args"]) == ("shop.book", {"kind": "suite"})
+                if restart:
+                    await until(served, f"/v1/runs/{run_id}", lambda one: one["status"] == "paused")
+                else:
+                    await decide(served, pause, "approve")
+                    found = await ended(served, run_id)
+            if restart:
+                async with hosting(tmp_path / "data", server, **options) as served:
+                    await decide(served, await paused(served, run_id), "approve")
+                    found = await ended(served, run_id)
+            assert (found["status"], found["output"]["text"]) == ("completed", "The suite is yours.")
+            assert len(server.requests) == 2
+            told = results(server)
+            assert list(told) == ["p", "b"]
+            assert json.loads(told["p"]) == {"suite": 300}
+            assert json.loads(told["b"])["booking"] == "B1"
+
+    run(main())
+
+
+def test_a_refusal_is_told_to_the_model(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ModelServer(api_key="k") as server:
+            server.add(TWO)
+            server.say("I may not book it.")
+            async with hosting(tmp_path / "data", server, plugins=[shop(tmp_path)], policy=POLICY) as served:
+                run_id = await say(served, "the suite")
+                await decide(served, await paused(served, run_id), "deny", comment="too dear")
+                found = await ended(served, run_id)
+            assert (found["status"], found["output"]["text"]) == ("completed", "I may not book it.")
+            told = results(server)
+            assert told["b"].startswith("Error (denied): a person refused this call")
+            assert "too dear" in told["b"]
+
+    run(main())
