@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import pytest
@@ -19,7 +19,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -61,6 +60,41 @@ T = TypeVar("T")
 Snapshot = tuple[Pause, tuple[PausedCall, ...], int]
 
 
+class Step(NamedTuple):
+    """Something that may happen: how often, when, with what."""
+
+    name: str
+    weight: int
+    applies: Callable[[PausesMachine], bool]
+    values: dict[str, st.SearchStrategy[Any]]
+
+
+STEPS: list[Step] = []
+
+
+def step(
+    weight: int, applies: Callable[[PausesMachine], bool], **values: st.SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register a step. One rule draws among those that apply: rules of their own would mostly not."""
+
+    def register(work: Callable[..., None]) -> Callable[..., None]:
+        STEPS.append(Step(work.__name__, weight, applies, values))
+        return work
+
+    return register
+
+
+def fitting(shown: PausedCall | None, word: str) -> Any:
+    """What fits the kind of a call: yes or no to it; other words as they are."""
+    kind = "approval" if shown is None else shown.kind
+    fits = {
+        "approval": {"yes": "approve", "no": "deny"},
+        "client_tool": {"yes": "result", "no": "error"},
+        "question": {"yes": "answer", "no": "answer"},
+    }
+    return fits.get(kind, {"yes": "approve", "no": "deny"}).get(word, word)
+
+
 class PausesMachine(RuleBasedStateMachine):
     """One run at a time, its pauses one after the other, three people, attempts that come and go."""
 
@@ -81,6 +115,7 @@ class PausesMachine(RuleBasedStateMachine):
         self.settled: dict[str, Pause] = {}
         self.epochs: list[int] = []
         self.last: tuple[str, ActRequest, Any] | None = None
+        self.now: Snapshot = None  # type: ignore[assignment]
 
     # -- looking ----------------------------------------------------------------------------------
 
@@ -105,6 +140,9 @@ class PausesMachine(RuleBasedStateMachine):
     @property
     def attempt(self) -> int:
         return self.read(lambda tx: runs.get(tx, WORKSPACE, self.run_id)).attempt
+
+    def executing(self, state: str) -> bool:
+        return any(one.execution == state for one in self.now[1])
 
     def name(self, kind_of_call: str) -> str:
         return f"{self.pause_id} {kind_of_call}"
@@ -133,8 +171,12 @@ class PausesMachine(RuleBasedStateMachine):
             return call(self.name(name), editable=True, rule=approvers("*", needed=2))
         return call(self.name(name), kind, editable=True)  # type: ignore[arg-type]
 
-    @precondition(lambda self: is_settled(self.pause.status))
-    @rule(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=4), over=st.booleans())
+    @step(
+        6,
+        lambda self: is_settled(self.now[0].status),
+        kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=4),
+        over=st.booleans(),
+    )
     def open_the_next(self, kinds: list[str], over: bool) -> None:
         self.settled[self.pause_id] = self.pause
         run_now = self.read(lambda tx: runs.get(tx, WORKSPACE, self.run_id))
@@ -155,8 +197,7 @@ class PausesMachine(RuleBasedStateMachine):
             self.write(lambda tx: open_pause(tx, large, run_id=self.run_id, pause_id="large"))
         assert self.read(lambda tx: pauses.unsettled(tx, self.run_id)) is None
 
-    @precondition(lambda self: not is_settled(self.pause.status))
-    @rule()
+    @step(1, lambda self: not is_settled(self.now[0].status))
     def open_another_beside_it(self) -> None:
         """16: one unsettled per run."""
         before = self.snapshot()
@@ -166,62 +207,77 @@ class PausesMachine(RuleBasedStateMachine):
 
     # -- deciding ---------------------------------------------------------------------------------
 
-    @rule(
+    @step(
+        5,
+        lambda self: True,
         who=st.sampled_from(PEOPLE),
-        name=st.sampled_from((*CALLS, "nobody")),
-        kind=st.sampled_from(("approve", "deny", "result", "error", "answer")),
-        seen=st.sampled_from(("digest", "nothing", "digest", "stale")),
+        name=st.sampled_from((*CALLS, "k0", "nobody")),
+        kind=st.sampled_from(("yes", "yes", "no", "approve", "result", "answer")),
+        seen=st.sampled_from(("digest", "digest", "nothing", "stale")),
         edited=st.sampled_from((None, None, 2, 3)),
         revision=st.sampled_from((0, 0, 0, 1)),
-        key=st.sampled_from((None, "a", "b")),
+        key=st.sampled_from((None, None, "a", "b")),
     )
     def act(
         self,
         who: str,
         name: str,
-        kind: Any,
+        kind: str,
         seen: str,
         edited: int | None,
         revision: int,
         key: str | None,
     ) -> None:
         before = self.snapshot()
-        calls = {one.call_id: one for one in before[1]}
-        shown = calls.get(self.name(name))
+        shown = {one.call_id: one for one in before[1]}.get(self.name(name))
+        word = fitting(shown, kind)
+        args_hash = {"digest": None if shown is None else shown.args_hash, "nothing": None}.get(
+            seen, "0" * 64
+        )
+        edits = edited is not None and shown is not None and word == "approve"
         action = Action(
             call_id=self.name(name),
-            type=kind,
-            args_hash={"digest": None if shown is None else shown.args_hash, "nothing": None}.get(
-                seen, "0" * 64
-            ),
-            edited_args={**shown.asked.arguments, "seats": edited}
-            if shown is not None and edited is not None and kind == "approve"
-            else None,
-            result="r" if kind == "result" else None,
-            error="e" if kind == "error" else None,
-            values={} if kind == "answer" else None,
+            type=word,
+            args_hash=args_hash,
+            edited_args={**shown.asked.arguments, "seats": edited} if shown is not None and edits else None,
+            result="r" if word == "result" else None,
+            error="e" if word == "error" else None,
+            values={} if word == "answer" else None,
         )
-        self.send(who, ActRequest(revision=before[0].revision + revision, actions=[action]), key, before)
+        request = ActRequest(revision=before[0].revision + revision, actions=[action])
+        self.send(who, request, key, before)
 
-    @rule(
-        who=st.sampled_from(PEOPLE),
-        kinds=st.lists(st.sampled_from(("approve", "deny")), min_size=4, max_size=4),
+    @step(
+        3, lambda self: self.now[0].status in {"open", "needs_review"}, no=st.sampled_from((*CALLS, "", ""))
     )
-    def act_on_all(self, who: str, kinds: list[str]) -> None:
-        """A batch is all or nothing."""
-        before = self.snapshot()
-        words = {"approval": None, "client_tool": "error", "question": "answer"}
-        actions = [
-            Action(
-                call_id=one.call_id,
-                type=words[one.kind] or kind,  # type: ignore[arg-type]
-                args_hash=one.args_hash if words[one.kind] is None else None,
-                error="e" if one.kind == "client_tool" else None,
-            )
-            for one, kind in zip(before[1], kinds, strict=False)
-            if one.kind in words
-        ]
-        self.send(who, ActRequest(revision=before[0].revision, actions=actions), None, before)
+    def everybody_decides(self, no: str) -> None:
+        """Two people say yes to all that they may, but for one call."""
+        for who in ("rita", "boss"):
+            before = self.snapshot()
+            actions = [
+                Action(
+                    call_id=one.call_id,
+                    type=fitting(one, "no" if one.call_id == self.name(no) else "yes"),
+                    args_hash=one.args_hash,
+                    error="e",
+                )
+                for one in before[1]
+                if one.decision == "undecided" and one.kind != "in_doubt"
+            ]
+            if actions:
+                self.send(who, ActRequest(revision=before[0].revision, actions=actions), None, before)
+
+    @step(4, lambda self: self.now[0].status in {"ready", "resuming"}, steps=st.integers(1, 6))
+    def the_attempt_works(self, steps: int) -> None:
+        """What an attempt does when nothing is in its way, up to some point."""
+        self.an_attempt_begins()
+        self.it_goes_on_with_the_pause(0)
+        for one in self.snapshot()[1][: max(1, steps // 2)]:
+            name = one.call_id.removeprefix(f"{self.pause_id} ")
+            self.it_hands_an_outcome_over(name)
+            self.it_makes_a_call(name, 0)
+            if steps % 2:
+                self.it_has_an_outcome(name, 0, failed=steps > 3)
 
     def send(self, who: str, request: ActRequest, key: str | None, before: Snapshot) -> None:
         caller = self.people[who]
@@ -249,8 +305,7 @@ class PausesMachine(RuleBasedStateMachine):
         if isinstance(error, PauseExpiredError):
             assert before[0].status == "open" or error.details["decision"] == "expired"
 
-    @precondition(lambda self: self.last is not None)
-    @rule(times=st.integers(1, 2))
+    @step(1, lambda self: self.last is not None, times=st.integers(1, 2))
     def the_same_again(self, times: int) -> None:
         """4: the same action any number of times is once."""
         assert self.last is not None
@@ -263,7 +318,7 @@ class PausesMachine(RuleBasedStateMachine):
                 assert self.snapshot() == before
         self.remember(self.snapshot())
 
-    @rule(who=st.sampled_from(PEOPLE))
+    @step(1, lambda self: True, who=st.sampled_from(PEOPLE))
     def somebody_loses_the_key(self, who: str) -> None:
         """17: what was said with a revoked key counts no more, unless it was decided already."""
         self.write(lambda tx: keys.revoke(tx, WORKSPACE, self.people[who].key_id))
@@ -277,7 +332,7 @@ class PausesMachine(RuleBasedStateMachine):
 
     # -- time -------------------------------------------------------------------------------------
 
-    @rule(minutes=st.sampled_from((10, 40)))
+    @step(1, lambda self: self.now[0].status in {"open", "ready"}, minutes=st.sampled_from((2, 2, 2, 40)))
     def time_passes(self, minutes: int) -> None:
         before = self.snapshot()
         back = {"ms": minutes * 60_000, "pause_id": self.pause_id}
@@ -294,19 +349,19 @@ class PausesMachine(RuleBasedStateMachine):
 
     # -- attempts ---------------------------------------------------------------------------------
 
-    @rule()
+    @step(2, lambda self: self.now[0].status in {"open", "needs_review"})
     def the_run_is_parked(self) -> None:
         run_now = self.read(lambda tx: runs.get(tx, WORKSPACE, self.run_id))
         if run_now.status == "running" and self.pause.status in {"open", "needs_review"}:
             self.write(lambda tx: park(tx, self.run_id))
 
-    @rule()
+    @step(2, lambda self: self.now[0].status != "open")
     def an_attempt_begins(self) -> None:
         run_now = self.read(lambda tx: runs.get(tx, WORKSPACE, self.run_id))
         if run_now.status == "queued":
             self.write(lambda tx: claim_run(tx, self.run_id))
 
-    @rule(behind=st.sampled_from((0, 0, 0, 1)))
+    @step(3, lambda self: self.now[0].status != "open", behind=st.sampled_from((0, 0, 0, 1)))
     def it_goes_on_with_the_pause(self, behind: int) -> None:
         before = self.snapshot()
         epoch = self.attempt - behind
@@ -317,10 +372,15 @@ class PausesMachine(RuleBasedStateMachine):
         assert behind == 0, "2: only the attempt under way goes on"
         assert begun.status == "resuming"
         if before[0].status == "ready":
-            assert not self.epochs or epoch > self.epochs[-1], "1: epochs only rise"
+            assert not self.epochs or epoch >= self.epochs[-1], "1: epochs only rise"
             self.epochs.append(epoch)
 
-    @rule(name=st.sampled_from(CALLS), behind=st.sampled_from((0, 0, 0, 1)))
+    @step(
+        4,
+        lambda self: self.now[0].status == "resuming",
+        name=st.sampled_from(CALLS),
+        behind=st.sampled_from((0, 0, 0, 1)),
+    )
     def it_makes_a_call(self, name: str, behind: int) -> None:
         before = self.snapshot()
         was = {one.call_id: one for one in before[1]}.get(self.name(name))
@@ -346,7 +406,13 @@ class PausesMachine(RuleBasedStateMachine):
             "9, 11: what has an outcome is not made again"
         )
 
-    @rule(name=st.sampled_from(CALLS), behind=st.sampled_from((0, 0, 0, 1)), failed=st.booleans())
+    @step(
+        3,
+        lambda self: self.executing("reserved"),
+        name=st.sampled_from(CALLS),
+        behind=st.sampled_from((0, 0, 0, 1)),
+        failed=st.booleans(),
+    )
     def it_has_an_outcome(self, name: str, behind: int, failed: bool) -> None:
         before = self.snapshot()
         was = {one.call_id: one for one in before[1]}.get(self.name(name))
@@ -361,7 +427,7 @@ class PausesMachine(RuleBasedStateMachine):
         assert behind == 0
         self.finished.add((was.call_id, was.resolution))
 
-    @rule(name=st.sampled_from(CALLS))
+    @step(1, lambda self: self.now[0].status == "resuming", name=st.sampled_from(CALLS))
     def it_hands_an_outcome_over(self, name: str) -> None:
         before = self.snapshot()
         was = {one.call_id: one for one in before[1]}.get(self.name(name))
@@ -374,7 +440,7 @@ class PausesMachine(RuleBasedStateMachine):
         else:
             assert was.decision != "undecided"
 
-    @rule(back=st.booleans())
+    @step(2, lambda self: True, back=st.booleans())
     def the_attempt_is_lost(self, back: bool) -> None:
         """23: the pause is ready again, with its decisions."""
         run_now = self.read(lambda tx: runs.get(tx, WORKSPACE, self.run_id))
@@ -397,7 +463,7 @@ class PausesMachine(RuleBasedStateMachine):
         if back:
             self.write(lambda tx: claim_run(tx, self.run_id))
 
-    @rule(name=st.sampled_from(CALLS))
+    @step(2, lambda self: self.executing("reserved"), name=st.sampled_from(CALLS))
     def nobody_knows_what_came_of_it(self, name: str) -> None:
         before = self.snapshot()
         epoch = self.attempt
@@ -409,7 +475,13 @@ class PausesMachine(RuleBasedStateMachine):
         else:
             assert doubted.status == "needs_review", "12"
 
-    @rule(name=st.sampled_from(CALLS), who=st.sampled_from(PEOPLE), happened=st.booleans())
+    @step(
+        4,
+        lambda self: self.executing("in_doubt") or self.executing("succeeded"),
+        name=st.sampled_from(CALLS),
+        who=st.sampled_from(PEOPLE),
+        happened=st.booleans(),
+    )
     def somebody_knows_it(self, name: str, who: str, happened: bool) -> None:
         before = self.snapshot()
         was = {one.call_id: one for one in before[1]}.get(self.name(name))
@@ -427,7 +499,7 @@ class PausesMachine(RuleBasedStateMachine):
         if was.review == "in_doubt" and happened:
             self.finished.add((was.call_id, was.resolution))
 
-    @rule(name=st.sampled_from(CALLS), gone=st.booleans())
+    @step(1, lambda self: self.now[0].status == "resuming", name=st.sampled_from(CALLS), gone=st.booleans())
     def its_tool_has_changed(self, name: str, gone: bool) -> None:
         before = self.snapshot()
         pin = None if gone else PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest=new_id())
@@ -446,16 +518,23 @@ class PausesMachine(RuleBasedStateMachine):
 
     # -- endings ----------------------------------------------------------------------------------
 
-    @rule(who=st.sampled_from(PEOPLE))
-    def it_is_cancelled(self, who: str) -> None:
+    @step(
+        1,
+        lambda self: self.now[0].status in {"open", "needs_review"},
+        who=st.sampled_from(PEOPLE),
+        really=st.sampled_from((True, False, False, False)),
+    )
+    def it_is_cancelled(self, who: str, really: bool) -> None:
         before = self.snapshot()
+        if not really:
+            return
         try:
             self.runner.run(self.desk.cancel(self.people[who], self.pause_id))
         except HostlerError:
             assert self.snapshot() == before
         self.remember(self.snapshot())
 
-    @rule()
+    @step(1, lambda self: self.now[0].status in {"ready", "resuming"})
     def the_run_ends(self) -> None:
         run_now = self.read(lambda tx: runs.get(tx, WORKSPACE, self.run_id))
         if run_now.status == "running" and self.pause.status not in {"open", "needs_review"}:
@@ -463,14 +542,21 @@ class PausesMachine(RuleBasedStateMachine):
             assert is_settled(self.pause.status)
         self.remember(self.snapshot())
 
+    @rule(data=st.data())
+    def something_happens(self, data: st.DataObject) -> None:
+        names = [one.name for one in STEPS if one.applies(self) for _ in range(one.weight)]
+        name = data.draw(st.sampled_from(names))
+        values = next(one.values for one in STEPS if one.name == name)
+        getattr(self, name)(**{key: data.draw(strategy, key) for key, strategy in values.items()})
+
     # -- always -----------------------------------------------------------------------------------
 
     @invariant()
     def every_call_and_pause_is_in_a_state_that_fits(self) -> None:
         if not self.pause_id:
             return
-        pause, calls, _ = self.snapshot()
-        self.remember((pause, calls, 0))
+        self.now = pause, calls, _ = self.snapshot()
+        self.remember(self.now)
         unsettled = [one for one in calls if not one.settled]
         if pause.status in {"ready", "resuming", "resumed"}:
             assert not unsettled, "6: ready exactly when every call is settled"
