@@ -106,3 +106,12 @@ def test_every_link_leads_somewhere(page: str) -> None:
 def test_the_readme_s_runner_is_a_dozen_lines() -> None:
     (runner,) = [block.text for block in blocks("README.md") if block.language == "python"]
     assert len(runner.strip().splitlines()) <= 12
+
+
+def test_the_guide_to_replay_replays(hostler: CommandLine) -> None:
+    (hostler.cwd / "examples").symlink_to(ROOT / "examples")
+    (begun, replayed) = [b.text for b in blocks("docs/replay.md") if b.language == "sh" and not b.mark]
+    assert run_line(hostler, begun).returncode == 0
+    done = run_line(hostler, replayed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "identical" in done.stdout
