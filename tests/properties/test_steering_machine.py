@@ -6,6 +6,7 @@ import itertools
 import os
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -80,8 +81,10 @@ class SteeringMachine(RuleBasedStateMachine):
 
     # -- what happens -----------------------------------------------------------------------------
 
-    @rule(can_steer=st.booleans(), count=st.integers(1, 3))
-    def send(self, can_steer: bool, count: int) -> None:
+    @rule(can_steer=st.booleans(), count=st.integers(1, 4), at_work=st.sampled_from([True, True, False]))
+    def send(self, can_steer: bool, count: int, at_work: bool) -> None:
+        if at_work and self.sent:
+            self.catch_up()
         for _ in range(count):
             event_id = f"{self.conversation}-{len(self.sent)}"
             opening = _opening(self.agent, self.conversation, event_id, can_steer)
@@ -90,6 +93,17 @@ class SteeringMachine(RuleBasedStateMachine):
             assert opened.outcome in {"started", "queued", "steered"}
             self.outcomes[opened.outcome] += 1
             self.sent.append(event_id)
+
+    def catch_up(self) -> None:
+        """A run is at work, and none waits behind it."""
+        self.claim()
+        while self.work is not None:
+            self.begin()
+            if not read(self.database, partial(runs.count_waiting, lane=self.work.run.lane, limit=1)):
+                return
+            self.pull(4)
+            self.end("completed")
+            self.claim()
 
     @rule()
     def claim(self) -> None:
