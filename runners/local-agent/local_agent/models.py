@@ -27,7 +27,8 @@ class Models:
         self._ctx = ctx
         self._settings = settings
         self._candidates = list(candidates)
-        self._tightened: Budget | None = None
+        self._tightened: dict[str, Budget] = {}
+        """By model id; one model is asked again with less, once in a run."""
         self.usage = UsageSum()
 
     @property
@@ -64,11 +65,12 @@ class Models:
                 await answer.written(self._ctx, candidate, messages, tools, extra)
             except HostError as error:
                 attempts.append(_attempt(candidate, error))
-                if is_overflow(error) and not answer.shown and self._tightened is None:
+                if is_overflow(error) and not answer.shown and not self._tightened:
                     await counter.settle(draft, 0)
-                    self._tightened = self._budget_of(candidate).tighter(draft.tokens)
-                    await make_room(self._tightened)
-                    if draft.within(self._tightened.request) != messages:
+                    tighter = self._budget_of(candidate).tighter(draft.tokens)
+                    self._tightened[candidate.model_id] = tighter
+                    await make_room(tighter)
+                    if draft.within(tighter.request) != messages:
                         await self._ctx.emit(log(_TOO_LONG.format(candidate.model_id), "warning"))
                         continue
                 await self._give_up(attempts, shown=answer.shown)
@@ -100,10 +102,8 @@ class Models:
         return None
 
     def _budget_of(self, candidate: Candidate) -> Budget:
-        own = budget_of(self._settings, candidate.window)
-        if self._tightened is None or own.request <= self._tightened.request:
-            return own
-        return self._tightened
+        tighter = self._tightened.get(candidate.model_id)
+        return budget_of(self._settings, candidate.window) if tighter is None else tighter
 
     async def _give_up(self, attempts: list[Attempt], *, shown: bool) -> None:
         """Go on to the next model, or raise the run's failure."""
