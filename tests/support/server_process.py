@@ -49,6 +49,8 @@ class HostProcess:
     environment: dict[str, str] = field(default_factory=dict)
     within: list[str] = field(default_factory=list)
     """A command that goes on as the host, in other surroundings."""
+    options: list[str] = field(default_factory=list)
+    """Further ones of `hostler serve`."""
     url: str = ""
     lives: int = 0
     up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -80,6 +82,7 @@ class HostProcess:
         arguments = ["--data", str(self.data), "--port", "0", "--config", str(self.config)]
         if self.database is not None:
             arguments += ["--database", self.database]
+        arguments += self.options
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HOSTLER_")}
         environment |= {"HOSTLER_ADMIN_KEY": KEY, "PYTHONFAULTHANDLER": "1", **self.environment}
         with self.data.with_suffix(".log").open("ab") as log:

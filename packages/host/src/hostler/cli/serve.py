@@ -49,6 +49,12 @@ def serve(
     max_runs_per_plugin: Annotated[
         int | None, typer.Option("--max-runs-per-plugin", min=1, help="Runs of one plugin at once.")
     ] = None,
+    hold_seconds: Annotated[
+        float,
+        typer.Option(
+            "--hold-seconds", min=0, help="How long a run keeps its process while it waits for people."
+        ),
+    ] = 20.0,
     log_level: Annotated[Level, typer.Option("--log-level", help="What to log.")] = "info",
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Lines for people or for programs.")
@@ -77,6 +83,7 @@ def serve(
             max_active_runs=max_runs,
             max_runs_per_workspace=max_runs_per_workspace,
             max_runs_per_plugin=max_runs_per_plugin,
+            hold_seconds=hold_seconds,
         )
         if key.made:
             note(f"admin key (shown once, kept in {data_dir / 'admin.key'}): {key.key}")
