@@ -119,7 +119,7 @@ async def host(tmp_path: Path) -> AsyncIterator[tuple[Served, ModelServer]]:
     async with ModelServer() as server, serving(tmp_path / "data", agent=False) as served:
         server.always(think)
         model = ModelEntry(id="main", base_url=server.base_url, model="m", api_key="k", max_retries=0)
-        chat = {
+        chat: dict[str, Any] = {
             "name": "chat",
             "runner": "plugin:hostler/local-agent/default",
             "config": {"model": {"primary": "main"}},
@@ -130,7 +130,10 @@ async def host(tmp_path: Path) -> AsyncIterator[tuple[Served, ModelServer]]:
             "plain": "plugin:test/plain/default",
             **{name: f"plugin:test/plain/{name}" for name in ("odd", "parallel", "waits", "crashes")},
         }
-        specs = [chat, *({"name": name, "runner": runner} for name, runner in others.items())]
+        specs: list[dict[str, Any]] = [
+            chat,
+            *({"name": name, "runner": runner} for name, runner in others.items()),
+        ]
         config = ConfigFile(
             plugins=[str(LOCAL_AGENT), str(WIRE), str(TOOLBOX), str(plain)],
             models=[model],

@@ -90,6 +90,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/operate.md",
         "docs/runners.md",
         "docs/http.md",
+        "docs/replay.md",
         "docs/local-agent.md",
         "docs/steering.md",
     ],
