@@ -9,14 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from hostler.config import ConfigFile, convert
 from hostler.domain.agents import AgentSpec
+from hostler.domain.lanes import lane_of
 from hostler.orchestrator import Accepted
-from hostler.stores import events, gathering
+from hostler.ports import Tx
+from hostler.stores import agents, events, gathering, pauses, runs
+from hostler.stores.run_rows import NewRun
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
 from support.databases import run
+from support.pauses import call, open_pause, park
 from support.server_process import PLUGINS
 from support.stepping import CALLER, WORKSPACE, Stage, stage, within
 
@@ -181,3 +186,60 @@ def test_an_event_with_a_delay_begins_later_and_stands_in_nobodys_way(
             assert waits.status == "queued"
 
     run(story(), SECONDS)
+
+
+# -- while a run waits for a person ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_pause", ["hold", "supersede", "reject"])
+def test_a_message_that_comes_while_a_run_is_paused(tmp_path: Path, database_url: str, on_pause: str) -> None:
+    async def story() -> None:
+        async with (
+            within(),
+            stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
+        ):
+            await _agent(made, 0.0, on_pause=on_pause)
+            await made.host.db.write(_paused)
+            sent = await _say(made, "hello again")
+            if on_pause == "reject":
+                assert (sent.outcome, sent.run) == ("rejected", None)
+                return
+            assert sent.outcome == "queued"
+            if on_pause == "hold":
+                assert sent.run is not None
+                assert sent.run.status == "queued"
+                await made.cancel("asks")  # which is one way a pause ends
+            assert (await _over(made, sent)).status == "completed"
+            asked = await made.ended("asks")
+            assert asked.record.status == "cancelled"
+            pause = await made.host.db.read(lambda tx: pauses.get(tx, WORKSPACE, "p1"))
+            assert pause.status == ("superseded" if on_pause == "supersede" else "cancelled")
+
+    run(story(), SECONDS)
+
+
+def _paused(tx: Tx) -> None:
+    """A run of the conversation that another host began, and that waits for a decision."""
+    agent = agents.get(tx, WORKSPACE, "main")
+    lane = lane_of(
+        workspace_id=WORKSPACE,
+        bot_id=None,
+        agent_id=agent.agent_id,
+        conversation_id="c",
+        thread_id=None,
+        event_id="e",
+    )
+    new = NewRun(
+        workspace_id=WORKSPACE,
+        run_id="asks",
+        agent_id=agent.agent_id,
+        agent_name="main",
+        agent_version=agent.version,
+        runner_id=agent.spec.runner,
+        conversation_id="c",
+        lane=lane,
+    )
+    runs.open(tx, new, "another host")
+    runs.transition(tx, "asks", 1, "running", cause="taken", actor="another host")
+    open_pause(tx, call("k1", "question"), run_id="asks")
+    park(tx, "asks")
