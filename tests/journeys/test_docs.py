@@ -93,6 +93,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
         "docs/replay.md",
         "docs/local-agent.md",
         "docs/steering.md",
+        "docs/pauses.md",
     ],
 )
 def test_every_link_leads_somewhere(page: str) -> None:
