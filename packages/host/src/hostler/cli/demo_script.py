@@ -243,7 +243,7 @@ class Script:
         self._stage.said("you", text, "bold")
         self._stage.answer_of(self._talk.agent if self._talk.agent == GUIDE else "model")
         reply, began = Reply(), time.perf_counter()
-        run_id = await self._talk.send(text)
+        run_id = (await self._talk.send(text)).run_id
         first = 0.0
         async for result in self._api.results(run_id, on_lost=self._lost):
             now = time.perf_counter()
