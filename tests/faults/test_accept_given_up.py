@@ -14,9 +14,9 @@ from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.runs import TERMINAL_STATUSES
 from support.server_process import PLUGINS, config_file
 
-SECONDS = 90
+SECONDS = 110
 MOMENTS = 60
-LOOKS = 200
+LOOKS = 900
 TURNS_APART = 6
 """Of the loop: together they reach from before the transaction to after it."""
 

@@ -19,7 +19,7 @@ from support.oracle import check_chains
 from support.server_process import PLUGINS, HostProcess, config_file, serving
 from support.wire_client import ask
 
-SECONDS = 100
+SECONDS = 200
 DISK_BYTES = 24 * 1024 * 1024
 MOST_EVENTS = 3000
 """The log of the database has room in itself: so many events are more than fit."""
@@ -37,6 +37,7 @@ def _small_disks() -> bool:
     return sys.platform == "linux" and subprocess.run(tried, capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.timeout(SECONDS + 30)
 @pytest.mark.skipif(not _small_disks(), reason="a small disk needs user namespaces")
 def test_a_full_disk_refuses_events_loses_nothing_and_recovers(tmp_path: Path) -> None:
     async def main() -> None:

@@ -30,7 +30,7 @@ except ConflictError as error:
 print("held", flush=True)
 sys.stdin.readline()
 """
-SECONDS = 60
+SECONDS = 110
 
 
 def me(url: str | None = None) -> Holder:

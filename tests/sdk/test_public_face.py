@@ -24,7 +24,7 @@ def loaded_by(module: str) -> set[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=True,
     )
     return set(done.stdout.split())

@@ -19,7 +19,7 @@ from hostler_sdk.conformance.process import PluginProcess, ViolationError, start
 from hostler_sdk.scripted import ObservedRun
 from support.child_plugins import EXAMPLES, SERVE, environment, folder_plugin, runner_file, within
 
-SECONDS = 60.0
+SECONDS = 110.0
 
 
 def texts(run: ObservedRun) -> list[str]:
@@ -387,7 +387,7 @@ def _assert_refused(folder: Path, arguments: list[str], says: str) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
     assert done.returncode == 3
@@ -407,7 +407,7 @@ def test_a_file_instead_of_a_pipe_is_refused(tmp_path: Path) -> None:
             stdout=out,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=110,
             check=False,
         )
     assert done.returncode == 3
@@ -423,7 +423,7 @@ def test_without_pyyaml_the_error_says_what_to_do(tmp_path: Path) -> None:
         input="",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=110,
         check=False,
     )
     assert done.returncode == 3

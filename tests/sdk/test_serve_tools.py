@@ -30,7 +30,7 @@ from hostler_sdk.conformance.process import PluginProcess
 from hostler_sdk.loading import PluginLoadError, load_folder
 from support.child_plugins import EXAMPLES, folder_plugin, within
 
-SECONDS = 60.0
+SECONDS = 110.0
 TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
 CONTEXT = ToolCallContext(run_id="r1", call_id="c1", effect_key="k1")
 

@@ -26,7 +26,7 @@ from hostler_sdk.conformance.process import start_params
 from hostler_sdk.scripted import HostSession, World
 from support.child_plugins import EXAMPLES, SERVE, environment, within
 
-SECONDS = 60.0
+SECONDS = 110.0
 TOKEN = "a token of the test"
 
 

@@ -18,7 +18,7 @@ import httpx
 
 from hostler.lock import read_holder
 
-BOUND_SECONDS = 90.0
+BOUND_SECONDS = 200.0
 """What any command may take; it only has to end what hangs."""
 LOOK_SECONDS = 0.02
 HOSTLER = [sys.executable, "-m", "hostler"]

@@ -16,7 +16,7 @@ from hostler.sql.opening import open_database
 from support.postgres import PostgresServer, PostgresUnavailableError
 
 T = TypeVar("T")
-TEST_SECONDS = 60
+TEST_SECONDS = 110
 """Bound of everything a test awaits; generous, since it only has to end what hangs."""
 KINDS = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 

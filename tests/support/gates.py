@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-BOUND_SECONDS = 30.0
+BOUND_SECONDS = 100.0
 """No wait of this module is longer."""
 
 

@@ -145,7 +145,7 @@ async def wire(
     limits: ConnectionLimits = DEFAULT_CONNECTION_LIMITS,
     process_limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
     wire_limits: Limits | None = None,
-    seconds: float = 60,
+    seconds: float = 110,
 ) -> AsyncIterator[Wire]:
     """A wire plugin that behaves at its start as `start` says; nothing of it is left after the block."""
     marker = secrets.token_hex(16)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psycopg
 
-START_SECONDS = 60
-STOP_SECONDS = 20
+START_SECONDS = 150
+STOP_SECONDS = 60
 _DIE_WITH_PARENT = (
     "import ctypes, os, signal, sys\n"
     f"ctypes.CDLL(None, use_errno=True).prctl(1, {int(signal.SIGQUIT)})\n"  # PR_SET_PDEATHSIG

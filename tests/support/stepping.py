@@ -25,7 +25,7 @@ STEPPER = Path(__file__).with_name("plugins") / "stepper"
 RUNNER = "plugin:test/stepper/"
 WORKSPACE = "default"
 CALLER = Caller(workspace_id=WORKSPACE, subject="tester", key_id="key")
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 110.0
 """Bound of every wait; generous, since it only has to end what hangs."""
 
 Steps = Sequence[Sequence[Any]] | dict[str, Sequence[Sequence[Any]]]

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-BOUND_SECONDS = 90.0
+BOUND_SECONDS = 200.0
 """What anything may take; it only has to end what hangs."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[=>()][A-Z0-9]?)|[\x01\x02]")
 

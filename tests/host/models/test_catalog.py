@@ -26,7 +26,7 @@ def test_a_configured_model_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     (tmp_path / "key").write_text("sk-file\n")
 
     async def main() -> None:
-        async with asyncio.timeout(30), ModelServer() as server:
+        async with asyncio.timeout(110), ModelServer() as server:
             server.always("ok")
             catalog = build_catalog(
                 [

@@ -45,7 +45,7 @@ PNG = b"\x89PNG\r\n\x1a\n rest"
 
 def run(test: Callable[[ModelServer], Awaitable[None]], **server: Any) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), ModelServer(**server) as fake:
+        async with asyncio.timeout(110), ModelServer(**server) as fake:
             await test(fake)
 
     asyncio.run(main())
@@ -366,7 +366,7 @@ def test_an_endpoint_that_is_not_there() -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-            async with asyncio.timeout(30), model_at(url, retries=RetryPolicy(0)) as model:
+            async with asyncio.timeout(110), model_at(url, retries=RetryPolicy(0)) as model:
                 with pytest.raises(errors.ModelUnreachableError, match="connection refused") as caught:
                     await model.invoke(ask())
         assert url in caught.value.message

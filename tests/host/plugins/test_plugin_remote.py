@@ -56,7 +56,7 @@ async def listening(tmp_path: Path) -> AsyncIterator[tuple[Supervisor, str, asyn
         else:
             ends.put_nowait(None)
 
-    async with asyncio.timeout(30), serve(accept, "127.0.0.1", 0, max_size=None) as server:
+    async with asyncio.timeout(110), serve(accept, "127.0.0.1", 0, max_size=None) as server:
         port = next(iter(server.sockets)).getsockname()[1]
         try:
             yield host, f"ws://127.0.0.1:{port}", ends

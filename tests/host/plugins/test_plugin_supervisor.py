@@ -72,7 +72,7 @@ async def supervisor(tmp_path: Path, **options: Any) -> AsyncIterator[tuple[Supe
     notices = Notices()
     host = Supervisor(tmp_path / "data", notice=notices, **options)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(110):
             yield host, notices
     finally:
         register = tmp_path / "data" / "plugins" / "processes"

@@ -11,7 +11,7 @@ import pytest
 
 from hostler.sql import sqlite
 
-SECONDS = 60
+SECONDS = 110
 
 
 class Held:
