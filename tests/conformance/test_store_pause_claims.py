@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import MAX_RESUME_ATTEMPTS
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
@@ -197,7 +198,80 @@ def test_12_a_call_of_unknown_outcome_waits_for_somebody_to_look(world: World) -
         "in_doubt",
         "approved",
     )
-    assert world.reserve("yes", 1).reason == "fenced"
+    assert world.reserve("yes", 1).reason == "not_ready"
+
+
+class Two:
+    """Two approved calls, both being made by attempt 1."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database = database
+        write(database, open_run)
+        write(database, lambda tx: open_pause(tx, call("a"), call("b")))
+
+        def approve(tx: Tx) -> None:
+            pause = pauses.get(tx, WORKSPACE, "p1")
+            for one in calls_of(tx).values():
+                pause_votes.record(tx, pause, one, "approve", ADMIN)
+                pause_calls.decide(tx, pause, one, "approved", cause="t", actor="admin")
+            pauses.settle(tx, pause, actor="admin")
+            pause_claims.begin_resuming(tx, "r1", 1)
+            for call_id in ("a", "b"):
+                pause_claims.reserve(tx, "r1", call_id, 1, effect_key=call_id)
+
+        write(database, approve)
+
+    def doubt(self, call_id: str) -> Any:
+        return write(
+            self.database, lambda tx: pause_claims.doubt(tx, "r1", call_id, 1, cause="its process died")
+        )
+
+    def say(self, call_id: str, happened: bool) -> Pause:
+        """A person says what became of a call."""
+
+        def work(tx: Tx) -> Pause:
+            pause, one = pauses.get(tx, WORKSPACE, "p1"), calls_of(tx)[call_id]
+            to: Any = "succeeded" if happened else "none"
+            pause_calls.execute(tx, pause, one, to, cause="t", actor="admin", resolution=0 if happened else 1)
+            return pauses.settle(tx, pause, actor="admin")
+
+        return write(self.database, work)
+
+
+def test_11_an_outcome_counts_although_another_call_came_into_doubt(database: SqlDatabase) -> None:
+    two = Two(database)
+    assert two.doubt("a").status == "needs_review"
+    done = write(database, lambda tx: pause_claims.outcome(tx, "r1", "b", 1, failed=False))
+    assert not isinstance(done, Refused)
+    assert done.status == "needs_review"
+    assert two.say("a", happened=True).status == "ready"
+    begun = write(database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
+    assert not isinstance(begun, Refused)
+    assert begun.epoch == 1
+    over = write(database, lambda tx: pause_claims.hand_over(tx, "r1", "a", 1))
+    assert not isinstance(over, Refused)
+    assert over.status == "resumed"
+
+
+def test_12_several_calls_may_be_in_doubt_at_once(database: SqlDatabase) -> None:
+    two = Two(database)
+    two.doubt("a")
+    assert two.doubt("b").status == "needs_review"
+    assert two.say("a", happened=False).status == "needs_review"
+    again = write(database, lambda tx: pause_claims.reserve(tx, "r1", "a", 1, effect_key="a again"))
+    assert again.reason == "not_ready"  # type: ignore[union-attr]
+    assert two.say("b", happened=True).status == "ready"
+    write(database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
+    made = write(database, lambda tx: pause_claims.reserve(tx, "r1", "a", 1, effect_key="a again"))
+    assert not isinstance(made, Refused)
+
+
+def test_a_call_comes_into_doubt_although_the_others_are_settled_by_now(database: SqlDatabase) -> None:
+    two = Two(database)
+    two.doubt("a")
+    two.say("a", happened=True)
+    assert read(database, lambda tx: pauses.get(tx, WORKSPACE, "p1")).status == "ready"
+    assert two.doubt("b").status == "needs_review"
 
 
 def test_24_an_approval_of_a_changed_tool_is_asked_again(world: World) -> None:
@@ -213,7 +287,7 @@ def test_24_an_approval_of_a_changed_tool_is_asked_again(world: World) -> None:
     one = world.call("yes")
     assert (one.decision, one.revision, one.asked.pin, one.review) == ("undecided", 2, changed, None)
     assert world.call("no").decision == "denied", "what else was decided stands"
-    assert world.reserve("yes", 1).reason == "fenced"
+    assert world.reserve("yes", 1).reason == "not_ready"
 
 
 def test_24_a_call_of_a_tool_that_is_gone_can_only_be_denied(world: World) -> None:

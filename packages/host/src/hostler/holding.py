@@ -168,7 +168,7 @@ class Holding:
         """Until something changes; other hosts on the database are not heard: it is looked now and then."""
         if self._hold_timer is None:
             self._start_timer()  # asked by an attempt before: it is held once more
-        blocked = entered.pause is not None and entered.pause.status in {"ready", "resuming"}
+        blocked = _blocks(entered.pause)
         self._note_blocked(blocked)
         look = SHARED_POLL_SECONDS if self.db.dialect == "postgres" or blocked else None
         try:
@@ -208,9 +208,8 @@ class Holding:
             elif isinstance(found, Verdict):
                 verdicts[question.call_id] = found
         pause = pauses.unsettled(tx, run.run_id)
-        blocked = pause is not None and pause.status in {"ready", "resuming"}
-        new = [] if blocked else [calls[one.call_id] for one in unknown]
-        if new and pause is None:
+        new = [] if _blocks(pause) else [calls[one.call_id] for one in unknown]
+        if new and (pause is None or pause.status == "resuming"):
             fresh = NewPause(pause_id=new_id(), run_id=run.run_id, calls=new, on_message=self.on_message)
             pause = pauses.open(tx, fresh, cause="calls wait for people", actor=run.runner_id)
         elif new and pause is not None:
@@ -229,6 +228,15 @@ class Holding:
         if self._hold_timer is not None:
             self._hold_timer.cancel()
             self._hold_timer = None
+
+
+def _blocks(pause: Pause | None) -> bool:
+    """Whether new questions wait until this pause is over. One that the runner asked for itself is over with
+    its next question.
+    """
+    if pause is None or (pause.form == "explicit" and pause.status == "resuming"):
+        return False
+    return pause.status in {"ready", "resuming"}
 
 
 def _refuse(waiting: dict[str, _Waiting], error: HostlerError) -> None:

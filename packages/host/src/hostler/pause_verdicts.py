@@ -29,10 +29,21 @@ def find_verdict(
     call = None if pause is None else _call(tx, pause, question)
     if pause is None or call is None:
         return _standing(tx, run, question)
+    if question.kind == "in_doubt" and call.execution == "reserved":
+        reason = question.reason or "nobody knows what came of it"
+        pause_claims.doubt(tx, run.run_id, call.call_id, run.attempt, cause=reason)
+        return "waits"
     if pause.status != "resuming":
         return "waits"
+    return _settled(tx, run, call, question, tools)
+
+
+def _settled(
+    tx: Tx, run: Run, call: PausedCall, question: Question, tools: ToolService | None
+) -> Verdict | Literal["waits"]:
+    """What was decided of a call whose pause goes on."""
     if question.kind == "in_doubt":
-        return _doubtful(tx, run, call, question)
+        return _doubtful(run, call)
     if call.decision != "approved":
         return _said(run, call)
     if question.pin is not None and call.execution == "none" and _changed(tx, run, call, tools):
@@ -102,11 +113,7 @@ def _said(run: Run, call: PausedCall) -> Verdict:
     )
 
 
-def _doubtful(tx: Tx, run: Run, call: PausedCall, question: Question) -> Found:
-    if call.execution == "reserved":
-        reason = question.reason or "nobody knows what came of it"
-        pause_claims.doubt(tx, run.run_id, call.call_id, run.attempt, cause=reason)
-        return "waits"
+def _doubtful(run: Run, call: PausedCall) -> Verdict:
     if call.execution == "succeeded":
         return Verdict(
             "happened",
@@ -145,6 +152,8 @@ def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerErro
         return None
     if reserved.reason == "revoked":
         pause_claims.ask_again(tx, run.run_id, call.call_id, run.attempt, "revoked", cause=reserved.message)
+        return AskAgainError(reserved.message)
+    if reserved.reason == "not_ready":  # another call of the pause is asked again: they go on together
         return AskAgainError(reserved.message)
     return CancelledCallError(reserved.message)
 

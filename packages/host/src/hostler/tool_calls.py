@@ -301,18 +301,22 @@ class ToolCalls:
 
     async def _doubt(self, call: _Call, reason: str) -> ToolCallReply:
         """Nobody here knows what came of it: a person says."""
-        self._busy -= 1  # while people are asked nothing is under way
-        self._idle.set()
-        try:
-            verdict = await self._ask("in_doubt", call, reason=reason)
-        finally:
-            self._busy += 1
-        call = replace(call, verdict=verdict)
-        if verdict.outcome == "not_happened":
-            call = replace(call, resolution=call.resolution + 1)
-            await self._intend(call)
-            return await self._perform(call)
-        return await self._settle(call, verdict.result, None)
+        while True:
+            self._busy -= 1  # while people are asked nothing is under way
+            self._idle.set()
+            try:
+                verdict = await self._ask("in_doubt", call, reason=reason)
+            finally:
+                self._busy += 1
+            said = replace(call, verdict=verdict)
+            if verdict.outcome != "not_happened":
+                return await self._settle(said, verdict.result, None)
+            said = replace(said, resolution=call.resolution + 1)
+            try:
+                await self._intend(said)
+            except AskAgainError:  # another call of the pause is looked at still
+                continue
+            return await self._perform(said)
 
     async def _settle(self, call: _Call, result: Any, error: HostlerError | None) -> ToolCallReply:
         """Write the outcome down; from then on it is never computed again."""

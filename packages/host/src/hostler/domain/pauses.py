@@ -31,7 +31,7 @@ TRANSITIONS: dict[tuple[PauseStatus | None, PauseStatus], str] = {
     (None, "open"): "a call waits for a person or a client",
     (None, "needs_review"): "a call may have been made: nobody knows",
     ("open", "ready"): "every call is settled",
-    ("open", "needs_review"): "a call that may have been made was added",
+    ("open", "needs_review"): "nobody knows whether a call was made",
     ("open", "cancelled"): "cancelled, or its run ended",
     ("open", "superseded"): "a new message took its place",
     ("ready", "resuming"): "an attempt of the run took it",

@@ -3,6 +3,9 @@
 The attempt's number is the epoch of the claim (docs/decisions/pauses-are-claimed-by-attempts.md). Every
 function holds the run and looks at the epoch first; a superseded attempt changes nothing. Refusals are
 values, since they are expected.
+
+A pause goes back to people while other calls of it are on their way: their outcomes still count, as long as
+the attempt lives; new ones wait until it is ready again.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from hostler.domain.pause_values import Pause, PausedCall
-from hostler.domain.pauses import MAX_RESUME_ATTEMPTS, ReviewReason, backoff_seconds
+from hostler.domain.pauses import MAX_RESUME_ATTEMPTS, PauseStatus, ReviewReason, backoff_seconds
 from hostler.domain.tools import ToolPin
 from hostler.ports import Tx
 from hostler.stores import pause_calls, pause_votes, pauses, run_notes
@@ -23,6 +26,10 @@ class Refused(NamedTuple):
 
     reason: RefusalReason
     message: str
+
+
+_REVIEWED: frozenset[PauseStatus] = frozenset({"resuming", "needs_review"})
+_UNDER_WAY: frozenset[PauseStatus] = frozenset({"open", "ready", "resuming", "needs_review"})
 
 
 class Lost(NamedTuple):
@@ -52,24 +59,18 @@ def begin_resuming(tx: Tx, run_id: str, epoch: int) -> Pause | Refused:
 def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -> PausedCall | Refused:
     """A call is about to be made, with its effective arguments: nothing but an approved one is.
 
-    Made again by a later attempt after a crash it has the same effect key. `revoked`: whoever approved it
-    may no longer do so; ask again.
+    Made again by a later attempt after a crash it has the same effect key. `not_ready`: something else of
+    the pause is asked again; `revoked`: whoever approved it may no longer do so.
     """
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
     pause, call, actor = found
-    if call.decision != "approved" or call.review is not None:
-        return Refused("undecided", f"call {call_id} is {call.decision}: only an approved call is made")
-    if call.execution == "reserved":
-        if call.epoch == epoch:
-            return Refused("made", f"call {call_id} is being made by this attempt")
-        if call.effect_key != effect_key:
-            raise ValueError(f"call {call_id} was reserved under another effect key")
-    elif call.execution != "none":
-        return Refused("made", f"call {call_id} has {call.execution}")
-    elif not pause_votes.still_approved(tx, pause, call):
-        return Refused("revoked", f"call {call_id}: whoever approved it may no longer do so")
+    refused = _not_to_be_made(tx, pause, call, epoch)
+    if refused is not None:
+        return refused
+    if call.execution == "reserved" and call.effect_key != effect_key:
+        raise ValueError(f"call {call_id} was reserved under another effect key")
     pause_calls.execute(
         tx, pause, call, "reserved", cause="about to be made", actor=actor, effect_key=effect_key
     )
@@ -122,7 +123,11 @@ def doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause
     pause, call, actor = found
     if call.execution != "reserved":
         return Refused("made", f"call {call_id} is {call.execution}")
+    if pause.status == "ready":
+        pause = pauses.move(tx, pause, "resuming", cause="an attempt goes on with it", actor=actor)
     pause_calls.execute(tx, pause, call, "in_doubt", cause=cause, actor=actor, review="in_doubt")
+    if pause.status == "needs_review":
+        return pause
     return pauses.move(tx, pause, "needs_review", cause=cause, actor=actor)
 
 
@@ -145,10 +150,11 @@ def ask_again(
     if isinstance(found, Refused):
         return found
     pause, call, actor = found
-    if call.execution != "none" or call.decision != "approved":
+    if call.execution != "none" or call.decision != "approved" or pause.status not in _REVIEWED:
         return Refused("made", f"call {call_id} is {call.decision}, {call.execution}")
     gone = reason == "changed" and pin is None
-    pause = pauses.move(tx, pause, "needs_review", cause=cause, actor=actor)
+    if pause.status == "resuming":
+        pause = pauses.move(tx, pause, "needs_review", cause=cause, actor=actor)
     review = reason if gone else None
     pause_calls.ask_again(tx, pause, call, cause=cause, actor=actor, review=review, pin=pin)
     return pauses.settle(tx, pause, actor=actor)
@@ -170,6 +176,22 @@ def lost(tx: Tx, run_id: str, epoch: int, *, cause: str, actor: str) -> Lost | N
     return Lost(ready, tx.now + int(backoff_seconds(attempts) * 1000))
 
 
+def _not_to_be_made(tx: Tx, pause: Pause, call: PausedCall, epoch: int) -> Refused | None:
+    """Why a call must not be made now; None: it may."""
+    if pause.status != "resuming":
+        return Refused("not_ready", f"pause {pause.pause_id} is {pause.status}: its calls wait")
+    if call.decision != "approved" or call.review is not None:
+        return Refused("undecided", f"call {call.call_id} is {call.decision}: only an approved call is made")
+    if call.execution == "reserved":
+        mine = call.epoch == epoch
+        return Refused("made", f"call {call.call_id} is being made by this attempt") if mine else None
+    if call.execution != "none":
+        return Refused("made", f"call {call.call_id} has {call.execution}")
+    if not pause_votes.still_approved(tx, pause, call):
+        return Refused("revoked", f"call {call.call_id}: whoever approved it may no longer do so")
+    return None
+
+
 class _Found(NamedTuple):
     pause: Pause
     call: PausedCall
@@ -177,12 +199,12 @@ class _Found(NamedTuple):
 
 
 def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
-    """The call, if the attempt `epoch` is the one that goes on with its pause."""
+    """The call, if the attempt `epoch` is the one that goes on with its pause, or went on with it last."""
     run = run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
     if run is None or run.attempt != epoch or run.status not in {"claimed", "running"}:
         return Refused("fenced", f"attempt {epoch} of run {run_id} is not under way")
-    if pause is None or pause.status != "resuming" or pause.epoch != epoch:
+    if pause is None or pause.status not in _UNDER_WAY or pause.epoch != epoch:
         return Refused("fenced", f"attempt {epoch} of run {run_id} does not go on with a pause")
     call = pause_calls.find(tx, pause, call_id)
     if call is None:
@@ -192,6 +214,6 @@ def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
 
 def _handed(tx: Tx, pause: Pause, actor: str) -> Pause:
     """After an outcome was handed over: the last one ends the pause."""
-    if all(call.handed_over for call in pause_calls.of_pause(tx, pause)):
+    if pause.status == "resuming" and all(call.handed_over for call in pause_calls.of_pause(tx, pause)):
         return pauses.move(tx, pause, "resumed", cause="every call was answered", actor=actor)
     return pause
