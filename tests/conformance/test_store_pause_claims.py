@@ -171,6 +171,17 @@ def test_a_lost_attempt_waits_longer_each_time(world: World) -> None:
     assert waits == [1_000, 2_000, 4_000, 8_000]
 
 
+def test_an_attempt_that_is_given_back_counts_for_nothing(world: World) -> None:
+    world.decide()
+    world.begin(1)
+    lost = write(
+        world.database,
+        lambda tx: pause_claims.lost(tx, "r1", 1, cause="the host stops", actor="h1", crashed=False),
+    )
+    assert lost is not None
+    assert (lost.pause.status, lost.pause.attempts) == ("ready", 0)
+
+
 def test_an_attempt_that_goes_on_with_no_pause_loses_none(world: World) -> None:
     lost = write(world.database, lambda tx: pause_claims.lost(tx, "r1", 1, cause="t", actor="t"))
     assert lost is None

@@ -58,6 +58,10 @@ def park(
     if current is not None and current.cancel_reason is not None:
         end_waiting(tx, current, "cancelled", "cancelled", current.cancel_reason, actor=actor)
         return Parked(moved, queued=False)
+    lost = pause_claims.lost(tx, run.run_id, run.attempt, cause="parked as it was decided", actor=actor)
+    if lost is not None and lost.pause.status == "failed":
+        _give_up(tx, run, lost.pause, actor=actor, used=used)
+        return Parked(moved, queued=False)
     if pause is None:  # its last call was cancelled: the runner hears of that
         begin_again(tx, run.run_id, run.attempt, cause="nothing is waited for any more", actor=actor)
         return Parked(moved, queued=True)
@@ -74,18 +78,18 @@ def begin_after_loss(
     A run that waited for people goes on waiting, without an attempt. A pause that the attempt went on with
     is ready again; after the last try it has failed, and the run with it.
     """
-    run_notes.hold(tx, run.run_id)
-    lost = pause_claims.lost(tx, run.run_id, run.attempt, cause=settlement.why, actor=actor)
+    held = run_notes.hold(tx, run.run_id) or run
+    lost = pause_claims.lost(tx, run.run_id, run.attempt, cause=settlement.why, actor=actor, crashed=crashed)
     if lost is not None and lost.pause.status == "failed":
         return _give_up(tx, run, lost.pause, actor=actor, used=used)
     pause = pauses.unsettled(tx, run.run_id)
     waits = pause is not None and pause.status in {"open", "needs_review"}
-    if waits and settlement.action == "resume" and run.status == "running":
+    if waits and settlement.action == "resume" and held.status == "running":
         cause = f"{settlement.why}; it still waits for people"
         parked = park(tx, run, [], actor=actor, used=used, cause=cause)
         return parked if isinstance(parked, Fenced) else parked.moved
     delays = [settlement.delay_seconds * 1000 + tx.now] if settlement.delay_seconds and crashed else []
-    if lost is not None:
+    if lost is not None and crashed:
         delays.append(lost.not_before)
     return begin_again(
         tx,

@@ -160,15 +160,18 @@ def ask_again(
     return pauses.settle(tx, pause, actor=actor)
 
 
-def lost(tx: Tx, run_id: str, epoch: int, *, cause: str, actor: str) -> Lost | None:
+def lost(tx: Tx, run_id: str, epoch: int, *, cause: str, actor: str, crashed: bool = True) -> Lost | None:
     """The attempt that went on with a pause was lost: ready again, or failed when that was the last try.
 
-    None: it went on with none. In the transaction that puts the run back into its queue, before it.
+    None: it went on with none. `crashed` False: it was given back, which counts for nothing. In the
+    transaction that puts the run back into its queue, before it.
     """
     run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
     if pause is None or pause.status != "resuming" or pause.epoch != epoch:
         return None
+    if not crashed:
+        return Lost(pauses.move(tx, pause, "ready", cause=cause, actor=actor), tx.now)
     attempts = pause.attempts + 1
     if attempts >= MAX_RESUME_ATTEMPTS:
         return Lost(pauses.move(tx, pause, "failed", cause=cause, actor=actor, attempts=attempts), tx.now)
