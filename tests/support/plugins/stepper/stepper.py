@@ -50,6 +50,7 @@ FORM = [
 RUNNERS = {
     "default": {"permissions": ALL, "config_schema": FORM},
     "resumable": {"permissions": ALL, "config_schema": FORM, "capabilities": {"resumable": True}},
+    "keeper": {"permissions": ALL, "capabilities": {"continuation": True}},
     "bare": {},
 }
 
