@@ -33,8 +33,12 @@ def test_the_clerk_of_the_page_books_a_room(hostler: CommandLine) -> None:
         with hostler.serving("--config", "clerk.yaml"):
             said = hostler("chat", "clerk", stdin="a double for two nights, please\n").out
             runs = hostler("runs", "list").out
+            (one,) = hostler("runs", "list", "--limit", "1", "--json").json
         assert said.splitlines()[-1] == "Booked: 240 euros for two nights."
         assert "clerk" in runs
+        # the run again, without a model, a tool or a network
+        replayed = hostler("replay", one["run_id"])
+        assert (replayed.status, "identical" in replayed.out) == (0, True), replayed.out + replayed.err
         refused, first, second = server.requests
         assert refused.json["messages"][0] == {
             "role": "system",
