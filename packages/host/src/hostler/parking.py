@@ -58,10 +58,8 @@ def park(
     if current is not None and current.cancel_reason is not None:
         end_waiting(tx, current, "cancelled", "cancelled", current.cancel_reason, actor=actor)
         return Parked(moved, queued=False)
-    lost = pause_claims.lost(tx, run.run_id, run.attempt, cause="parked as it was decided", actor=actor)
-    if lost is not None and lost.pause.status == "failed":
-        _give_up(tx, run, lost.pause, actor=actor, used=used)
-        return Parked(moved, queued=False)
+    cause = "parked as it was decided"
+    pause_claims.lost(tx, run.run_id, run.attempt, cause=cause, actor=actor, crashed=False)
     if pause is None:  # its last call was cancelled: the runner hears of that
         begin_again(tx, run.run_id, run.attempt, cause="nothing is waited for any more", actor=actor)
         return Parked(moved, queued=True)
