@@ -14,6 +14,8 @@ from hostler_sdk.conformance.process import Candidate
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SERVE = [sys.executable, "-m", "hostler_sdk.serve"]
+STEP_SECONDS = 100.0
+"""Bound of each message that is waited for; it only has to end what hangs."""
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -24,13 +26,13 @@ def environment(**extra: str) -> dict[str, str]:
 
 def folder_plugin(folder: Path, **extra: str) -> Candidate:
     """A plugin folder served by the SDK."""
-    return Candidate(SERVE, folder, environment(**extra))
+    return Candidate(SERVE, folder, environment(**extra), STEP_SECONDS)
 
 
 def runner_file(folder: Path, code: str, **extra: str) -> Candidate:
     """A single file with a class `Told`, served by the SDK; `code` may be indented."""
     (folder / "told.py").write_text(textwrap.dedent(code), encoding="utf-8")
-    return Candidate([*SERVE, "--runner", "told.py:Told"], folder, environment(**extra))
+    return Candidate([*SERVE, "--runner", "told.py:Told"], folder, environment(**extra), STEP_SECONDS)
 
 
 def within(seconds: float, body: Callable[[], Awaitable[Any]]) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import msgspec
 import pytest
 
+from hostler import filtering
 from hostler.domain.bindings import Binding, FilterOutcome, Unrouted
 from hostler.domain.filters import MAX_FILTER_BYTES, Evaluator, check_filter
 from hostler.filtering import FilterProcesses
@@ -117,6 +120,21 @@ def test_a_filter_that_takes_too_long_hurts_nobody_else() -> None:
     assert not heavy.matched
     assert heavy.error == "the filter takes more than 0.5 s of processor time for this event"
     assert not outcomes[HUNGRY].matched
+
+
+def test_answers_of_a_process_that_is_gone_by_now_count() -> None:
+    """It died of the second filter before the host, which was held up, saw that all was written to it."""
+
+    async def ask() -> list[FilterOutcome]:
+        stdout = asyncio.StreamReader()
+        stdout.feed_data(b'{"matched":true,"error":null}\n')
+        stdout.feed_eof()
+        stdin = Mock(drain=AsyncMock(side_effect=ConnectionResetError("Connection lost")))
+        answered: list[FilterOutcome] = []
+        await filtering._ask(Mock(stdin=stdin, stdout=stdout), b"job", 2, answered)
+        return answered
+
+    assert run(ask()) == [FilterOutcome(True)]
 
 
 def test_an_event_is_resolved_by_its_filters() -> None:

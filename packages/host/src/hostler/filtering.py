@@ -113,7 +113,8 @@ async def _ask(
         raise RuntimeError("a filter process has no pipes")
     try:
         process.stdin.write(job + b"\n")
-        await asyncio.wait_for(process.stdin.drain(), ANSWER_SECONDS)
+        with contextlib.suppress(ConnectionError):  # it died of a later filter: what it said before counts
+            await asyncio.wait_for(process.stdin.drain(), ANSWER_SECONDS)
         while len(answered) < count:
             line = await asyncio.wait_for(process.stdout.readline(), ANSWER_SECONDS)
             if not line.endswith(b"\n"):
