@@ -31,7 +31,6 @@ INSTALLATION_WIDE = {
     "runs.active": "recovery looks at the runs of every workspace",
     "runs.active_of_host": "recovery looks at the runs of every workspace",
     "runs.cancelled_of_host": "what a host has to cancel among its own",
-    "runs.waiting_workspaces": "finds the workspaces that are to be served",
     "runs.next_due": "the dispatcher's alarm clock",
     "runs.count_queued": "the bound of the queue",
     "transcripts.index": "the row of the text index that belongs to the row just written",
