@@ -12,7 +12,7 @@ import pytest
 from hostler.config import ModelEntry
 from hostler.stores import runs
 from support.databases import run
-from support.model_server import ModelServer
+from support.model_server import Gate, ModelServer
 from support.stepping import Ended, Steps, stage
 
 PLACE = {"conversation_id": "c1", "actor": {"actor_type": "user", "actor_id": "ada"}}
@@ -293,5 +293,24 @@ def test_a_child_run_is_opened_once_and_waited_for_again(tmp_path: Path) -> None
             assert len(calls(ended, "run.create", "intent")) == len(calls(ended, "run.create")) == 1
             runs_of = await host.host.db.read(lambda tx: runs.page(tx, "default"))
             assert len(runs_of) == 2
+
+    run(main())
+
+
+def test_a_call_that_the_runner_gave_up_is_given_up_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ModelServer() as server, stage(tmp_path) as host:
+            server.say(["one ", "two ", Gate()])
+            await host.models(ModelEntry(id="m", base_url=server.base_url, model="x"))
+            await host.agent(runner="resumable", config={"model": "m"})
+            ask = {"model_id": "m", "messages": [{"role": "user", "content": "hi"}]}
+            steps: Steps = [["give_up", "model.stream", ask, 2], SET, ["crash", 1], ["tell"]]
+            ended = await host.run(steps, **PLACE)
+            assert (ended.record.status, ended.record.attempt) == ("completed", 2), ended.last
+            assert ended.said[0] == "2 pieces"
+            assert len(server.requests) == 1
+            (given_up,) = calls(ended, "model.stream")
+            assert given_up["given_up"]
+            assert given_up["chunks"] == ["one ", "two "]
 
     run(main())

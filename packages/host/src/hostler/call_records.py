@@ -30,7 +30,7 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     """Data of a `call` or `refusal` entry. `chunks`: text of a model, or whole chunks. `ms`: milliseconds.
 
     `effect`: the effect class of the tool that was called. `size_bytes`: the whole lies in a blob; `usage` is
-    then what stands in its reply.
+    then what stands in its reply. `given_up`: the runner did not wait for the end.
     """
 
     method: str
@@ -44,6 +44,7 @@ class CallEntry(msgspec.Struct, omit_defaults=True):
     effect: str | None = None
     size_bytes: int | None = None
     usage: Usage | None = None
+    given_up: bool = False
 
 
 class RecordedAnswer(msgspec.Struct):
@@ -52,6 +53,7 @@ class RecordedAnswer(msgspec.Struct):
     chunks: list[Any] = []
     reply: msgspec.Raw = msgspec.Raw(b"null")
     error: Fault | None = None
+    given_up: bool = False
 
 
 class CallHead(msgspec.Struct):

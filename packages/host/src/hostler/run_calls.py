@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
 from hostler.asking import People, Question, refusal_of
+from hostler.call_journal import CallJournal, CallRecord
 from hostler.call_records import (
     CallEntry,
     Intent,
@@ -27,7 +26,6 @@ from hostler.call_records import (
     chunk_record,
     digest_of,
     intent_of,
-    shown,
 )
 from hostler.calls import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.scope import CallScope, Effect
@@ -37,9 +35,9 @@ from hostler.inheriting import Inherited, check_effects
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
 from hostler.resuming import GoingOn
-from hostler.runlog import Item, RunLog
-from hostler.stores.blobs import Blob, BlobFolder, reference
-from hostler.stores.journal import MAX_INLINE_BYTES, Entry
+from hostler.runlog import RunLog
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.journal import Entry
 from hostler.tool_calls import ToolCalls
 from hostler_protocol.calls import Call, CallParams, InteractionParams
 from hostler_protocol.errors import (
@@ -54,49 +52,6 @@ from hostler_protocol.pausing import Decision
 
 log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
-
-
-@dataclass(slots=True)
-class _Record:
-    """One call on its way into the journal."""
-
-    name: CallName
-    params: Any
-    effect: str | None = None
-    """The effect class of the tool that is called."""
-    began: float = field(default_factory=time.monotonic)
-    chunks: list[Any] = field(default_factory=list)
-
-    def data(self, reply: Any = None, error: HostlerError | None = None) -> bytes:
-        entry = CallEntry(
-            method=self.name.method,
-            digest=self.name.digest,
-            nth=self.name.nth,
-            params=self.params,
-            ms=round((time.monotonic() - self.began) * 1000, 3),
-            chunks=self.chunks,
-            reply=msgspec.UNSET if error is not None else reply,
-            error=None if error is None else to_fault(error),
-            effect=self.effect,
-        )
-        return _encoder.encode(entry)
-
-    def shortened(self) -> _Record:
-        """The same with size and digest in the place of large parameters."""
-        return replace(self, params=shown(self.params))
-
-    def outline(self, size: int, reply: Any, error: HostlerError | None) -> bytes:
-        """What stands in the journal where the whole is too large for it."""
-        entry = CallEntry(
-            method=self.name.method,
-            digest=self.name.digest,
-            nth=self.name.nth,
-            error=None if error is None else to_fault(error),
-            effect=self.effect,
-            size_bytes=size,
-            usage=getattr(reply, "usage", None),
-        )
-        return _encoder.encode(entry)
 
 
 class RunCalls:
@@ -117,17 +72,18 @@ class RunCalls:
         confirm: Callable[[], Any] | None = None,
     ) -> None:
         self._gate = gate
-        self._blobs = blobs
         self._connection = connection
         self._gated = gated
         self._scope = scope
         self._journal = journal
+        self._written = CallJournal(journal, blobs)
         self._going_on = going_on
         self._inherited = inherited
         self._people = people
         self.tools = ToolCalls(scope, journal, people, confirm)
         self._seen: Counter[tuple[str, str]] = Counter()
         self._tasks: dict[MessageId, asyncio.Task[None]] = {}
+        self._given_up: set[MessageId] = set()
         self._done = asyncio.Event()
         self.had_effects = False
         """Whether a call changed something."""
@@ -140,12 +96,14 @@ class RunCalls:
 
     def _left(self, call_id: MessageId) -> None:
         self._tasks.pop(call_id, None)
+        self._given_up.discard(call_id)
         self._done.set()
 
     def give_up(self, call_id: MessageId) -> None:
         """The runner no longer waits for it. What is already on its way into the database stays."""
         task = self._tasks.get(call_id)
         if task is not None:
+            self._given_up.add(call_id)
             task.cancel()
 
     def stop(self) -> None:
@@ -168,7 +126,7 @@ class RunCalls:
         try:
             call = self._gate.admit(self._gated, self._connection, self._scope.attempt, method, params)
         except HostlerError as error:
-            self._note_refusal(CallEntry(method[:100], error=to_fault(error)))
+            self._written.refused(CallEntry(method[:100], error=to_fault(error)))
             self._connection.refuse(call_id, error)
             return
         record = self._record(method, params)
@@ -177,6 +135,7 @@ class RunCalls:
         try:
             if going_on is not None and recorded is not None and recorded.position is not None:
                 self._gate.repeat(self._gated, call)
+                record.is_written = True
                 await self._answer_again(call_id, call, going_on, recorded)
             elif self._inherited is not None and (passed := self._inherited.find(record.name)) is not None:
                 self._gate.repeat(self._gated, call)
@@ -185,36 +144,41 @@ class RunCalls:
                 await self._make(call_id, call, record, recorded)
         except HostlerError as error:
             self._refuse(call_id, record, error)
+        except asyncio.CancelledError:
+            if call_id in self._given_up:
+                self._give_up(call, record)
+            raise
         except Exception:
             # The top of a call's worker: the run is told, the log has the traceback.
             log.exception("run %s: %s failed", self._scope.run_id, method)
             self._refuse(call_id, record, HostlerError(f"the host failed to carry out {method}"))
 
-    def _record(self, method: str, params: CallParams) -> _Record:
+    def _record(self, method: str, params: CallParams) -> CallRecord:
         known = digest_of(params)
         self._seen[method, known] += 1
-        record = _Record(CallName(method, known, self._seen[method, known]), params)
+        record = CallRecord(CallName(method, known, self._seen[method, known]), params)
         if method == "tool.call":
             pin = self._scope.grant.tool_pins.get(getattr(params, "tool_name", ""))
             record.effect = None if pin is None else pin.effect
         return record
 
-    def _charged(self, call_id: MessageId, call: Call, record: _Record) -> bool:
+    def _give_up(self, call: Call, record: CallRecord) -> None:
+        """The runner no longer waits: what it heard so far is all it hears when it makes the call again."""
+        if not call.effect and not record.is_written:
+            self._written.write(record, given_up=True)
+
+    def _charged(self, call_id: MessageId, call: Call, record: CallRecord) -> bool:
         try:
             self._gate.charge(self._gated, call)
         except HostlerError as error:
             name = record.name
-            self._note_refusal(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
+            self._written.refused(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
             self._connection.refuse(call_id, error)
             return False
         return True
 
-    def _note_refusal(self, refusal: CallEntry) -> None:
-        data = _encoder.encode(refusal)
-        self._journal.add(Item(entry=Entry("refusal", refusal.method, data), synced=False, size=len(data)))
-
     async def _make(
-        self, call_id: MessageId, call: Call, record: _Record, recorded: RecordedCall | None
+        self, call_id: MessageId, call: Call, record: CallRecord, recorded: RecordedCall | None
     ) -> None:
         """Do what the call asks for."""
         check_effects(self._scope.effects, record.name.method, record.effect, record.params)
@@ -259,6 +223,8 @@ class RunCalls:
             await going_on.turn(
                 recorded
             )  # what the runner made of the chunks was recorded before the outcome
+            if answer.given_up:
+                return  # the runner did not wait for more
             if answer.error is not None:
                 self._connection.refuse(call_id, from_fault(answer.error))
             else:
@@ -270,7 +236,7 @@ class RunCalls:
             going_on.answered(recorded)
 
     async def _pass_on(
-        self, call_id: MessageId, call: Call, record: _Record, inherited: Inherited, passed: RecordedCall
+        self, call_id: MessageId, call: Call, record: CallRecord, inherited: Inherited, passed: RecordedCall
     ) -> None:
         """Answer as the run was answered that this one was forked from; it is this one's own call now."""
         if self._going_on is not None:
@@ -280,35 +246,40 @@ class RunCalls:
         for chunk in answer.chunks if call.chunk is not None else ():
             if not await self._connection.stream(call_id, chunk_of(chunk)):
                 return
+        if answer.given_up:
+            self._written.write(record, given_up=True)
+            return
         if answer.error is not None:
             raise from_fault(answer.error)
-        self._write(record, reply=answer.reply)
+        self._written.write(record, reply=answer.reply)
         self._connection.reply(call_id, answer.reply)
 
     # -- for real ---------------------------------------------------------------------------------
 
-    async def _answer(self, call_id: MessageId, call: Call, record: _Record, intent: Intent | None) -> None:
+    async def _answer(
+        self, call_id: MessageId, call: Call, record: CallRecord, intent: Intent | None
+    ) -> None:
         reply: Any
         if intent is not None and intent.child_run_id is not None:
             child = intent.child_run_id
             reply = await self._scope.services.runs.rejoin(self._scope, child, record.params)
-            self._write(record, reply=reply)
+            self._written.write(record, reply=reply)
         else:
             reply = await CALL_FUNCTIONS[call.method](self._scope, record.params)
             if isinstance(reply, Effect):
                 reply = await self._take_effect(record, reply)
             else:
-                self._write(record, reply=reply)
+                self._written.write(record, reply=reply)
         self._connection.reply(call_id, reply)
 
-    async def _take_effect(self, record: _Record, effect: Effect) -> Any:
+    async def _take_effect(self, record: CallRecord, effect: Effect) -> Any:
         def work(tx: Tx) -> tuple[Entry, Any]:
             reply = effect.work(tx)
             if isinstance(reply, HostlerError):
-                return self._entry(record, None, reply), reply
+                return self._written.effect(record, None, reply), reply
             if effect.child is not None and (child := effect.child(reply)) is not None:
-                return self._child_intent(record, child), reply
-            return self._entry(record, reply, None), reply
+                return self._written.child_intent(record, child), reply
+            return self._written.effect(record, reply, None), reply
 
         reply = await self._journal.write(work, effect.settled)
         if isinstance(reply, HostlerError):
@@ -316,28 +287,10 @@ class RunCalls:
         self.had_effects = True
         answer = reply if effect.then is None else await effect.then(reply)
         if effect.child is not None:
-            self._write(record, reply=answer)
+            self._written.write(record, reply=answer)
         return answer
 
-    def _child_intent(self, record: _Record, child_run_id: str) -> Entry:
-        name = record.name
-        intent = Intent(
-            name.method,
-            name.digest,
-            name.nth,
-            name.call_id,
-            params=shown(record.params),
-            child_run_id=child_run_id,
-        )
-        return Entry("intent", name.method, _encoder.encode(intent))
-
-    def _entry(self, record: _Record, reply: Any, error: HostlerError | None) -> Entry:
-        data = record.data(reply, error)
-        if len(data) > MAX_INLINE_BYTES:  # what is large in it is kept by the effect itself
-            data = record.shortened().data(reply, error)
-        return Entry("call", record.name.method, data)
-
-    async def _stream(self, call_id: MessageId, call: Call, record: _Record) -> None:
+    async def _stream(self, call_id: MessageId, call: Call, record: CallRecord) -> None:
         reply: Any = None
         chunk_type: Any = call.chunk
         pieces = STREAM_FUNCTIONS[call.method](self._scope, record.params)
@@ -346,13 +299,14 @@ class RunCalls:
                 if isinstance(piece, chunk_type):
                     record.chunks.append(chunk_record(piece))
                     if not await self._connection.stream(call_id, piece):
+                        self._written.write(record, given_up=True)
                         return
                 else:
                     reply = piece
-        self._write(record, reply=reply)
+        self._written.write(record, reply=reply)
         self._connection.reply(call_id, reply)
 
-    async def _call_tool(self, call_id: MessageId, record: _Record, intent: Intent | None) -> None:
+    async def _call_tool(self, call_id: MessageId, record: CallRecord, intent: Intent | None) -> None:
         async def write(
             reply: Any,
             error: HostlerError | None,
@@ -361,15 +315,15 @@ class RunCalls:
             settle: Callable[[Tx], None] | None = None,
         ) -> None:
             if durable:
-                await self._write_durable(record, reply, error, settle)
+                await self._written.write_durable(record, reply, error, settle)
             else:
-                self._write(record, reply=reply, error=error)
+                self._written.write(record, reply=reply, error=error)
 
         self.had_effects |= record.effect != "pure"
         reply = await self.tools.call(record.name, record.params, intent, write)
         self._connection.reply(call_id, reply)
 
-    async def _interact(self, call_id: MessageId, record: _Record) -> None:
+    async def _interact(self, call_id: MessageId, record: CallRecord) -> None:
         """Put a question to a person; the decision is the answer, whatever it is."""
         if self._people is None:
             raise UnauthorizedError("this host cannot put questions to people")
@@ -379,7 +333,7 @@ class RunCalls:
         told = verdict.settle
         if refused is not None:
             settle = None if told is None else lambda tx: told(tx, refused)
-            await self._write_durable(record, None, refused, settle)
+            await self._written.write_durable(record, None, refused, settle)
             raise JournalledError(refused)
         decision = Decision(
             call_id=record.name.call_id,
@@ -390,55 +344,14 @@ class RunCalls:
             decided_by=verdict.decided_by,
         )
         settle = None if told is None else lambda tx: told(tx, None)
-        await self._write_durable(record, decision, None, settle)
+        await self._written.write_durable(record, decision, None, settle)
         self._connection.reply(call_id, decision)
 
     # -- writing down -----------------------------------------------------------------------------
 
-    def _refuse(self, call_id: MessageId, record: _Record, error: HostlerError) -> None:
+    def _refuse(self, call_id: MessageId, record: CallRecord, error: HostlerError) -> None:
         if isinstance(error, JournalledError):
             error = error.error
         else:
-            self._write(record, error=error)
+            self._written.write(record, error=error)
         self._connection.refuse(call_id, error)
-
-    def _write(self, record: _Record, *, reply: Any = None, error: HostlerError | None = None) -> None:
-        data = record.data(reply, error)
-        if len(data) <= MAX_INLINE_BYTES:
-            entry = Entry("call", record.name.method, data)
-            self._journal.add(Item(entry=entry, synced=False, size=len(data)))
-            return
-        stored: list[Blob] = []
-
-        async def put() -> None:
-            stored.append(await self._blobs.put(data))
-
-        def work(tx: Tx) -> tuple[Entry, Any]:
-            return self._outlined(tx, record, stored[-1], reply, error), None
-
-        self._journal.add(Item(before=put, work=work, synced=False, size=len(data)))
-
-    async def _write_durable(
-        self,
-        record: _Record,
-        reply: Any,
-        error: HostlerError | None,
-        settle: Callable[[Tx], None] | None,
-    ) -> None:
-        data = record.data(reply, error)
-        blob = await self._blobs.put(data) if len(data) > MAX_INLINE_BYTES else None
-
-        def work(tx: Tx) -> tuple[Entry, None]:
-            if settle is not None:
-                settle(tx)
-            if blob is not None:
-                return self._outlined(tx, record, blob, reply, error), None
-            return Entry("call", record.name.method, data), None
-
-        await self._journal.write(work)
-
-    def _outlined(self, tx: Tx, record: _Record, blob: Blob, reply: Any, error: HostlerError | None) -> Entry:
-        """A call whose record is too large to stand in the journal: it lies in the blob folder."""
-        reference(tx, blob)
-        data = record.outline(blob.size_bytes, reply, error)
-        return Entry("call", record.name.method, data, blob=blob.sha256)

@@ -9,6 +9,7 @@ A step is a list, its first item says which:
     half                      say half a character
     deltas COUNT [TEXT]       send that many deltas
     call METHOD PARAMS        make a host call and keep what came back
+    give_up METHOD PARAMS N   make a call and give it up after N pieces of its answer; says how many came
     tell                      say what calls were answered, as JSON
     show_context              say the context of the run, as JSON
     pid                       say the process id
@@ -62,6 +63,7 @@ class Plugin:
         self.write = write
         self.ids = itertools.count(1)
         self.open = {}
+        self.pieces = {}
         self.runs = {}
         self.tasks = set()
 
@@ -77,6 +79,8 @@ class Plugin:
                 waiting.set_result(message.get("result", {"error": message.get("error", {}).get("data")}))
         elif "id" in message:
             self.send({"id": message["id"], "result": self.answer(method, params)})
+        elif method == "host/stream":
+            self.pieces.setdefault(params["id"], asyncio.Queue()).put_nowait(params["chunk"])
         elif method == "run/credit":
             self.runs[params["run_id"]].credit.release_many(params["results"])
         elif method == "run/cancel" and params["run_id"] in self.runs:
@@ -179,6 +183,17 @@ class Run:
         params = {"run_id": self.run_id, **self.filled(params)}
         self.plugin.send({"id": id_, "method": f"host/{method}", "params": params})
         self.answers.append(await waiting)
+
+    async def give_up(self, method, params, count):
+        id_ = f"c{next(self.plugin.ids)}"
+        pieces = self.plugin.pieces.setdefault(id_, asyncio.Queue())
+        self.plugin.send(
+            {"id": id_, "method": f"host/{method}", "params": {"run_id": self.run_id, **self.filled(params)}}
+        )
+        for _ in range(count):
+            await pieces.get()
+        self.plugin.send({"method": "host/cancel", "params": {"id": id_}})
+        await self.say(f"{count} pieces")
 
     def filled(self, value):
         """`value` with references to earlier answers replaced."""
