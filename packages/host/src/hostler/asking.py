@@ -67,6 +67,8 @@ class Verdict:
     comment: str | None = None
     decided_by: str | None = None
     pause_id: str | None = None
+    pin: ToolPin | None = None
+    """The tool that was approved, where it is another one than the grant's by now."""
     is_error: bool = False
     """A client says that its tool failed; `result` says how."""
     reserve: Callable[[Tx, str], HostlerError | None] | None = None

@@ -111,6 +111,7 @@ class ExplicitPauses:
                 rule=rule_of(policy),
                 editable=pending.editable and (policy is None or policy.editable),
                 locked=asks.locked,
+                on_expiry=asks.on_expiry,
                 expires_in=paused.expires_in if paused.expires_in is not None else asks.expires_in,
             ),
         )

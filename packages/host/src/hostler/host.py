@@ -105,7 +105,7 @@ class Host:
         )
         self.tools = PluginTools(self.supervisor.catalog, self.supervisor.connection)
         self.courier = Courier(self.db, settings.workspace)
-        self.pauses = PauseDesk(self.db)
+        self.pauses = PauseDesk(self.db, pin=self.tools.pin)
         self.run_control.attach(self.orchestrator, self.wait)
         self.pauses.listen(self.dispatcher.pause_changed)
         self.pauses.attach(self.orchestrator.cancelled)

@@ -58,6 +58,7 @@ class Questions:
             rule=rule_of(question.rule),
             editable=policy.editable and question.kind == "approval",
             locked=policy.locked,
+            on_expiry=policy.on_expiry,
             expires_in=policy.expires_in,
         )
 

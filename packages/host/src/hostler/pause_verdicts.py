@@ -54,6 +54,7 @@ def _settled(
         comment=call.given.comment,
         decided_by=call.decided_by,
         pause_id=call.pause_id,
+        pin=call.asked.pin,
         reserve=partial(_reserve, run, call),
         settle=partial(_settle, run, call),
     )

@@ -162,9 +162,10 @@ class ToolCalls:
     async def _approved(self, call: _Call, rule: ToolApprovalPolicy) -> _Call:
         """The call as people let it go on."""
         verdict = await self._ask("approval", call, rule=rule)
+        call = _decided(call, verdict)
         if verdict.arguments is None or verdict.arguments == call.arguments:
-            return replace(call, verdict=verdict)
-        edited = replace(call, verdict=verdict, arguments=verdict.arguments)
+            return call
+        edited = replace(call, arguments=verdict.arguments)
         try:
             await self._service(call).check(self.scope.workspace_id, call.tool, verdict.arguments)
         except HostlerError as error:
@@ -211,7 +212,7 @@ class ToolCalls:
         call = replace(call, arguments=arguments, resolution=intent.resolution)
         again = call.pin.effect in _REPEATABLE or call.pin.effect == "reconcilable"
         if again and intent.pause_id is not None:  # decided then: this finds what goes with the outcome
-            call = replace(call, verdict=await self._ask("approval", call))
+            call = _decided(call, await self._ask("approval", call))
         with self._working():
             if not again:
                 return await self._doubt(
@@ -358,6 +359,11 @@ class ToolCalls:
         if tools is None:
             raise NotFoundError(f"tool {call.tool!r} is gone since this run began")
         return tools
+
+
+def _decided(call: _Call, verdict: Verdict) -> _Call:
+    """The call with what was decided of it; a tool that was approved anew is called as it is now."""
+    return replace(call, verdict=verdict, pin=verdict.pin or call.pin)
 
 
 def _sentence(result: Any) -> str:

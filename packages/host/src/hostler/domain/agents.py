@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from hostler.domain.approvers import MAX_APPROVALS, check_subject
-from hostler.domain.pauses import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS, OnMessage
+from hostler.domain.pauses import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS, OnExpiry, OnMessage
 from hostler.domain.steering import Leftover
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
@@ -31,6 +31,8 @@ class ToolApprovalPolicy(Strict):
     expires_in: float = 1800.0
     editable: bool = False
     locked: list[str] = []
+    on_expiry: OnExpiry = "resume"
+    """What follows where nobody answers in time: the run goes on and hears `expired`, or is cancelled."""
 
     def __post_init__(self) -> None:
         if not self.subjects:
