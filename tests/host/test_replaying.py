@@ -25,7 +25,7 @@ from support.command_line import WIRE
 from support.databases import run
 from support.http_host import Served, serving
 from support.local_agents import FOLDER as LOCAL_AGENT
-from support.model_server import Answer, ModelServer, Recorded
+from support.model_server import Answer, Gate, ModelServer, Recorded
 
 pytestmark = pytest.mark.timeout(240)
 TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
@@ -38,6 +38,7 @@ runners:
   - {name: parallel, entry: "plain:Parallel"}
   - {name: waits, entry: "plain:Waits"}
   - {name: crashes, entry: "plain:Crashes"}
+  - {name: impatient, entry: "plain:Impatient"}
 """
 PLAIN = '''
 import asyncio
@@ -90,6 +91,36 @@ class Parallel(Runner):
         yield message(repr(sorted(order)))
 
 
+class Impatient(Runner):
+    """Gives a model up after two pieces, and asks for something else only then."""
+
+    permissions = {"models": ["stream"]}
+    config = [{"name": "model", "type": "model-fallback-selector"}]
+
+    async def run(self, ctx):
+        heard = []
+        asked = asyncio.Event()
+
+        async def listen():
+            messages = [{"role": "user", "content": ctx.input.text}]
+            pieces = aiter(ctx.models.stream(ctx.config["model"]["primary"], messages))
+            for _ in range(2):
+                heard.append((await anext(pieces)).delta.content)
+            asked.set()
+            try:
+                async with asyncio.timeout(0.05):
+                    heard.append(await anext(pieces, "the end"))
+            except TimeoutError:
+                heard.append("nothing")
+
+        listening = asyncio.create_task(listen())
+        await asked.wait()
+        await ctx.states.get("conversation", "k")
+        await listening
+        await ctx.states.set("conversation", "k", 1)
+        yield message(" ".join(map(str, heard)))
+
+
 class Waits(Runner):
     """Waits"""
 
@@ -130,8 +161,11 @@ async def host(tmp_path: Path) -> AsyncIterator[tuple[Served, ModelServer]]:
             "plain": "plugin:test/plain/default",
             **{name: f"plugin:test/plain/{name}" for name in ("odd", "parallel", "waits", "crashes")},
         }
+        impatient = {**chat, "name": "impatient", "runner": "plugin:test/plain/impatient"}
+        del impatient["resource_policy"]
         specs: list[dict[str, Any]] = [
             chat,
+            impatient,
             *({"name": name, "runner": runner} for name, runner in others.items()),
         ]
         config = ConfigFile(
@@ -241,6 +275,20 @@ def test_ids_and_files_of_its_own_making_are_no_difference(tmp_path: Path, agent
         async with Replayer.open() as replayer:
             replayed = await replayer.replay(tape, cast(tmp_path, agent))
         assert replayed.divergence is None, replayed.divergence
+
+    run(main())
+
+
+def test_a_call_that_the_runner_gave_up_has_no_answer_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with host(tmp_path) as (served, server):
+            server.say(["one", "two", Gate()])
+            tape = await record(served, "impatient", "x", conversation_id="c")
+        assert [call.given_up for call in tape.calls if call.method == "model.stream"] == [True]
+        async with Replayer.open() as replayer:
+            replayed = await replayer.replay(tape, cast(tmp_path, "impatient"))
+        assert replayed.divergence is None, replayed.divergence
+        assert replayed.text == "one two nothing"
 
     run(main())
 

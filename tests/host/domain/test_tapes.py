@@ -114,10 +114,18 @@ def test_an_intent_without_an_outcome_has_none() -> None:
     assert call.known
 
 
+def test_a_call_that_was_given_up_has_what_came_before_and_no_answer() -> None:
+    journal = Journal().call("model.stream", "a", chunks=["one "], reply=None, given_up=True)
+    given_up, answered = journal.call("state.get", "b").tape().calls
+    assert (given_up.known, given_up.given_up) == (True, True)
+    assert [bytes(chunk) for chunk in given_up.chunks] == [b'"one "']
+    assert not answered.given_up
+
+
 def test_what_a_resumed_attempt_took_back_is_not_on_the_tape() -> None:
     journal = Journal().delta("lost ").result("log", {"level": "info", "text": "kept"}).delta("also lost")
     journal.attempt = 2
-    journal.add("lifecycle", "resumed", {"attempt": 2, "frontier": 0})
+    journal.add("attempt", "resumed", {"attempt": 2, "frontier": 0})
     journal.delta("said").result("run.completed", {"finish_reason": "stop"})
     tape = journal.tape()
     assert [result.type for result in tape.results] == ["log", "message.delta", "run.completed"]

@@ -88,6 +88,8 @@ class TapedCall:
     error: Fault | None
     chunks: tuple[msgspec.Raw, ...] = ()
     known: bool = True
+    given_up: bool = False
+    """The runner did not wait for the outcome: after the chunks there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class _Call(Lenient):
     reply: msgspec.Raw = msgspec.Raw()
     error: Fault | None = None
     chunks: list[msgspec.Raw] = []
+    given_up: bool = False
 
 
 class _Result(Lenient):
@@ -232,7 +235,7 @@ def _kept(entries: Sequence[TapeEntry]) -> list[TapeEntry]:
     """Without what a later attempt took back: deltas beyond where it was live, and lifted pauses."""
     kept: list[TapeEntry] = []
     for entry in entries:
-        if entry.kind == "lifecycle" and entry.type == RESUMED:
+        if entry.kind == "attempt" and entry.type == RESUMED:
             frontier = msgspec.json.decode(entry.data, type=Resumed).frontier
             kept = [one for one in kept if one.type != DELTA or (one.sequence or 0) <= frontier]
         elif entry.kind == "result" and entry.type == "attempt.started":
@@ -267,6 +270,7 @@ def _call_of(entry: TapeEntry, results_before: int) -> TapedCall:
         error=data.error,
         chunks=tuple(data.chunks),
         known=known,
+        given_up=data.given_up,
     )
 
 

@@ -201,6 +201,9 @@ class Session:
         try:
             for chunk in call.chunks:
                 await self.connection.stream(call_id, chunk_of(msgspec.json.decode(chunk)))
+            if call.given_up:  # what was answered after it waits until the runner gives it up again
+                await self._over.wait()
+                return
             await self._turn(call)
             if call.error is not None:
                 self.connection.refuse(call_id, RemoteFaultError(call.error))
