@@ -26,7 +26,7 @@ class Guide(Runner):
     Shows streaming, state, history and artifacts. Needs no key and no network.
     """
 
-    capabilities = {"streaming"}
+    capabilities = {"streaming", "resumable"}
     permissions = {"history": ["page"]}
     config = [
         {

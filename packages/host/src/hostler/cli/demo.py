@@ -96,7 +96,6 @@ def write_config(folder: Path, *, model: bool) -> Path:
             "name": "guide",
             "runner": "plugin:hostler/guide/default",
             "config": {"pace": 0.02},
-            "recovery": {"on_crash": "restart"},
         },
         {"name": "echo", "runner": "plugin:acme/echo/default", "event_types": []},
     ]

@@ -214,6 +214,10 @@ class Script:
             reply.sequences == list(range(1, count + 1)),
             f"expected results 1 to {count} once each, saw {reply.sequences}",
         )
+        _expect(
+            reply.streamed.strip() == expected,
+            f"expected the pieces of both attempts to make up the count, saw {reply.streamed[-60:]!r}",
+        )
         self._stage.seen(
             f"results 1 to {count}, each once, over two connections; attempt {reply.attempts} ended completed"
         )
@@ -274,8 +278,9 @@ class Script:
                 reply.artifact_id = artifact_id
             case AttemptStarted(attempt=attempt, discard_after=discard_after):
                 reply.attempts = attempt
-                reply.streamed = ""
-                self._stage.event("↻", f"attempt {attempt} takes over after result {discard_after}", "cyan")
+                if discard_after + 1 < result.sequence:  # what came after it is said again
+                    reply.streamed = ""
+                self._stage.event("↻", f"attempt {attempt} goes on after result {discard_after}", "cyan")
             case RunFailed(error=error):
                 reply.error = error
             case _:

@@ -44,6 +44,8 @@ class Show:
         self._before_end = before_end
         self._write_text = write or _to_stdout
         self._streamed = ""
+        self._streamed_until = 0
+        """Sequence of the last piece shown."""
         self._blanks = ""
         self._open_line = False
 
@@ -57,6 +59,8 @@ class Show:
             data = decode_data(result.type, raw)
         except InvalidArgumentError:
             return  # a type this version does not know: kept in the journal, nothing to show
+        if isinstance(data, MessageDelta):
+            self._streamed_until = result.sequence
         self._data(data)
 
     def _data(self, data: object) -> None:
@@ -73,9 +77,10 @@ class Show:
                 self._aside(f"artifact {artifact.name or artifact.artifact_type}  {artifact.artifact_id}")
             case LogWritten(level="info" | "warning", text=text):
                 self._aside(text)  # errors bring tracebacks: those are for the journal, not for a terminal
-            case AttemptStarted(attempt=attempt, cause=cause):
+            case AttemptStarted(attempt=attempt, cause=cause, discard_after=discard_after):
                 self._aside(f"attempt {attempt} begins: {cause}")
-                self._streamed = ""
+                if discard_after < self._streamed_until:  # what was shown is said again, perhaps otherwise
+                    self._streamed = ""
             case RunPaused():
                 self._aside("the run is paused: it waits for somebody")
             case RunFailed(code="cancelled", error=error):
