@@ -22,6 +22,7 @@ NOT_CODE = {
     "Last-Event-ID",
     "ctx.history.page",
     "ctx.states.set",
+    "paused",
 }
 """Words of the wire and of runners; the protocol's own tests know them."""
 FOLDERS = {word for word in QUOTED if word.endswith("/")}
