@@ -502,7 +502,7 @@ ANSWER = st.builds(lambda calls, text: wishes(*calls, text=text), st.lists(CALL,
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(ANSWER, max_size=4), st.sampled_from(["parallel", "serial"]), st.integers(1, 3))
-def test_every_wish_gets_one_tool_message_in_its_place(
+def test_invariant_13_every_wish_gets_one_tool_message_in_its_place(
     answers: list[ModelMessage], mode: str, rounds: int
 ) -> None:
     config = MAIN | {"tool-execution-mode": mode, "max-tool-iterations": rounds}

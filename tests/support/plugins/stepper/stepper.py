@@ -10,8 +10,10 @@ A step is a list, its first item says which:
     deltas COUNT [TEXT]       send that many deltas
     call METHOD PARAMS        make a host call and keep what came back
     give_up METHOD PARAMS N   make a call and give it up after N pieces of its answer; says how many came
+    leave METHOD PARAMS PATH  make a call and give it up once the Unix socket is closed
     tell                      say what calls were answered, as JSON
     show_context              say the context of the run, as JSON
+    show_config_digest        say how long the token of the configuration is
     pid                       say the process id
     gate PATH                 connect to a Unix socket and go on once it is closed
     until_cancelled           go on once the run is cancelled
@@ -52,6 +54,7 @@ RUNNERS = {
     "default": {"permissions": ALL, "config_schema": FORM},
     "resumable": {"permissions": ALL, "config_schema": FORM, "capabilities": {"resumable": True}},
     "keeper": {"permissions": ALL, "capabilities": {"continuation": True}},
+    "both": {"permissions": ALL, "capabilities": {"continuation": True, "resumable": True}},
     "bare": {},
 }
 
@@ -195,6 +198,13 @@ class Run:
         self.plugin.send({"method": "host/cancel", "params": {"id": id_}})
         await self.say(f"{count} pieces")
 
+    async def leave(self, method, params, path):
+        id_ = f"c{next(self.plugin.ids)}"
+        params = {"run_id": self.run_id, **self.filled(params)}
+        self.plugin.send({"id": id_, "method": f"host/{method}", "params": params})
+        await self.gate(path)
+        self.plugin.send({"method": "host/cancel", "params": {"id": id_}})
+
     def filled(self, value):
         """`value` with references to earlier answers replaced."""
         if isinstance(value, dict):
@@ -214,6 +224,9 @@ class Run:
 
     async def show_context(self):
         await self.say(json.dumps(self.context))
+
+    async def show_config_digest(self):
+        await self.say(json.dumps({"token_seen": len(self.context["config"]["token"])}))
 
     async def pid(self):
         await self.say(str(os.getpid()))
