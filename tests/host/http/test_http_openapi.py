@@ -108,8 +108,10 @@ def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
         responses = DOCUMENT["paths"][path][method]["responses"]
         response = responses.get(str(status)) or responses["default"]
         kind = answer.headers["content-type"].partition(";")[0]
+        if "*/*" in response["content"]:
+            return
         assert kind in response["content"], (path, kind)
-        if kind.endswith("json") and path != "/v1/openapi.json":
+        if kind.endswith("json"):
             schema = response["content"][kind]["schema"]
             assert faults(answer.json(), schema, DOCUMENT) == [], path
 

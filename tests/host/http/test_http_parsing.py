@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -22,6 +22,8 @@ class Query(Strict):
     limit: Annotated[int, msgspec.Meta(ge=1)] = 50
     status: list[str] = []
     thread_id: str | None = None
+    since: float | None = None
+    role: Literal["user", "assistant"] | None = None
     dry_run: bool = False
 
 
@@ -53,6 +55,8 @@ def test_queries(text: str, found: Query) -> None:
         ("limit=1&limit=2", "limit", "once"),
         ("limt=1", "", "did you mean 'limit'"),
         ("thread_id=%00", "thread_id", "NUL"),
+        ("since=null", "since", "leave it out"),
+        ("role=Null", "role", "leave it out"),
     ],
 )
 def test_wrong_queries_name_the_field_and_what_is_expected(text: str, field: str, words: str) -> None:

@@ -119,9 +119,14 @@ def decode_query(raw: bytes, kind: type[T]) -> T:
         else:
             data[name] = value
     try:
-        return msgspec.convert(data, kind, strict=False)
+        found = msgspec.convert(data, kind, strict=False)
     except msgspec.ValidationError as error:
         raise _explained(error, data, kind, "query") from None
+    for name in data:
+        # msgspec reads the word "null" as None where a number or a choice is expected: no filter at all.
+        if getattr(found, name) is None:
+            raise _invalid("query", name, "a value: leave it out instead of sending null")
+    return found
 
 
 def decode_json(body: bytes, kind: type[T]) -> T:

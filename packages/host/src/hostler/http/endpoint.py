@@ -27,10 +27,14 @@ _PARAMETER = re.compile(r"{([a-z_]+)}")
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A body that is not JSON, for the documentation."""
+    """A body that is not made of our structs, for the documentation.
+
+    `schema`: of the body; of a stream of events, of each event.
+    """
 
     type: str
     description: str
+    schema: dict[str, Any] = field(default_factory=lambda: {"type": "string"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def _operation(endpoint: Endpoint, schema_of: dict[str, Any], components: dict[s
         operation["requestBody"] = {
             "required": True,
             "description": endpoint.media.description,
-            "content": {endpoint.media.type: {"schema": {}}},
+            "content": {endpoint.media.type: {"schema": endpoint.media.schema}},
         }
     return operation
 
@@ -133,7 +133,7 @@ def _responses(endpoint: Endpoint, schema_of: dict[str, Any]) -> dict[str, Any]:
         for kind in _choices(answer):
             if isinstance(kind, Media):
                 response["description"] = kind.description
-                content[kind.type] = {"schema": {"type": "string"}}
+                content[kind.type] = {"schema": kind.schema}
             else:
                 shapes = content.setdefault("application/json", {"schema": {"anyOf": []}})
                 shapes["schema"]["anyOf"].append(schema_of[repr(kind)])

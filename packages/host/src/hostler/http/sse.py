@@ -7,7 +7,7 @@ JSON, encoded once when it was stored.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hostler.feed import StoredResult
 from hostler.http.limits import STREAM_WRITE_BYTES
@@ -15,6 +15,16 @@ from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import MAX_INTEGER
 
 EVENT_STREAM = "text/event-stream"
+EVENT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string", "pattern": "^[0-9]+$"},
+        "event": {"type": "string"},
+        "data": {"type": "string"},
+    },
+}
+"""One event of a stream, for the documentation."""
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 

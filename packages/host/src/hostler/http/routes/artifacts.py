@@ -25,7 +25,7 @@ from hostler_protocol.runs import ArtifactMetadata
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+-]{1,127}")
 _UNSAFE_IN_FILENAME = re.compile(r'[^\x20-\x7e]|["\\/%]')
-BYTES = Media("application/octet-stream", "The content")
+BYTES = Media("*/*", "The content, of the artifact's own type", schema={})
 
 
 class UploadQuery(Strict):
@@ -45,7 +45,7 @@ class UploadQuery(Strict):
     right="artifacts:write",
     tag="artifacts",
     status=201,
-    media=Media("*/*", "The content"),
+    media=Media("*/*", "The content", schema={}),
 )
 async def upload_artifact(ask: Ask, query: UploadQuery) -> Json[ArtifactMetadata]:
     """Upload a file: the body is its content, the Content-Type its type. At most 1 GiB."""
@@ -85,7 +85,7 @@ async def get_artifact(ask: Ask) -> ArtifactMetadata:
     "/v1/artifacts/{artifact_id}/content",
     right="artifacts:read",
     tag="artifacts",
-    answers={200: BYTES, 206: Media("application/octet-stream", "The range that was asked for"), 304: None},
+    answers={200: BYTES, 206: Media("*/*", "The range that was asked for", schema={}), 304: None},
 )
 async def get_artifact_content(ask: Ask) -> Pieces | Empty:
     """Get an artifact's content, whole or one range of it (Range, If-Range, ETag)."""

@@ -15,7 +15,7 @@ from hostler.http.idempotency import idempotency_key
 from hostler.http.limits import MAX_WAIT_SECONDS
 from hostler.http.paging import PageQuery, listing, scoped, seconds
 from hostler.http.routes.runs import open_stream
-from hostler.http.sse import EVENT_STREAM
+from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM
 from hostler.http.streams import EventStream
 from hostler.orchestrator import Accepted
 from hostler.stores import events
@@ -105,7 +105,10 @@ class EventRecord(Strict):
     tag="events",
     status=202,
     answers={
-        200: (RunRecord, Media(EVENT_STREAM, "The run (`wait`), or its results as they come (Accept)")),
+        200: (
+            RunRecord,
+            Media(EVENT_STREAM, "The run (`wait`), or its results as they come (Accept)", EVENT_SCHEMA),
+        ),
         202: (Accepted, RunRecord),
     },
 )

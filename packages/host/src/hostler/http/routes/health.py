@@ -64,7 +64,7 @@ async def metrics(ask: Ask) -> Whole:
     "/v1/openapi.json",
     right=None,
     tag="operations",
-    answers={200: Media("application/json", "The OpenAPI document")},
+    answers={200: Media("application/json", "The OpenAPI document", schema={"type": "object"})},
 )
 async def openapi_document(ask: Ask) -> Whole:
     """Get the OpenAPI 3.1 document."""

@@ -15,7 +15,7 @@ from hostler.http.ask import Ask
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.journal_page import journal_page
 from hostler.http.paging import Limit, Moment, PageQuery, listing, scoped, seconds
-from hostler.http.sse import EVENT_STREAM, last_event_id
+from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id
 from hostler.http.streams import Batches, EventStream
 from hostler.ports import Tx
 from hostler.records import record_of
@@ -29,7 +29,11 @@ from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord, RunStatus
 
 MAX_GRACE_SECONDS = 5.0
 """Longer than that nobody waits who pressed a stop button."""
-STREAM = Media(EVENT_STREAM, "One event per result: `id` its sequence, `event` its type, `data` its JSON")
+STREAM = Media(
+    EVENT_STREAM,
+    "One event per result: `id` its sequence, `event` its type, `data` its JSON",
+    schema=EVENT_SCHEMA,
+)
 
 
 class RunsQuery(PageQuery):
