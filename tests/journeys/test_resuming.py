@@ -44,8 +44,8 @@ def shown(ended: Ended) -> list[str]:
     return [text for _, text in kept]
 
 
-async def on_stage(tmp_path: Path, steps: Steps, **agent: Any) -> Ended:
-    async with stage(tmp_path) as host:
+async def on_stage(tmp_path: Path, steps: Steps, stall_seconds: float = 60, **agent: Any) -> Ended:
+    async with stage(tmp_path, stall_seconds=stall_seconds) as host:
         await host.agent(runner="resumable", **agent)
         return await host.run(steps, **PLACE)
 
@@ -130,6 +130,36 @@ def test_calls_made_at_once_are_answered_as_they_were(tmp_path: Path) -> None:
     run(main())
 
 
+def test_calls_at_once_go_on_although_one_of_them_had_not_been_begun(tmp_path: Path) -> None:
+    async def main() -> None:
+        # the first attempt never came to the call that the second one makes first
+        one = ["call", "state.set", {"scope": "conversation", "key": "one", "value": 1}]
+        steps: Steps = {
+            "1": [SET, ["deltas", 1, "a"], ["crash"]],
+            "2": [["together", [one, ["deltas", 1, "b"]], [SET, ["deltas", 1, "a"]]], ["say", "end"]],
+        }
+        ended = await on_stage(tmp_path, steps)
+        assert ended.record.status == "completed", ended.last
+        assert len(calls(ended, "state.set")) == 2
+        assert sorted(shown(ended)) == ["=end", "a", "b"]
+
+    run(main())
+
+
+def test_results_of_branches_may_come_in_another_order(tmp_path: Path) -> None:
+    async def main() -> None:
+        steps: Steps = {
+            "1": [["deltas", 1, "a"], ["deltas", 1, "b"], ["say", "c"], ["say", "d"], ["crash"]],
+            "2": [["deltas", 1, "b"], ["deltas", 1, "a"], ["say", "d"], ["say", "c"], ["say", "end"]],
+        }
+        ended = await on_stage(tmp_path, steps)
+        assert ended.record.status == "completed", ended.last
+        assert sorted(shown(ended)) == ["=c", "=d", "=end", "a", "b"]
+        assert ended.said == ["c", "d", "end"]
+
+    run(main())
+
+
 def test_a_model_is_not_paid_twice(tmp_path: Path) -> None:
     async def main() -> None:
         async with ModelServer() as server, stage(tmp_path) as host:
@@ -176,7 +206,7 @@ def test_a_runner_that_does_something_else_is_told_apart(tmp_path: Path, case: A
 
     async def main() -> None:
         steps: Steps = {"1": [*first, ["crash"]], "2": second}
-        ended = await on_stage(tmp_path, steps)
+        ended = await on_stage(tmp_path, steps, stall_seconds=0.5)
         assert (ended.record.status, ended.record.status_code) == ("failed", "replay.diverged")
         assert named in ended.last["error"]
         assert len(calls(ended, "state.set")) == sum(step is SET for step in first)

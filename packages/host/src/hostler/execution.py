@@ -542,6 +542,8 @@ class ActiveRun:
             return
         self._results.went_live(frontier)
         stream = self._ensure_stream()
+        if self._prepared.recording is not None:
+            stream.keep_ids(self._prepared.recording.message_ids)
         self._results.write(stream.attempt_started(self.run.attempt, self._prepared.cause, frontier))
 
     def _restart(self, why: str, *, crashed: bool, restart: bool = False) -> None:

@@ -25,7 +25,7 @@ from hostler.ports import Database
 from hostler.stores import journal
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.journal import StoredEntry
-from hostler_protocol.errors import CancelledCallError, HostError
+from hostler_protocol.errors import HostError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.limits import MIB
 from hostler_protocol.results import MessageCompleted
@@ -152,7 +152,7 @@ def artifact_id_of(run_id: str, base_attempt: int, nth: int) -> str:
 class Turns:
     """Recorded answers wait here until all that was recorded before them was made or answered again.
 
-    `stalled` is told, with the sentence that says on what, where for `stall_seconds` nothing came that would
+    So do calls with an effect that are not recorded, until those that are were asked for. `stalled` is told, with the sentence that says on what, where for `stall_seconds` nothing came that would
     let one go on.
     """
 
@@ -161,6 +161,8 @@ class Turns:
         self._stall_seconds = stall_seconds
         self._stalled = stalled
         self._waiting: list[tuple[int, int, RecordedCall, asyncio.Future[None]]] = []
+        self._new: dict[asyncio.Future[None], str] = {}
+        """Calls that are not recorded: their methods."""
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -174,13 +176,29 @@ class Turns:
         self._watch()
         await future
 
+    async def may_begin(self, method: str) -> None:
+        """Wait until a call with an effect that is not recorded may be made."""
+        if self._forward.may_begin:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._new[future] = method
+        self._watch()
+        try:
+            await future
+        finally:
+            self._new.pop(future, None)
+
     def answered(self, call: RecordedCall) -> None:
         """A recorded answer went out, or nobody waits for it any more."""
         self._forward.answered(call)
         self.progressed()
 
     def progressed(self) -> None:
-        """A result was made again, an answer given, or the attempt is live: others may go on."""
+        """A result was made again, a call asked for or answered, or the attempt is live: others may go on."""
+        if self._forward.may_begin:
+            for future in self._new:
+                if not future.done():
+                    future.set_result(None)
         while self._waiting:
             _, _, call, future = self._waiting[0]
             if not future.done() and not self._forward.may_answer(call):
@@ -198,11 +216,15 @@ class Turns:
 
     def _watch(self) -> None:
         self.close()
-        if self._waiting:
+        if self._waiting or not all(future.done() for future in self._new):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._stall_seconds, self._give_up)
 
     def _give_up(self) -> None:
+        if not self._waiting:
+            method = next(method for future, method in self._new.items() if not future.done())
+            self._stalled(self._forward.effect_diverges(method))
+            return
         _, _, call, _ = self._waiting[0]
         self._stalled(
             f"{call.name.method} waits for what was recorded before it, and for {self._stall_seconds:g} s "
@@ -234,7 +256,10 @@ class GoingOn:
 
     def find(self, name: CallName) -> RecordedCall | None:
         """What is recorded of a call that the runner makes now."""
-        return self._forward.find(name)
+        found = self._forward.find(name)
+        if found is not None:
+            self._turns.progressed()
+        return found
 
     async def read(self, call: RecordedCall) -> RecordedAnswer:
         """What a recorded call is answered with. Its chunks may go out at once, the answer in its `turn`."""
@@ -248,11 +273,10 @@ class GoingOn:
         """The answer went out, or nobody waits for it any more."""
         self._turns.answered(call)
 
-    def begin(self, method: str, effect: bool, recorded: RecordedCall | None) -> None:
-        """A call is to be made for real. CancelledCallError where the attempt ends instead."""
-        if recorded is None and effect and (why := self._forward.effect_diverges(method)) is not None:
-            self._diverged(why)
-            raise CancelledCallError(f"the run took another way than before: {why}")
+    async def begin(self, method: str, effect: bool, recorded: RecordedCall | None) -> None:
+        """A call is to be made for real. With an effect that is not recorded it waits for those that are."""
+        if recorded is None and effect:
+            await self._turns.may_begin(method)
         self.go_live()
 
     def take(self, result_type: str, data: bytes) -> bool:
@@ -261,6 +285,9 @@ class GoingOn:
         False: it is new, and the attempt is live from here on.
         """
         verdict = self._forward.take(result_type, data)
+        if verdict == "moved":
+            self.go_live()
+            verdict = self._forward.take(result_type, data)
         if verdict == "again":
             self._turns.progressed()
             return True

@@ -184,7 +184,7 @@ class RunCalls:
         check_effects(self._scope.effects, record.name.method, record.effect, record.params)
         if self._going_on is not None:
             effect = is_effect(record.name.method, record.effect)
-            self._going_on.begin(record.name.method, effect, recorded)
+            await self._going_on.begin(record.name.method, effect, recorded)
         async with self._deadline():
             await self._journal.settled()  # a run sees what it wrote itself
             intent = None if recorded is None or recorded.intent is None else intent_of(recorded.intent)
@@ -240,7 +240,7 @@ class RunCalls:
     ) -> None:
         """Answer as the run was answered that this one was forked from; it is this one's own call now."""
         if self._going_on is not None:
-            self._going_on.begin(record.name.method, False, None)
+            await self._going_on.begin(record.name.method, False, None)
         answer = await inherited.answer(passed)
         record.chunks = answer.chunks
         for chunk in answer.chunks if call.chunk is not None else ():

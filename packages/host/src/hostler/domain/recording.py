@@ -5,11 +5,13 @@ what they are known by. `FastForward` is the new attempt's way through it. The r
 beginning; a call that the recording holds is answered from it, a result made again is compared and not stored
 twice. The first call that has no recorded outcome, or the first result beyond the recorded ones, is where the
 new attempt is `live`: what was recorded after that place belongs to work that was under way at the same time.
-Of that, deltas are superseded; anything else stays, and is not stored again if it is made again.
+Of that, the deltas after the last completed message are superseded; anything else stays, and is not stored again
+if it is made again.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -28,6 +30,9 @@ RESUMED = "resumed"
 _DIGEST_BYTES = 16
 _CALL_ID_CHARS = 24
 _DELTA = "message.delta"
+_COMPLETED = "message.completed"
+_GIVEN_ID = re.compile(rb'"message_id":"m[0-9]+"')
+"""An id that the host gave, by the order in which messages came."""
 _NOT_THE_RUNNERS = HOST_ONLY_RESULTS | {"run.paused"}
 _PURE = "pure"
 
@@ -78,11 +83,13 @@ class Recording:
     positions: array[int] = field(default_factory=lambda: array("q"))
     sequences: array[int] = field(default_factory=lambda: array("q"))
     loose: Counter[bytes] = field(default_factory=Counter)
-    """Results that stay, but that no later attempt has to make again."""
+    """Results that stay, but that no later attempt has to make again, nor in that order."""
     last_at: int | None = None
     """When the last entry was written, in UTC epoch milliseconds."""
     _digests: bytearray = field(default_factory=bytearray)
     _is_delta: bytearray = field(default_factory=bytearray)
+    _completed: int = 0
+    """How many results there are up to the last completed message: who watches drops none of those."""
 
     @property
     def is_empty(self) -> bool:
@@ -97,6 +104,8 @@ class Recording:
         self.sequences.append(sequence)
         self._digests += result_digest(result_type, data)
         self._is_delta.append(result_type == _DELTA)
+        if result_type == _COMPLETED:
+            self._completed = len(self.positions)
 
     def add_call(
         self, name: CallName, position: int, data: str | None, *, blob: str | None = None, changed: bool
@@ -119,15 +128,20 @@ class Recording:
         """What the result at an index is compared by."""
         return bytes(self._digests[index * _DIGEST_BYTES : (index + 1) * _DIGEST_BYTES])
 
+    def holds(self, made: bytes, since: int) -> bool:
+        """Whether a result like this one stands at an index or after it."""
+        return any(made == self.digest_at(index) for index in range(since, len(self.positions)))
+
     def beyond(self, at: int) -> Counter[bytes]:
-        """What stays of the results from an index on: all but the deltas."""
-        kept = (index for index in range(at, len(self.positions)) if not self._is_delta[index])
-        return Counter(map(self.digest_at, kept))
+        """What stays of the results from an index on: all but the deltas after the last completed message."""
+        stays = (n for n in range(at, len(self.positions)) if n < self._completed or not self._is_delta[n])
+        return Counter(map(self.digest_at, stays))
 
     def _cut(self, at: int) -> None:
         self.loose += self.beyond(at)
         del self.positions[at:], self.sequences[at:], self._is_delta[at:]
         del self._digests[at * _DIGEST_BYTES :]
+        self._completed = min(self._completed, at)
 
 
 def is_effect(method: str, effect_class: str | None) -> bool:
@@ -138,6 +152,8 @@ def is_effect(method: str, effect_class: str | None) -> bool:
 
 def result_digest(result_type: str, data: bytes) -> bytes:
     """What two results are compared by: 16 bytes."""
+    if result_type == _COMPLETED:
+        data = _GIVEN_ID.sub(b"", data)
     return blake2b(result_type.encode() + b"\0" + data, digest_size=_DIGEST_BYTES).digest()
 
 
@@ -178,8 +194,12 @@ class FastForward:
 
     # -- results ----------------------------------------------------------------------------------
 
-    def take(self, result_type: str, data: bytes) -> Literal["again", "new"] | str:
-        """A result of the runner: made `again`, `new`, or the sentence that says how it diverges."""
+    def take(self, result_type: str, data: bytes) -> Literal["again", "new", "moved"] | str:
+        """A result of the runner: made `again`, `new`, or the sentence that says how it diverges.
+
+        `moved`: made before, but later than others that are still missing; work at once comes in any order.
+        Tell `go_live`, and take it again.
+        """
         if self.live and not self._loose:
             return "new"
         made = result_digest(result_type, data)
@@ -187,9 +207,11 @@ class FastForward:
             if made == self._recording.digest_at(self._matched):
                 self._matched += 1
                 return "again"
+            if self._recording.holds(made, self._matched + 1):
+                return "moved"
             sequence = self._recording.sequences[self._matched]
             return f"{result_type} is not what the runner gave out before as result {sequence}"
-        if result_type != _DELTA and self._loose[made] > 0:
+        if self._loose[made] > 0:
             self._loose -= Counter((made,))
             return "again"
         return "new"
@@ -225,10 +247,16 @@ class FastForward:
             self.live = True
             self._loose += self._recording.beyond(self._matched)
 
-    def effect_diverges(self, method: str) -> str | None:
-        """Why a call with an effect that is not recorded may not be made; None: it may."""
-        if not self._unasked:
-            return None
+    @property
+    def may_begin(self) -> bool:
+        """Whether a call with an effect that is not recorded may be made: all that are were asked for.
+
+        Of calls made at once the one that comes first need not be the one that was recorded.
+        """
+        return not self._unasked
+
+    def effect_diverges(self, method: str) -> str:
+        """The sentence for a call that is not recorded, and waited in vain for those that are."""
         return f"{method} was not called before, and {self._name_unasked()}"
 
     def end_diverges(self) -> str | None:

@@ -8,7 +8,7 @@ already checked the runner's own order, credit and sizes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -109,6 +109,7 @@ class ResultStream:
         self._uploads: Mapping[str, Uploaded] = uploads if uploads is not None else {}
         self._artifact_id = artifact_id
         self._filled_ids = 0
+        self._taken_ids: set[str] = set()
         self._warnings = 0
         self._unknown_types: set[str] = set()
         self._invalid_terminal: str | None = None
@@ -223,6 +224,10 @@ class ResultStream:
         if stored.type == TYPE_OF[MessageCompleted]:
             self.state.kept_sequence = self.state.sequence
         return replace(stored, sequence=self.state.sequence)
+
+    def keep_ids(self, message_ids: Iterable[str]) -> None:
+        """Give none of these to a new message: ids that this host gave to messages of an attempt before."""
+        self._taken_ids.update(message_ids)
 
     def warn(self, reason: str, result_type: str | None = None) -> list[Step]:
         """Keep a warning, as long as there are not too many of this run."""
@@ -414,7 +419,7 @@ class ResultStream:
         while True:
             self._filled_ids += 1
             message_id = f"m{self._filled_ids}"
-            if message_id not in self.state.complete_ids:
+            if message_id not in self.state.complete_ids and message_id not in self._taken_ids:
                 return message_id
 
     def _add_usage(self, usage: Usage | None) -> None:
