@@ -131,3 +131,79 @@ def test_a_refusal_is_told_to_the_model(tmp_path: Path) -> None:
             assert "too dear" in told["b"]
 
     run(main())
+
+
+FOUR = wishes(
+    ("first", "shop_send", {"to": "ada", "text": "one"}),
+    ("second", "shop_send", {"to": "bob", "text": "two"}),
+    ("third", "shop_send", {"to": "eve", "text": "three"}),
+    ("fourth", "shop_choose_seat", {"rows": 12}),
+)
+SEND_POLICY = {
+    "approval": "required",
+    "subjects": ["user:lin", "user:max"],
+    "editable": True,
+    "locked": ["to"],
+}
+FOUR_POLICY = {"allowed_tool_names": ["shop.*"], "tool_approval": {"shop.send": SEND_POLICY}}
+
+
+async def key_of(served: Served, subject: str) -> dict[str, str]:
+    """Headers of somebody with a key of their own."""
+    made = await served.client.post(
+        "/v1/keys", json={"name": subject, "subject": subject, "rights": ["pauses:read", "pauses:write"]}
+    )
+    assert made.status_code == 201, made.text
+    return {"authorization": f"Bearer {made.json()['key']}"}
+
+
+async def act(served: Served, pause: dict[str, Any], who: dict[str, str], action: dict[str, Any]) -> str:
+    """One decision of one person; how the pause stands then."""
+    body = {"revision": pause["revision"], "actions": [action]}
+    answer = await served.client.post(f"/v1/pauses/{pause['id']}/actions", json=body, headers=who)
+    assert answer.status_code == 202, answer.text
+    status: str = answer.json()["status"]
+    return status
+
+
+def test_four_calls_are_decided_one_by_one_by_two_people_and_a_client(tmp_path: Path) -> None:
+    """One is approved, one edited, one denied, one answered by the client: four tool messages, in order."""
+
+    async def main() -> None:
+        async with ModelServer(api_key="k") as server:
+            server.add(FOUR)
+            server.say("Done.")
+            options: dict[str, Any] = {"plugins": [shop(tmp_path)], "policy": FOUR_POLICY}
+            async with hosting(tmp_path / "data", server, hold_seconds=0.2, **options) as served:
+                run_id = await say(served, "four things")
+                listed = f"/v1/pauses?run_id={run_id}&status=open"
+                await until(
+                    served, listed, lambda page: bool(page["items"]) and len(page["items"][0]["calls"]) == 4
+                )
+                pause = await paused(served, run_id)
+                calls = {call["tool_call_id"]: call for call in pause["calls"]}
+                lin, max_ = await key_of(served, "lin"), await key_of(served, "max")
+
+                def on(name: str, kind: str, **more: Any) -> dict[str, Any]:
+                    found = calls[name]
+                    shown = {"args_hash": found["args_hash"]} if kind in {"approve", "deny"} else {}
+                    return {"call_id": found["call_id"], "type": kind, **shown, **more}
+
+                edited = {"to": "bob", "text": "two, as max likes it"}
+                assert await act(served, pause, max_, on("second", "approve", edited_args=edited)) == "open"
+                assert await act(served, pause, lin, on("third", "deny", comment="not to eve")) == "open"
+                admin = dict(served.client.headers)
+                seat = on("fourth", "result", result="12C")
+                assert await act(served, pause, {"authorization": admin["authorization"]}, seat) == "open"
+                assert await act(served, pause, lin, on("first", "approve")) in {"ready", "resuming"}
+                found = await ended(served, run_id)
+            assert (found["status"], found["output"]["text"]) == ("completed", "Done."), found
+            assert len(server.requests) == 2
+            told = results(server)
+            assert list(told) == ["first", "second", "third", "fourth"]
+            assert told["first"].endswith("one")
+            assert told["second"].endswith("two, as max likes it")
+            assert told["third"].startswith("Error (denied)")
+            assert told["fourth"] == "12C"
+
+    run(main())
