@@ -71,13 +71,14 @@ class ExplicitPauses:
         return Prepared(new, kept)
 
     async def continuation(self, run: Run) -> Continuation | None:
-        """What the attempt goes on from, where its runner paused the run. StorageError: it is damaged."""
+        """What the attempt goes on from, where its runner paused the run. StorageError: it is damaged.
+
+        Every attempt since then has the same: also one that goes on after a later pause of calls that waited.
+        """
 
         def look(tx: Tx) -> tuple[Pause, list[PausedCall]] | None:
-            pause = pauses.unsettled(tx, run.run_id)
-            if pause is None or pause.form != "explicit" or pause.status not in {"ready", "resuming"}:
-                return None
-            return pause, pause_calls.of_pause(tx, pause)
+            pause = pauses.gone_on_from(tx, run.run_id, run.base_attempt)
+            return None if pause is None else (pause, pause_calls.of_pause(tx, pause))
 
         found = await self.db.read(look)
         if found is None:

@@ -1,10 +1,12 @@
 -- Pauses that are over: what is no longer kept of them.
 
 -- name: old_states
--- Settled pauses that still hold a state, and the key it is sealed with.
+-- Settled pauses that still hold a state, and the key it is sealed with. A run that is under way may need it once more.
 SELECT pause_id, state_blob FROM pauses
 WHERE workspace_id = :ws AND settled_at < :before
   AND (state IS NOT NULL OR state_blob IS NOT NULL OR data_key IS NOT NULL)
+  AND NOT (status = 'resumed'
+      AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = pauses.run_id AND r.finished_at IS NULL))
 LIMIT :limit
 
 -- name: drop_state
@@ -13,7 +15,10 @@ UPDATE pauses SET state = NULL, state_blob = NULL, data_key = NULL
 WHERE workspace_id = :ws AND pause_id = :pause_id
 
 -- name: old_pauses
-SELECT pause_id, state_blob FROM pauses WHERE workspace_id = :ws AND settled_at < :before LIMIT :limit
+SELECT pause_id, state_blob FROM pauses WHERE workspace_id = :ws AND settled_at < :before
+  AND NOT (status = 'resumed'
+      AND EXISTS (SELECT 1 FROM runs r WHERE r.run_id = pauses.run_id AND r.finished_at IS NULL))
+LIMIT :limit
 
 -- name: of_run
 SELECT pause_id, state_blob FROM pauses WHERE workspace_id = :ws AND run_id = :run_id LIMIT :limit

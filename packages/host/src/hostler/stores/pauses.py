@@ -118,6 +118,15 @@ def of_run(tx: Tx, run_id: str, limit: int = _MAX_SEGMENTS) -> list[Pause]:
     return [pause_of(row) for row in tx.all(_q.of_run, run_id=run_id, limit=limit)]
 
 
+def gone_on_from(tx: Tx, run_id: str, base_attempt: int) -> Pause | None:
+    """The pause whose state the attempts since `base_attempt` go on from: the runner asked for it itself."""
+    row = tx.one(_q.last_explicit, run_id=run_id)
+    pause = None if row is None else pause_of(row)
+    if pause is None or pause.status not in {"ready", "resuming", "resumed"}:
+        return None
+    return pause if pause.status == "ready" or pause.epoch >= base_attempt else None
+
+
 def page(
     tx: Tx,
     workspace_id: str,

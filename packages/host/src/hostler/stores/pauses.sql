@@ -19,6 +19,10 @@ SELECT * FROM pauses WHERE run_id = :run_id AND status IN ('open', 'ready', 'res
 -- name: of_run
 SELECT * FROM pauses WHERE run_id = :run_id ORDER BY segment DESC LIMIT :limit
 
+-- name: last_explicit
+-- The last pause that the runner asked for itself.
+SELECT * FROM pauses WHERE run_id = :run_id AND form = 'explicit' ORDER BY segment DESC LIMIT 1
+
 -- name: move
 -- A change of status. No row: it is no longer as it was just read.
 UPDATE pauses SET status = :status, revision = revision + :asked_again, epoch = :epoch, attempts = :attempts,
