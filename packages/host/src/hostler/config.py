@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
-import platformdirs
-import yaml
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.nearest import did_you_mean
@@ -87,10 +84,7 @@ def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFil
     """
     if len(text) > MAX_CONFIG_BYTES:
         raise InvalidArgumentError(f"{name}: larger than {MAX_CONFIG_BYTES:,} bytes")
-    try:
-        data = tomllib.loads(text) if name.endswith(".toml") else yaml.safe_load(text)
-    except (tomllib.TOMLDecodeError, yaml.YAMLError) as error:
-        raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
+    data = _loaded(text, name)
     config = convert({} if data is None else data, ConfigFile, name)
     plugins: list[str | PluginEntry] = [_absolute(entry, base) for entry in config.plugins]
     _refuse_twice(name, "model id", [model.id for model in config.models])
@@ -112,6 +106,23 @@ def load_config(path: Path) -> ConfigFile:
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{path}: cannot be read: {error}") from error
     return parse_config(text, name=str(path), base=path.resolve().parent)
+
+
+def _loaded(text: str, name: str) -> Any:
+    """What stands in the text. Each parser is imported where a file needs it."""
+    if name.endswith(".toml"):
+        import tomllib  # noqa: PLC0415
+
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
+    import yaml  # noqa: PLC0415
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
 
 
 def _syntax(error: Exception) -> str:
@@ -224,8 +235,11 @@ def resolve_secret(value: str | None, environment: Mapping[str, str] | None = No
 
 def default_data_dir() -> Path:
     """`HOSTLER_DATA`, or the user's data folder (`~/.local/share/hostler` on Linux)."""
-    named = os.environ.get("HOSTLER_DATA")
-    return Path(named).expanduser() if named else Path(platformdirs.user_data_dir("hostler", appauthor=False))
+    if named := os.environ.get("HOSTLER_DATA"):
+        return Path(named).expanduser()
+    import platformdirs  # noqa: PLC0415  only here
+
+    return Path(platformdirs.user_data_dir("hostler", appauthor=False))
 
 
 @dataclass(frozen=True, slots=True)

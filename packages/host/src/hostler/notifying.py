@@ -14,8 +14,9 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-import httpx
 import msgspec
 
 from hostler.config import resolve_secret
@@ -37,6 +38,11 @@ from hostler.stores import notices
 from hostler.stores.notices import Claimed, Receiver
 from hostler.version import VERSION
 from hostler_protocol.errors import InvalidArgumentError, StorageError
+
+if (
+    TYPE_CHECKING
+):  # the longest of all imports, and most hosts have no webhook: it comes with the first notice
+    import httpx
 
 log = logging.getLogger(__name__)
 
@@ -95,8 +101,6 @@ class Courier:
     async def work(self) -> None:
         """Deliver until cancelled."""
         swept = 0.0
-        # No proxies and no netrc of the machine: a notice goes to its address, and nothing is added to it.
-        self._client = httpx.AsyncClient(follow_redirects=False, trust_env=False, timeout=self._try_seconds)
         try:
             while True:
                 wait = POLL_SECONDS
@@ -112,7 +116,8 @@ class Courier:
             for lane in self._lanes.values():
                 lane.cancel()
             await asyncio.gather(*self._lanes.values(), return_exceptions=True)
-            await self._client.aclose()
+            if self._client is not None:
+                await self._client.aclose()
 
     async def _start_lanes(self) -> float:
         """Give each receiver with something due a lane; how long to sleep after it."""
@@ -195,12 +200,14 @@ class Courier:
             DELIVERY_HEADER: delivery.delivery_id,
             ATTEMPT_HEADER: str(delivery.attempts),
         }
-        assert self._client is not None
+        client = await self._http()
+        import httpx  # noqa: PLC0415  see above
+
         try:
             # The whole try is bounded, also where the answer comes byte by byte; its body is never read.
             async with (
                 asyncio.timeout(self._try_seconds),
-                self._client.stream("POST", url, content=body, headers=headers) as answer,
+                client.stream("POST", url, content=body, headers=headers) as answer,
             ):
                 check_answer(answer)
                 return answer.status_code
@@ -211,6 +218,15 @@ class Courier:
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             # The error's own text may hold the address; its kind says enough.
             raise UndeliverableError(f"{webhook.name} cannot be reached: {type(error).__name__}") from None
+
+    async def _http(self) -> httpx.AsyncClient:
+        httpx = await asyncio.to_thread(import_module, "httpx")  # beside the loop
+        if self._client is None:
+            # No proxies and no netrc of the machine: a notice goes to its address, with nothing added.
+            self._client = httpx.AsyncClient(
+                follow_redirects=False, trust_env=False, timeout=self._try_seconds
+            )
+        return self._client
 
     async def _receiver(self, workspace_id: str, name: str) -> tuple[Webhook, str, str]:
         found = await self._db.read(lambda tx: notices.webhooks(tx, workspace_id))

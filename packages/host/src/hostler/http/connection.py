@@ -11,7 +11,6 @@ from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from hostler.http.asgi import Scope
 from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS
@@ -108,11 +107,8 @@ class BoundedConnection(H11Protocol):
         self.transport.close()
 
 
-class BoundedSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket connection; a refused handshake is complete, and no error of the server."""
+def bounded_socket(*args: Any, **kwargs: Any) -> asyncio.Protocol:
+    """The connection of a request to be a WebSocket; what that takes is imported for the first one."""
+    from hostler.http.web_socket import BoundedSocket  # noqa: PLC0415
 
-    async def send(self, message: Any) -> None:
-        """Send a message of the application."""
-        await super().send(message)
-        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
-            self.handshake_complete = True
+    return BoundedSocket(*args, **kwargs)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from hostler.http.app import App, make_app
-from hostler.http.connection import BoundedConnection, BoundedSocket
+from hostler.http.connection import BoundedConnection, bounded_socket
 from hostler.http.limits import (
     KEEP_ALIVE_SECONDS,
     MAX_HEADER_BYTES,
@@ -47,7 +47,7 @@ class HttpServer:
             uvicorn.Config(
                 app,
                 http=BoundedConnection,
-                ws=BoundedSocket,
+                ws=bounded_socket,  # type: ignore[arg-type]  # only called, as the class would be
                 ws_max_size=MAX_MESSAGE_BYTES + 1,
                 ws_max_queue=4,
                 lifespan="off",

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
-import yaml
 
 from hostler.config import convert
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
-from hostler_sdk.loading import MANIFEST_NAME, PluginFile
+
+if TYPE_CHECKING:
+    from hostler_sdk.loading import PluginFile
 
 MAX_MANIFEST_BYTES = 1024 * 1024
 
@@ -32,6 +34,8 @@ class PluginManifest:
 
 def read_manifest(folder: Path) -> PluginManifest:
     """Read and check `hostler.yaml` of a plugin folder. PluginStartError says what is wrong."""
+    from hostler_sdk.loading import MANIFEST_NAME  # noqa: PLC0415  the SDK is for hosts with plugins
+
     path = folder / MANIFEST_NAME
     if not folder.is_dir():
         raise PluginStartError(f"there is no plugin folder {folder}")
@@ -48,6 +52,10 @@ def read_manifest(folder: Path) -> PluginManifest:
 
 def parse_manifest(data: bytes, source: str) -> PluginManifest:
     """Check the text of a hostler.yaml; `source` appears in errors."""
+    import yaml  # noqa: PLC0415  for hosts with plugins, as the SDK
+
+    from hostler_sdk.loading import PluginFile  # noqa: PLC0415
+
     try:
         value = yaml.safe_load(data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -11,7 +11,6 @@ from pathlib import Path
 from hostler.plugins.manifest import read_manifest
 from hostler_protocol.errors import PluginStartError
 from hostler_protocol.ids import PluginIdentity
-from hostler_sdk.loading import MANIFEST_NAME, local_identity
 
 DEFAULT_COMMAND = ("python", "-m", "hostler_sdk.serve")
 INHERITED_VARIABLES = frozenset(
@@ -83,7 +82,7 @@ def identity_of(source: PluginSource) -> PluginIdentity:
             author, _, name = key.partition("/")
             return PluginIdentity(author=author, name=name)
         case SingleFile(path=path):
-            return local_identity(path)
+            return _local_identity(path)
         case Folder(path=path):
             return read_manifest(path).identity
 
@@ -103,11 +102,17 @@ def launch_of(source: Folder | SingleFile) -> Launch:
     )
 
 
+def _local_identity(path: Path) -> PluginIdentity:
+    from hostler_sdk.loading import local_identity  # noqa: PLC0415  the SDK is for hosts with plugins
+
+    return local_identity(path)
+
+
 def _launch_file(source: SingleFile) -> Launch:
     path = source.path
     if not path.is_file():
         raise PluginStartError(f"there is no file {path}; a runner is named like path/to/file.py:Class")
-    identity = local_identity(path)
+    identity = _local_identity(path)
     real = path.resolve()
     return Launch(
         identity=identity,
@@ -163,6 +168,8 @@ def fingerprint(source: PluginSource) -> tuple[object, ...]:
         case SingleFile(path=path):
             return _stamp(path)
         case Folder(path=path):
+            from hostler_sdk.loading import MANIFEST_NAME  # noqa: PLC0415  as above
+
             stamps: list[object] = [_stamp(path / MANIFEST_NAME)]
             for folder, below, names in os.walk(path):
                 below[:] = sorted(name for name in below if not name.startswith((".", "__pycache__")))

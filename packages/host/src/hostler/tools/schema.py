@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jsonschema_rs
 import msgspec
 
 from hostler.tools.steps import MAX_DEPTH, SchemaError, StepCounter
@@ -29,9 +28,6 @@ MAX_MESSAGE_CHARS = 300
 MAX_MISTAKES = 5
 """Mistakes that are told of at once."""
 
-_PATTERNS = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES, dfa_size_limit=MAX_PATTERN_BYTES)
-_REFUSED = (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError)
-
 
 class ToolSchema:
     """A schema that is ready to check values. SchemaError, one sentence, where it cannot be used."""
@@ -47,9 +43,13 @@ class ToolSchema:
         self._steps = StepCounter(plain)
         if (patterns := _patterns(plain)) > MAX_PATTERNS:
             raise SchemaError(f"it has {patterns:,} patterns; at most {MAX_PATTERNS} are allowed")
+        import jsonschema_rs  # noqa: PLC0415  large, and not needed by a host without tools
+
+        bounds = jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES, dfa_size_limit=MAX_PATTERN_BYTES)
+        refused = (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError)
         try:
-            self._validator = jsonschema_rs.validator_for(plain, offline=True, pattern_options=_PATTERNS)
-        except _REFUSED as error:
+            self._validator = jsonschema_rs.validator_for(plain, offline=True, pattern_options=bounds)
+        except refused as error:
             raise SchemaError(f"it is no JSON Schema: {_short(_first_line(error))}") from error
 
     def check(self, value: Any, what: str) -> None:
