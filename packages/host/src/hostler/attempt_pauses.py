@@ -21,7 +21,7 @@ from hostler.ports import Tx
 from hostler.run_calls import RunCalls
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
-from hostler_protocol.errors import HostlerError
+from hostler_protocol.errors import HostlerError, StorageError
 from hostler_protocol.results import RunPaused
 
 
@@ -58,6 +58,9 @@ class AttemptPauses:
     _task: asyncio.Task[None] | None = None
     _queued: bool = field(default=False)
 
+    def __post_init__(self) -> None:
+        self.holding.entered = self.calls.look_again
+
     def requested(self, call: NewCall) -> None:
         """A call is newly asked: whoever watches the run sees it."""
         self.results.write(self.stream.requested(request_of(call)))
@@ -93,8 +96,12 @@ class AttemptPauses:
         try:
             prepared = await self.explicit.prepare(self.run, self.grant, paused, self.on_message)
         except HostlerError as error:
-            self.stream.unpaused()
-            self.results.write(self.stream.fail("runner.protocol", f"run.paused: {error.message}"))
+            if self.stream.outcome is paused:
+                code = "host.error" if isinstance(error, StorageError) else "runner.protocol"
+                self.stream.unpaused()
+                self.results.write(self.stream.fail(code, f"run.paused: {error.message}"))
+            return
+        if self.stream.outcome is not paused:  # it was stopped meanwhile
             return
         shown = RunPaused(
             pending=[pending_of(call) for call in prepared.new.calls], expires_in=paused.expires_in

@@ -20,7 +20,7 @@ from hostler.domain.sealing import PLAIN, Codec
 from hostler.parking import Parked, Used, park
 from hostler.pause_states import KeptState, keep, load
 from hostler.ports import Database, Tx
-from hostler.stores import pause_calls, pauses, runs
+from hostler.stores import pause_calls, pauses, run_notes, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Run
@@ -49,9 +49,6 @@ class ExplicitPauses:
 
     async def prepare(self, run: Run, grant: Grant, paused: Paused, on_message: OnMessage) -> Prepared:
         """Everything but the transaction. InvalidArgumentError, PayloadTooLargeError: it cannot be kept."""
-        waiting = await self.db.read(lambda tx: pauses.unsettled(tx, run.run_id))
-        if waiting is not None and waiting.form == "implicit":
-            raise InvalidArgumentError("run.paused while other calls of the run wait for people")
         calls = [self._call(run, grant, paused, pending, n) for n, pending in enumerate(paused.pending, 1)]
         check_calls(calls)
         pause_id = new_id()
@@ -121,10 +118,16 @@ class ExplicitPauses:
 def pause_run(
     tx: Tx, run: Run, prepared: Prepared, entries: Sequence[Entry], *, actor: str, used: Used
 ) -> Parked | Fenced:
-    """Open the pause and end the attempt, in one transaction. The next one has nothing but the state."""
-    held = runs.by_id(tx, run.run_id)
+    """Open the pause and end the attempt, in one transaction. The next one has nothing but the state.
+
+    Calls of the attempt that still wait for people wait no longer.
+    """
+    held = run_notes.hold(tx, run.run_id)
     if held is None or held.attempt != run.attempt or held.status != "running":
         return Fenced(run.status if held is None else held.status, run.attempt)
+    waiting = pauses.unsettled(tx, run.run_id)
+    if waiting is not None and waiting.form == "implicit":
+        pauses.close(tx, waiting, "cancelled", cause="the runner paused the run itself", actor=run.runner_id)
     prepared.kept.refer(tx)
     pauses.open(tx, prepared.new, cause="the runner pauses the run", actor=run.runner_id)
     runs.rebase(tx, run.run_id)

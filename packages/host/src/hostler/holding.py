@@ -9,22 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from hostler.asking import Question, Verdict
 from hostler.domain.pause_values import NewCall, NewPause, Pause
-from hostler.domain.pauses import OnMessage
+from hostler.domain.pauses import MAX_CALLS, OnMessage
 from hostler.pause_questions import Questions, pending_of
 from hostler.pause_verdicts import find_verdict
 from hostler.ports import Database, Tx
-from hostler.stores import pauses, run_notes
+from hostler.stores import pause_calls, pauses, run_notes
 from hostler.stores.pause_claims import Refused, begin_resuming
 from hostler.stores.run_rows import Run
 from hostler.tools.port import ToolService
-from hostler_protocol.errors import CancelledCallError, ConflictError, HostlerError, StorageError
+from hostler_protocol.errors import (
+    CancelledCallError,
+    ConflictError,
+    HostError,
+    HostlerError,
+    PayloadTooLargeError,
+    StorageError,
+)
 from hostler_protocol.ids import new_id
 from hostler_protocol.pausing import PendingCall
 
@@ -41,10 +48,11 @@ log = logging.getLogger(__name__)
 
 
 class _Entered(NamedTuple):
-    """What one step found: verdicts by call id, and the calls that were newly asked."""
+    """What one step found: verdicts by call id, the calls that were newly asked, those without room."""
 
     verdicts: dict[str, Verdict]
     asked: list[NewCall]
+    too_many: list[str]
     pause: Pause | None
 
 
@@ -72,6 +80,8 @@ class Holding:
     blocked_seconds: float
     requested: Callable[[NewCall], None]
     park: Callable[[], None] | None
+    entered: Callable[[], None] = lambda: None
+    """Told of each call that begins to wait."""
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _shown: dict[str, NewCall] = field(default_factory=dict)
     """What waits, as people see it."""
@@ -87,6 +97,7 @@ class Holding:
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work(), name=f"pause of run {self.run.run_id}")
         self._changed.set()
+        self.entered()
         try:
             return await answer
         finally:
@@ -119,19 +130,26 @@ class Holding:
     async def _work(self) -> None:
         """Ask, look, answer; until nothing waits."""
         while self._waiting:
-            self._changed.clear()
-            await self._gather()
-            waiting = dict(self._waiting)
-            if not waiting:
-                return
             try:
-                entered = await self._enter([one.question for one in waiting.values()])
+                await self._round()
             except HostlerError as error:
-                _refuse(waiting, error)
-                continue
-            self._tell(waiting, entered)
-            if self._waiting:
-                await self._wait(entered)
+                self._refuse(self._waiting, error)
+            except Exception:
+                # The top of a worker: those that wait are told, the log has the traceback.
+                log.exception("run %s: its calls could not be put to people", self.run.run_id)
+                self._refuse(self._waiting, HostError("the host failed to ask people"))
+
+    async def _round(self) -> None:
+        self._changed.clear()
+        await self._gather()
+        self._shown = await self._calls()
+        waiting = {call_id: one for call_id, one in self._waiting.items() if call_id in self._shown}
+        if not waiting:
+            return
+        entered = await self._enter([one.question for one in waiting.values()], self._shown)
+        self._tell(waiting, entered)
+        if self._waiting:
+            await self._wait(entered)
 
     async def _gather(self) -> None:
         count = -1
@@ -141,8 +159,17 @@ class Holding:
             count = len(self._waiting)
             await asyncio.sleep(GATHER_SECONDS)
 
-    async def _enter(self, questions: Sequence[Question]) -> _Entered:
-        calls = self._shown = {one.call_id: await self.questions.call_of(one) for one in questions}
+    async def _calls(self) -> dict[str, NewCall]:
+        """What waits, as people see it; what nobody can be asked is refused."""
+        calls: dict[str, NewCall] = {}
+        for call_id, one in list(self._waiting.items()):
+            try:
+                calls[call_id] = await self.questions.call_of(one.question)
+            except HostlerError as error:
+                self._refuse([call_id], error)
+        return calls
+
+    async def _enter(self, questions: Sequence[Question], calls: dict[str, NewCall]) -> _Entered:
         pause = FIRST_RETRY_SECONDS
         while True:
             try:
@@ -156,6 +183,8 @@ class Holding:
     def _tell(self, waiting: dict[str, _Waiting], entered: _Entered) -> None:
         for call in entered.asked:
             self.requested(call)
+        most = f"more than {MAX_CALLS} calls would wait together"
+        self._refuse(entered.too_many, PayloadTooLargeError(most, limit=MAX_CALLS))
         if entered.asked:
             self._start_timer()
         for call_id, verdict in entered.verdicts.items():
@@ -185,9 +214,14 @@ class Holding:
         elif self._blocked_since is None:
             self._blocked_since = now
         elif now - self._blocked_since > self.blocked_seconds:
-            _refuse(
-                dict(self._waiting), ConflictError("calls that waited before this one were not made again")
-            )
+            error = ConflictError("calls that waited before this one were not made again")
+            self._refuse(self._waiting, error)
+
+    def _refuse(self, call_ids: Iterable[str], error: HostlerError) -> None:
+        for call_id in list(call_ids):
+            one = self._waiting.pop(call_id, None)
+            if one is not None and not one.answer.done():
+                one.answer.set_exception(error)
 
     # -- the step ---------------------------------------------------------------------------------
 
@@ -209,12 +243,15 @@ class Holding:
                 verdicts[question.call_id] = found
         pause = pauses.unsettled(tx, run.run_id)
         new = [] if _blocks(pause) else [calls[one.call_id] for one in unknown]
+        joins = pause is not None and pause.status in {"open", "needs_review"}
+        room = MAX_CALLS - (len(pause_calls.of_pause(tx, pause)) if joins and pause is not None else 0)
+        new, too_many = new[:room], [call.call_id for call in new[room:]]
         if new and (pause is None or pause.status == "resuming"):
             fresh = NewPause(pause_id=new_id(), run_id=run.run_id, calls=new, on_message=self.on_message)
             pause = pauses.open(tx, fresh, cause="calls wait for people", actor=run.runner_id)
         elif new and pause is not None:
             pause = pauses.add_calls(tx, pause, new, actor=run.runner_id)
-        return _Entered(verdicts, new, pause)
+        return _Entered(verdicts, new, too_many, pause)
 
     # -- the hold time ----------------------------------------------------------------------------
 
@@ -237,9 +274,3 @@ def _blocks(pause: Pause | None) -> bool:
     if pause is None or (pause.form == "explicit" and pause.status == "resuming"):
         return False
     return pause.status in {"ready", "resuming"}
-
-
-def _refuse(waiting: dict[str, _Waiting], error: HostlerError) -> None:
-    for one in waiting.values():
-        if not one.answer.done():
-            one.answer.set_exception(error)

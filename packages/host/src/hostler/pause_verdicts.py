@@ -128,6 +128,7 @@ def _doubtful(run: Run, call: PausedCall) -> Verdict:
         return _said(run, call)
     return Verdict(
         "not_happened",
+        arguments=call.effective,
         comment=call.given.comment,
         decided_by=call.decided_by,
         pause_id=call.pause_id,

@@ -112,6 +112,10 @@ class RunCalls:
             task.cancel()
         self.tools.stop()
 
+    def look_again(self) -> None:
+        """A call has begun to wait for people: who waits for quiet looks once more."""
+        self._done.set()
+
     async def quiet(self, held: Callable[[], int]) -> None:
         """Wait until no call is under way but those that are held; `held` says how many that are."""
         while self.tools.under_way or len(self._tasks) > held():

@@ -312,7 +312,10 @@ class ToolCalls:
             said = replace(call, verdict=verdict)
             if verdict.outcome != "not_happened":
                 return await self._settle(said, verdict.result, None)
-            said = replace(said, resolution=call.resolution + 1)
+            # where the approval was asked for again meanwhile, its arguments may be others now
+            same = verdict.arguments is None or verdict.arguments == call.arguments
+            arguments = call.arguments if same else verdict.arguments or {}
+            said = replace(said, resolution=call.resolution + 1, arguments=arguments)
             try:
                 await self._intend(said)
             except AskAgainError:  # another call of the pause is looked at still

@@ -182,8 +182,13 @@ class ResultStream:
             self._stop = (stop, reason)
 
     def stop(self, stop: Stop, reason: str) -> list[Step]:
-        """End the run now: the grace time is over, or there is nothing to wait for."""
+        """End the run now: the grace time is over, or there is nothing to wait for.
+
+        Also where its runner paused it, as long as that is not kept.
+        """
         self.stopping(stop, reason)
+        if isinstance(self.outcome, Paused):
+            self.unpaused()
         return [] if self.outcome is not None else self._stopped()
 
     def attempt_started(self, attempt: int, cause: str, frontier: int = 0) -> list[Step]:

@@ -1,0 +1,116 @@
+"""Corners of runs that wait and go on: calls at once, pauses after pauses, what was used and what was left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from journeys.test_waiting import (
+    ALLOWED,
+    ASK_ALL,
+    BOOK,
+    PLACE,
+    SEND,
+    calling,
+    decide,
+    decision,
+    outcomes,
+    parked,
+    shop,
+    waiting,
+)
+from support.databases import run
+from support.stepping import Steps
+
+ASK_SEND: dict[str, Any] = {**ALLOWED, "tool_approval": {"shop.send": "required"}}
+
+
+def test_a_call_beside_one_that_waits_is_not_made_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shop(tmp_path) as host:
+            await host.agent(runner="resumable", resource_policy=ASK_SEND)
+            run_id = await host.start([["together", [SEND], [BOOK]], ["tell"]], **PLACE)
+            pause = await waiting(host, run_id)
+            await parked(host, run_id)
+            await decide(host, pause, decision(pause.calls[0]))
+            ended = await host.ended(run_id)
+            assert ended.record.status == "completed", ended.last
+            assert len(ended.entries("intent")) == 2
+
+    run(main())
+
+
+def test_a_second_pause_of_another_form_does_not_lose_the_state(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shop(tmp_path) as host:
+            await host.agent(runner="both", resource_policy=ASK_ALL)
+            pending = {"tool_name": "shop.send", "arguments": {"to": "ada", "text": "hi"}, "kind": "approval"}
+            paused = {"pending": [pending], "state": {"step": 3}}
+            steps: Steps = {
+                "1": [["say", "before"], ["result", "run.paused", paused], ["silent"]],
+                "else": [SEND, BOOK, ["at", 3, [["show_context"]]], ["tell"]],
+            }
+            run_id = await host.start(steps, **PLACE)
+            for _ in range(2):
+                pause = await waiting(host, run_id)
+                await parked(host, run_id)
+                await decide(host, pause, decision(pause.calls[0]))
+            ended = await host.ended(run_id)
+            assert ended.record.status == "completed", ended.last
+            assert ended.record.attempt == 3
+            assert json.loads(ended.said[1])["continuation"]["state"] == {"step": 3}
+            assert len(ended.entries("intent")) == 2
+
+    run(main())
+
+
+def test_what_a_runner_states_to_have_used_counts_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shop(tmp_path) as host:
+            await host.agent(runner="resumable", resource_policy=ASK_ALL)
+            said = {"chunk": {"role": "assistant", "content": "a"}}
+            used = ["result", "message.delta", said, {"usage": {"total_tokens": 10}}]
+            run_id = await host.start([used, SEND, used, ["tell"]], **PLACE)
+            pause = await waiting(host, run_id)
+            await parked(host, run_id)
+            await decide(host, pause, decision(pause.calls[0]))
+            ended = await host.ended(run_id)
+            assert ended.record.usage is not None
+            assert ended.record.usage.total_tokens == 20
+
+    run(main())
+
+
+def test_a_call_that_nobody_can_be_asked_leaves_the_others_waiting(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shop(tmp_path, hold_seconds=60) as host:
+            await host.agent(runner="resumable", resource_policy=ASK_ALL)
+            huge = calling("shop.send", to="bob", text="x" * 100_000)
+            run_id = await host.start([["together", [SEND], [huge]], ["tell"]], **PLACE)
+            pause = await waiting(host, run_id)
+            await decide(host, pause, decision(pause.calls[0]))
+            ended = await host.ended(run_id)
+            assert ended.record.status == "completed", ended.last
+            assert sorted(outcomes(ended)) == ["A card to ada is on its way: hi", "payload_too_large"]
+
+    run(main())
+
+
+def test_a_runner_that_pauses_while_it_asks(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shop(tmp_path, hold_seconds=60) as host:
+            await host.agent(runner="both", resource_policy=ASK_ALL)
+            pending = {"tool_name": "shop.send", "arguments": {"to": "ada", "text": "hi"}, "kind": "approval"}
+            paused = ["result", "run.paused", {"pending": [pending], "state": 1}]
+            steps: Steps = {"1": [["together", [BOOK], [paused, ["silent"]]]], "else": [["show_context"]]}
+            run_id = await host.start(steps, **PLACE)
+            pause = await waiting(host, run_id)
+            while pause.form != "explicit":
+                pause = await waiting(host, run_id)
+            await parked(host, run_id)
+            await decide(host, pause, decision(pause.calls[0]))
+            ended = await host.ended(run_id)
+            assert ended.record.status == "completed", ended.last
+
+    run(main())
