@@ -18,13 +18,13 @@ from hostler.domain.outcomes import Ending, Paused, Step, Stored, Warned
 from hostler.domain.recording import RESUMED, Resumed
 from hostler.endings import finish
 from hostler.feed import StoredResult
+from hostler.parking import Used
 from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
 from hostler.projecting import Projector
 from hostler.runlog import Item, RunLog
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
-from hostler_protocol.content import Usage
 from hostler_protocol.errors import HostlerError
 
 WIDER_CREDIT = 192
@@ -46,7 +46,7 @@ class AttemptResults:
     host_id: str
     log: RunLog
     projector: Projector
-    used: Callable[[], tuple[Usage | None, str | None]]
+    used: Callable[[], Used]
     ended: Callable[[], None]
     over: Callable[[], None]
     paused: Callable[[Paused], None]

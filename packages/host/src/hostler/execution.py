@@ -9,41 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import partial
-from itertools import count
 from typing import Any
-from weakref import WeakValueDictionary
 
-from hostler.attempt_pauses import AttemptPauses
+from hostler.assembling import Equipment, Parts, assemble
 from hostler.attempt_results import AttemptResults
 from hostler.domain.grants import Grant
-from hostler.domain.outcomes import Paused, Step, Stored, Warned
+from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import NewCall
 from hostler.domain.recovery import Action, Settlement, settle
 from hostler.domain.sequence import ResultStream, StreamState, added
-from hostler.explicit_pauses import ExplicitPauses
-from hostler.feed import Feed
-from hostler.gate import Gate, GatedRun
-from hostler.holding import Holding
+from hostler.gate import Standing
 from hostler.parking import Used, begin_after_loss
-from hostler.pause_questions import Questions
 from hostler.plugins.connection import PluginConnection
-from hostler.ports import Database, Tx
-from hostler.preparing import Prepared
-from hostler.projecting import Projector
-from hostler.resuming import GoingOn, artifact_id_of, read_answer
-from hostler.run_calls import RunCalls
+from hostler.ports import Tx
+from hostler.resuming import GoingOn
 from hostler.runlog import FencedError, Item, RunLog
-from hostler.stores import runs
-from hostler.stores.blobs import BlobFolder
-from hostler.stores.pause_claims import begin_resuming
 from hostler.stores.run_rows import Run
-from hostler_protocol.content import Usage
 from hostler_protocol.errors import (
-    CancelledCallError,
     HostError,
     HostlerError,
     PayloadTooLargeError,
@@ -61,50 +45,11 @@ log = logging.getLogger(__name__)
 _ENDS = TERMINAL_RESULTS | {"run.paused"}
 
 
-@dataclass(slots=True)
-class Bench:
-    """What every run of this host works with."""
-
-    db: Database
-    feed: Feed
-    gate: Gate
-    connect: Callable[[str], Awaitable[PluginConnection]]
-    """By runner id; PluginError, or NotFoundError, where there is none."""
-    prepare: Callable[[Run, PluginConnection], Awaitable[Prepared]]
-    """Grant, context and configuration of an attempt."""
-    projector: Projector
-    blobs: BlobFolder
-    host_id: str
-    cancel_grace_seconds: float
-    hold_seconds: float
-    """How long calls that wait for people are held before the run is parked."""
-    explicit_pauses: ExplicitPauses
-    stall_seconds: float
-    """How long recorded answers of a resumed attempt wait for what the runner did before them."""
-    gated: WeakValueDictionary[str, GatedRun] = field(default_factory=WeakValueDictionary)
-    """The runs under way, by id: a child finds the budget of its parent."""
-
-
-class RunMeter:
-    """What the run's model calls used; the gate's budget counts along."""
-
-    def __init__(self, gated: GatedRun) -> None:
-        self._gated = gated
-        self.usage: Usage | None = None
-        self.measured = False
-
-    def add(self, usage: Usage | None, cost: Any) -> None:
-        """Count one model call."""
-        self.measured = True
-        self.usage = added(self.usage, usage)
-        self._gated.add(usage, cost)
-
-
 @dataclass(eq=False)
 class ActiveRun:
     """An attempt under way. `execute` returns when the run has ended, was queued again, or is another's."""
 
-    bench: Bench
+    equipment: Equipment
     run: Run
     stop_requested: str | None = None
     _stream: ResultStream | None = None
@@ -112,13 +57,8 @@ class ActiveRun:
     _results: AttemptResults = field(init=False)
     _pump: asyncio.Task[None] | None = None
     _over: asyncio.Event = field(default_factory=asyncio.Event)
-    _connection: PluginConnection | None = None
-    _gated: GatedRun | None = None
-    _meter: RunMeter | None = None
-    _calls: RunCalls | None = None
-    _going_on: GoingOn | None = None
-    _pauses: AttemptPauses | None = None
-    _prepared: Prepared | None = None
+    _parts: Parts | None = None
+    """None: its runner has not been started."""
     _stop_timer: asyncio.TimerHandle | None = None
     _deadline_timer: asyncio.TimerHandle | None = None
     _ended: bool = False
@@ -128,17 +68,18 @@ class ActiveRun:
     queued_again: bool = False
 
     def __post_init__(self) -> None:
-        self._log = RunLog(self.bench.db, self.bench.feed, self.run.run_id, self.run.attempt, self._fenced)
+        equipment, run = self.equipment, self.run
+        self._log = RunLog(equipment.db, equipment.feed, run.run_id, run.attempt, self._fenced)
         self._results = AttemptResults(
-            self.run,
-            self.bench.host_id,
+            run,
+            equipment.host_id,
             self._log,
-            self.bench.projector,
-            used=self._used,
+            equipment.projector,
+            used=self.used,
             ended=self._begin_ending,
             over=self._over.set,
             paused=self._pause,
-            had_effects=self.run.kept_sequence > 0,
+            had_effects=run.kept_sequence > 0,
         )
 
     # -- the attempt ------------------------------------------------------------------------------
@@ -148,7 +89,7 @@ class ActiveRun:
 
         StorageError: the journal takes nothing more of it, and it has no ending yet.
         """
-        self.bench.feed.open(self.run.run_id, self.run.sequence)
+        self.equipment.feed.open(self.run.run_id, self.run.sequence)
         self._pump = asyncio.create_task(self._log.pump(), name=f"journal of run {self.run.run_id}")
         self._pump.add_done_callback(lambda _: self._over.set())  # without its journal a run is over
         try:
@@ -171,27 +112,30 @@ class ActiveRun:
             await self._leave()
 
     async def _start(self) -> None:
-        bench, run = self.bench, self.run
+        equipment, run = self.equipment, self.run
         if self._stopped_early(self._ensure_stream()):
             return
         connection = await self._connected()
         if connection is None:
             self._stopped_early(self._ensure_stream())
             return
-        prepared = await bench.prepare(run, connection)
+        prepared = await equipment.prepare(run, connection)
         if self._ended:  # handed over meanwhile
             return
-        self._assemble(connection, prepared)
-        stream = self._ensure_stream()
+        parts = self._parts = assemble(
+            equipment, run, connection, prepared, self, journal=self._log, results=self._results
+        )
+        stream = self._stream = parts.stream
+        begins = partial(parts.to_running, equipment.host_id)
         if prepared.recording is not None:
             # its context stands in the journal, and what it does again is not told again
-            self._log.add(Item(move=self._to_running, synced=False))
+            self._log.add(Item(move=begins, synced=False))
         else:
             if run.attempt > 1:
                 self._results.write(stream.attempt_started(run.attempt, prepared.cause))
             for note in prepared.notes:
                 self._results.write(stream.warn(note))
-            self._log.add(Item(entry=prepared.context_entry, move=self._to_running, synced=False))
+            self._log.add(Item(entry=prepared.context_entry, move=begins, synced=False))
         self._set_deadline(prepared.deadline_at)
         if self._stopped_early(stream):  # asked for while the plugin was being prepared
             return
@@ -203,90 +147,12 @@ class ActiveRun:
         )
         await connection.start_run(params, self)
 
-    def _assemble(self, connection: PluginConnection, prepared: Prepared) -> None:
-        """Put together what the attempt works with."""
-        bench, run = self.bench, self.run
-        self._connection, self._prepared = connection, prepared
-        uploads = dict(prepared.uploads)
-        artifacts = count(1)
-        self._stream = ResultStream(
-            run.run_id,
-            prepared.grant,
-            state=prepared.stream_state,
-            uploads=uploads,
-            artifact_id=lambda: artifact_id_of(run.run_id, run.base_attempt, next(artifacts)),
-        )
-        self._gated = GatedRun(
-            run.run_id,
-            run.attempt,
-            prepared.grant,
-            connection,
-            deadline_at=prepared.deadline_at,
-            daily=prepared.daily,
-            parent=bench.gated.get(run.parent_run_id or ""),
-        )
-        bench.gated[run.run_id] = self._gated
-        self._gated.spent.add(run.usage, None if run.cost is None else Decimal(run.cost))
-        self._meter = RunMeter(self._gated)
-        self._results.connection = connection
-        self._results.scope = scope = prepared.scope(self._meter, uploads)
-        if prepared.recording is not None:
-            self._going_on = GoingOn(
-                prepared.recording,
-                partial(read_answer, bench.db, bench.blobs, run.run_id),
-                stall_seconds=bench.stall_seconds,
-                live=self._went_live,
-                diverged=self._diverged,
-            )
-        holding = Holding(
-            bench.db,
-            run,
-            Questions(run.workspace_id, run.run_id, scope.services.tools),
-            scope.services.tools,
-            prepared.on_message,
-            bench.hold_seconds,
-            bench.stall_seconds,
-            requested=self._requested,
-            park=self._park if prepared.manifest.capabilities.resumable else None,
-        )
-        self._calls = RunCalls(
-            gate=bench.gate,
-            blobs=bench.blobs,
-            connection=connection,
-            gated=self._gated,
-            scope=scope,
-            journal=self._log,
-            going_on=self._going_on,
-            inherited=prepared.inherited,
-            people=holding,
-            confirm=self._confirm if bench.db.dialect == "postgres" else None,
-        )
-        self._pauses = AttemptPauses(
-            self,
-            run,
-            prepared.grant,
-            self._stream,
-            self._results,
-            self._calls,
-            holding,
-            bench.explicit_pauses,
-            prepared.on_message,
-            lambda: Used(*self._used()),
-        )
-
-    async def _confirm(self) -> None:
-        """Before a tool is asked: another host may have taken the run while this one was stopped."""
-        run_id, attempt = self.run.run_id, self.run.attempt
-        current = await self.bench.db.read(lambda tx: runs.by_id(tx, run_id))
-        if current is None or current.attempt != attempt or current.status != "running":
-            raise CancelledCallError("this attempt was superseded: the tool was not called")
-
     async def _connected(self) -> PluginConnection | None:
         """The plugin's connection, whose start may take minutes; None: the run is to go no further."""
         starting = self._starting = asyncio.timeout(None)
         try:
             async with starting:
-                return await self.bench.connect(self.run.runner_id)
+                return await self.equipment.connect(self.run.runner_id)
         except TimeoutError:
             if not starting.expired():
                 raise
@@ -306,27 +172,6 @@ class ActiveRun:
         self._results.write(stream.stop("cancelled", self.stop_requested))
         return True
 
-    def _to_running(self, tx: Tx) -> Any:
-        prepared = self._prepared
-        if prepared is None:
-            raise RuntimeError("the run was not prepared")
-        frozen = runs.freeze_grant(tx, self.run.run_id, self.run.attempt, prepared.grant.encoded)
-        if not isinstance(frozen, str):
-            return frozen
-        deadline = prepared.deadline_at
-        moved = runs.transition(
-            tx,
-            self.run.run_id,
-            self.run.attempt,
-            "running",
-            cause="the plugin took it",
-            actor=self.bench.host_id,
-            deadline_at=None if deadline is None else int(deadline * 1000),
-        )
-        if self.run.attempt > 1:  # a pause whose decisions are in is this attempt's from now on
-            begin_resuming(tx, self.run.run_id, self.run.attempt)
-        return moved
-
     async def _wait_over(self) -> None:
         if not self._ended:
             await self._over.wait()
@@ -336,22 +181,15 @@ class ActiveRun:
         for timer in (self._stop_timer, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
-        if self._connection is not None:
-            self._connection.end_run(self.run.run_id)
-        if self._calls is not None:
-            self._calls.stop()
-        if self._going_on is not None:
-            self._going_on.close()
-        if self._pauses is not None:
-            self._pauses.close()
+        if self._parts is not None:
+            self._parts.close()
         self._log.close()
         try:
             if self._pump is not None:
                 await asyncio.shield(self._pump)  # raises where the journal could not be written
         finally:
-            if self._gated is not None:
-                self._gated.standing = "ended"
-            self.bench.feed.close(self.run.run_id)
+            self._stand("ended")
+            self.equipment.feed.close(self.run.run_id)
 
     def _ensure_stream(self) -> ResultStream:
         """The stream of results; before the grant is known only endings go through it."""
@@ -364,15 +202,16 @@ class ActiveRun:
 
     def on_result(self, result: AgentRunResult, size: int) -> None:
         """Take one result."""
-        stream = self._stream
-        if stream is None or self._ended:
+        parts = self._parts
+        if parts is None or self._ended or not self._may_end(result.type):
             return
-        if self._going_on is not None and not self._may_end(result.type):
-            return
-        kept = stream.state.kept_sequence
-        steps = stream.receive(result, size)
-        if self._going_on is not None:
-            steps = self._new_ones(self._going_on, stream, steps, kept)
+        state = parts.stream.state
+        kept, used = state.kept_sequence, state.usage
+        steps = parts.stream.receive(result, size)
+        if parts.going_on is not None:
+            made = len(steps)
+            steps = parts.going_on.new_ones(parts.stream, steps, kept)
+            state.usage = used if made and not steps else state.usage  # it counted when it was made first
         last = next((step for step in reversed(steps) if isinstance(step, Stored)), None)
         if last is None:
             self._results.give_credit(1, size)
@@ -384,21 +223,9 @@ class ActiveRun:
             return True
         return self._going_on.end()
 
-    def _new_ones(self, going_on: GoingOn, stream: ResultStream, steps: list[Step], kept: int) -> list[Step]:
-        """The steps that do not stand in the journal yet. `kept`: the last completed message before them."""
-        new: list[Step] = []
-        for step in steps:
-            if isinstance(step, Warned):
-                if going_on.is_live:
-                    new.append(step)
-                continue
-            stream.take_back(step, kept)
-            if step.outcome is not None:
-                going_on.go_live()
-            elif going_on.take(step.type, step.data):
-                continue
-            new.append(stream.number(step))
-        return new
+    @property
+    def _going_on(self) -> GoingOn | None:
+        return None if self._parts is None else self._parts.going_on
 
     @property
     def _stopping(self) -> bool:
@@ -423,13 +250,13 @@ class ActiveRun:
 
     def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
         """A Host API call."""
-        if self._calls is not None:
-            self._calls.begin(call_id, method, params)
+        if self._parts is not None:
+            self._parts.calls.begin(call_id, method, params)
 
     def on_call_cancelled(self, call_id: MessageId) -> None:
         """The runner no longer waits for it."""
-        if self._calls is not None:
-            self._calls.give_up(call_id)
+        if self._parts is not None:
+            self._parts.calls.give_up(call_id)
 
     def on_lost(self, error: PluginError) -> None:
         """The plugin process is gone."""
@@ -444,21 +271,21 @@ class ActiveRun:
         """
         if self._ended or (self.stop_requested is not None and grace is None):
             return
-        grace = self.bench.cancel_grace_seconds if grace is None else grace
+        grace = self.equipment.cancel_grace_seconds if grace is None else grace
         if self.stop_requested is not None:
             self._stop_within(self.stop_requested, grace)
             return
         self.stop_requested = reason
-        if self._stream is None or self._connection is None:
+        if self._parts is None:
             self._wait_no_more()  # `_start` looks before it goes on
             return
-        self._stream.stopping("cancelled", reason)
-        self._connection.cancel_run(self.run.run_id, reason)
+        self._parts.stream.stopping("cancelled", reason)
+        self._tell_runner(reason)
         self._stop_within(reason, grace)
 
     def _stop_within(self, reason: str, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        if self._connection is None or self._stream is None:
+        if self._parts is None:
             return  # it has not begun, and goes no further
         if self._stop_timer is not None:
             if self._stop_timer.when() <= loop.time() + seconds:
@@ -478,16 +305,14 @@ class ActiveRun:
     def _deadline_over(self) -> None:
         if self._stream is None or self._ended:
             return
-        if self._connection is not None:
-            self._connection.cancel_run(self.run.run_id, "deadline")
+        self._tell_runner("deadline")
         self._results.write(self._stream.stop("timeout", "the run did not end within its deadline"))
 
     def hand_over(self, why: str) -> None:
         """The host is stopping: give the run back for another attempt, or end it, by its policy."""
         if not self._ended:
             self.handed_over = True
-            if self._connection is not None:
-                self._connection.cancel_run(self.run.run_id, why)
+            self._tell_runner(why)
             self._lose(PluginCrashedError(why))
             self._wait_no_more()
 
@@ -495,9 +320,9 @@ class ActiveRun:
 
     def _lose(self, error: PluginError) -> None:
         """The process that worked on it is gone: by the agent's policy it begins again, or fails."""
-        if self._ended:
-            return
-        if self.handed_over and self._prepared is None and self.stop_requested is None:
+        if self._ended or (self._stream is not None and isinstance(self._stream.outcome, Paused)):
+            return  # a run that its runner pauses needs no process any more
+        if self.handed_over and self._parts is None and self.stop_requested is None:
             self._restart(error.message, crashed=False)  # nothing of it was begun
             return
         settlement = self._settlement() if error.status_code == "runner.crashed" else None
@@ -510,41 +335,40 @@ class ActiveRun:
 
     def _settlement(self) -> Settlement | None:
         """What the agent's policy says of an attempt that was lost; None: it was never begun."""
-        prepared = self._prepared
-        if prepared is None:
+        parts = self._parts
+        if parts is None:
             return None
         return settle(
-            prepared.recovery,
+            parts.prepared.recovery,
             cause="host" if self.handed_over else "plugin",
-            resumable=prepared.manifest.capabilities.resumable,
+            resumable=parts.prepared.manifest.capabilities.resumable,
             crashes=self.run.crashes,
-            had_effects=self._results.had_effects or (self._calls is not None and self._calls.had_effects),
+            had_effects=self._results.had_effects or parts.calls.had_effects,
             cancelled=self._stopping,
         )
 
-    def _diverged(self, why: str) -> None:
+    def diverged(self, why: str) -> None:
         """The runner did something else than before: the policy decides, and going on is out of question."""
-        if self._ended or self._prepared is None or self._stopping:
+        if self._ended or self._parts is None or self._stopping:
             return
-        if self._connection is not None:
-            self._connection.cancel_run(self.run.run_id, "replay.diverged")
+        self._tell_runner("replay.diverged")
         if self._going_on is not None:
             self._going_on.go_live()  # who watches is told what stays
-        recovery = self._prepared.recovery
+        recovery = self._parts.prepared.recovery
         if recovery.on_crash == "restart" and self.run.crashes + 1 < recovery.max_attempts:
             self._restart(f"replay.diverged: {why}", crashed=True, restart=True)
         else:
-            self._results.write(self._ensure_stream().fail("replay.diverged", why))
+            self._results.write(self._parts.stream.fail("replay.diverged", why))
 
-    def _went_live(self, frontier: int) -> None:
+    def went_live(self, frontier: int) -> None:
         """From here on the attempt does what it did not do before: who watches is told."""
-        if self._ended or self._prepared is None:
+        if self._ended or self._parts is None:
             return
+        stream, prepared = self._parts.stream, self._parts.prepared
         self._results.went_live(frontier)
-        stream = self._ensure_stream()
-        if self._prepared.recording is not None:
-            stream.keep_ids(self._prepared.recording.message_ids)
-        self._results.write(stream.attempt_started(self.run.attempt, self._prepared.cause, frontier))
+        if prepared.recording is not None:
+            stream.keep_ids(prepared.recording.message_ids)
+        self._results.write(stream.attempt_started(self.run.attempt, prepared.cause, frontier))
 
     def _restart(self, why: str, *, crashed: bool, restart: bool = False) -> None:
         """Queue the run for another attempt; it goes on from the journal unless it is to `restart`."""
@@ -554,10 +378,10 @@ class ActiveRun:
     def _begin_again(self, settlement: Settlement, *, crashed: bool | None = None) -> None:
         self._ended = True
         crashed = not self.handed_over if crashed is None else crashed
-        used = Used(*self._used())
+        used = self.used()
 
         def again(tx: Tx) -> Any:
-            actor = self.bench.host_id
+            actor = self.equipment.host_id
             return begin_after_loss(tx, self.run, settlement, actor=actor, used=used, crashed=crashed)
 
         self._log.add(Item(move=again, last=True, done=self._given_back))
@@ -572,38 +396,47 @@ class ActiveRun:
     def _fenced(self, error: FencedError) -> None:
         log.info("run %s: %s", self.run.run_id, error)
         self._ended = True
-        if self._gated is not None:
-            self._gated.standing = "fenced"
-        if self._connection is not None:
-            self._connection.cancel_run(self.run.run_id, "superseded")
+        self._stand("fenced")
+        self._tell_runner("superseded")
         self._over.set()
 
     def _begin_ending(self) -> None:
         self._ended = True
-        if self._gated is not None:
-            self._gated.standing = "ended"
+        self._stand("ended")
+
+    def _stand(self, standing: Standing) -> None:
+        if self._parts is not None:
+            self._parts.gated.standing = standing
+
+    def _tell_runner(self, reason: str) -> None:
+        """Ask the runner to stop, if it was started."""
+        if self._parts is not None:
+            self._parts.connection.cancel_run(self.run.run_id, reason)
 
     # -- waiting for people -----------------------------------------------------------------------
 
     def people_changed(self) -> None:
         """Something was decided about this run."""
-        if self._pauses is not None:
-            self._pauses.holding.changed()
+        if self._parts is not None:
+            self._parts.pauses.holding.changed()
 
-    def _requested(self, call: NewCall) -> None:
-        if self._pauses is not None and not self._ended:
+    def requested(self, call: NewCall) -> None:
+        """A call is newly put to people: who watches sees it."""
+        if self._parts is not None and not self._ended:
             if self._going_on is not None:
                 self._going_on.go_live()
-            self._pauses.requested(call)
+            self._parts.pauses.requested(call)
 
-    def _park(self) -> None:
-        if self._pauses is not None:
-            self._pauses.park()
+    def park(self) -> None:
+        """The calls that wait for people were held long enough."""
+        if self._parts is not None:
+            self._parts.pauses.park()
 
     def _pause(self, paused: Paused) -> None:
-        if self._pauses is None:
+        if self._parts is None:
             raise RuntimeError("a pause before the run was started")
-        self._pauses.pause(paused)
+        self._stand("paused")  # what is under way ends; the runner begins nothing more
+        self._parts.pauses.pause(paused)
 
     def may_pause(self) -> bool:
         """Whether the attempt may still be parked."""
@@ -612,23 +445,22 @@ class ActiveRun:
     def begin_pause(self) -> None:
         """The attempt is over for its runner."""
         self._ended = True
-        if self._gated is not None:
-            self._gated.standing = "paused"
+        self._stand("paused")
 
     def paused(self, queued: bool) -> None:
         """The pause is durable: the runner's task is ended, and what it held is free."""
-        self.queued_again = queued
-        if self._connection is not None:
-            self._connection.park_run(self.run.run_id)
+        self.queued_again |= queued
+        if self._parts is not None:
+            self._parts.connection.park_run(self.run.run_id)
         self._over.set()
 
-    def _used(self) -> tuple[Usage | None, str | None]:
+    def used(self) -> Used:
         """Over all attempts, what the host measured; where the run called no model here, what it reported."""
-        if self._meter is not None and self._meter.measured and self._gated is not None:
-            cost = self._gated.spent.cost
-            return added(self.run.usage, self._meter.usage), str(cost) if cost else None
+        measured = None if self._parts is None else self._parts.used()
+        if measured is not None:
+            return measured
         reported = self._stream.state.usage if self._stream is not None else None
-        return added(self.run.usage, reported), None
+        return Used(added(self.run.usage, reported))
 
 
 def _empty_grant(run: Run) -> Grant:

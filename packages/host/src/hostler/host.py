@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
+from hostler.assembling import Equipment
 from hostler.bindery import Bindery
 from hostler.bundled import shipped_runner
 from hostler.calls.scope import Services
@@ -24,7 +25,7 @@ from hostler.domain.events import Caller
 from hostler.domain.grants import Catalog
 from hostler.domain.retention import RetentionPolicy
 from hostler.endings import end_waiting
-from hostler.execution import ActiveRun, Bench
+from hostler.execution import ActiveRun
 from hostler.explicit_pauses import ExplicitPauses
 from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
 from hostler.filtering import FilterProcesses
@@ -113,7 +114,7 @@ class Host:
             self.db, self.blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION
         )
         self.cursors: Cursors
-        self._bench: Bench
+        self._equipment: Equipment
         self._heart: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._courier: asyncio.Task[None] | None = None
@@ -142,7 +143,7 @@ class Host:
         """Bring everything up, settle what an earlier host left, then take events."""
         key = await self.db.write(lambda tx: installation.key(tx, "cursors"))
         self.cursors = Cursors(key)
-        self._build_bench()
+        self._equip()
         self.supervisor.sweep_orphans()
         self.troubles |= await self.configurator.load()
         for plugin_key in await self.db.read(keys.remote_plugins):
@@ -209,7 +210,7 @@ class Host:
         await self.db.close()
         self.state = "stopped"
 
-    def _build_bench(self) -> None:
+    def _equip(self) -> None:
         services = Services(
             db=self.db,
             blobs=self.blobs,
@@ -223,7 +224,7 @@ class Host:
         )
         explicit_pauses = ExplicitPauses(self.db, self.blobs, self.tools, self.configurator.vault)
         preparer = Preparer(services, self.blobs, self._catalog, VERSION, explicit_pauses)
-        self._bench = Bench(
+        self._equipment = Equipment(
             db=self.db,
             feed=self.feed,
             gate=self.gate,
@@ -268,7 +269,7 @@ class Host:
     # -- what the core asks -----------------------------------------------------------------------
 
     def _execution(self, run: Run) -> ActiveRun:
-        return ActiveRun(self._bench, run)
+        return ActiveRun(self._equipment, run)
 
     def _add_shipped(self, runner_id: str) -> None:
         """A runner that comes with the host needs no plugin entry; an entry of that name goes before it."""

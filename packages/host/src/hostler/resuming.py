@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from hostler.call_records import RecordedAnswer, answer_of, head_of, intent_of
+from hostler.domain.outcomes import Step, Warned
 from hostler.domain.recording import (
     RESUMED,
     CallName,
@@ -21,6 +22,7 @@ from hostler.domain.recording import (
     Resumed,
     is_effect,
 )
+from hostler.domain.sequence import ResultStream
 from hostler.ports import Database
 from hostler.stores import journal
 from hostler.stores.blobs import BlobFolder
@@ -152,8 +154,8 @@ def artifact_id_of(run_id: str, base_attempt: int, nth: int) -> str:
 class Turns:
     """Recorded answers wait here until all that was recorded before them was made or answered again.
 
-    So do calls with an effect that are not recorded, until those that are were asked for. `stalled` is told, with the sentence that says on what, where for `stall_seconds` nothing came that would
-    let one go on.
+    So do calls with an effect that are not recorded, until those that are were asked for. `stalled` is told,
+    with the sentence that says on what, where for `stall_seconds` nothing came that would let one go on.
     """
 
     def __init__(self, forward: FastForward, stall_seconds: float, stalled: Callable[[str], None]) -> None:
@@ -296,6 +298,22 @@ class GoingOn:
             return True
         self.go_live()
         return False
+
+    def new_ones(self, stream: ResultStream, steps: list[Step], kept: int) -> list[Step]:
+        """The steps that do not stand in the journal yet. `kept`: the last completed message before them."""
+        new: list[Step] = []
+        for step in steps:
+            if isinstance(step, Warned):
+                if self.is_live:
+                    new.append(step)
+                continue
+            stream.take_back(step, kept)
+            if step.outcome is not None:
+                self.go_live()
+            elif self.take(step.type, step.data):
+                continue
+            new.append(stream.number(step))
+        return new
 
     def end(self) -> bool:
         """Whether the runner may end here; it diverged otherwise."""

@@ -1,0 +1,242 @@
+"""What one attempt of a run works with, put together before its runner starts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from itertools import count
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from hostler.attempt_pauses import Attempt, AttemptPauses
+from hostler.attempt_results import AttemptResults
+from hostler.domain.pause_values import NewCall
+from hostler.domain.sequence import ResultStream, added
+from hostler.explicit_pauses import ExplicitPauses
+from hostler.feed import Feed
+from hostler.gate import Gate, GatedRun
+from hostler.holding import Holding
+from hostler.parking import Used
+from hostler.pause_questions import Questions
+from hostler.plugins.connection import PluginConnection
+from hostler.ports import Database, Tx
+from hostler.preparing import Prepared
+from hostler.projecting import Projector
+from hostler.resuming import GoingOn, artifact_id_of, read_answer
+from hostler.run_calls import RunCalls
+from hostler.runlog import RunLog
+from hostler.stores import runs
+from hostler.stores.blobs import BlobFolder
+from hostler.stores.pause_claims import begin_resuming
+from hostler.stores.run_rows import Fenced, Moved, Run
+from hostler_protocol.content import Usage
+from hostler_protocol.errors import CancelledCallError
+
+
+@dataclass(slots=True)
+class Equipment:
+    """What every run of this host works with."""
+
+    db: Database
+    feed: Feed
+    gate: Gate
+    connect: Callable[[str], Awaitable[PluginConnection]]
+    """By runner id; PluginError, or NotFoundError, where there is none."""
+    prepare: Callable[[Run, PluginConnection], Awaitable[Prepared]]
+    """Grant, context and configuration of an attempt."""
+    projector: Projector
+    blobs: BlobFolder
+    host_id: str
+    cancel_grace_seconds: float
+    hold_seconds: float
+    """How long calls that wait for people are held before the run is parked."""
+    explicit_pauses: ExplicitPauses
+    stall_seconds: float
+    """How long recorded answers of a resumed attempt wait for what the runner did before them."""
+    gated: WeakValueDictionary[str, GatedRun] = field(default_factory=WeakValueDictionary)
+    """The runs under way, by id: a child finds the budget of its parent."""
+
+
+class RunMeter:
+    """What the run's model calls used; the gate's budget counts along."""
+
+    def __init__(self, gated: GatedRun) -> None:
+        self._gated = gated
+        self.usage: Usage | None = None
+        self.measured = False
+
+    def add(self, usage: Usage | None, cost: Any) -> None:
+        """Count one model call."""
+        self.measured = True
+        self.usage = added(self.usage, usage)
+        self._gated.add(usage, cost)
+
+
+class Attempting(Attempt, Protocol):
+    """What the parts tell the attempt that they belong to."""
+
+    def used(self) -> Used:
+        """What the run has used so far, over all attempts."""
+        ...
+
+    def requested(self, call: NewCall) -> None:
+        """A call is newly put to people."""
+        ...
+
+    def park(self) -> None:
+        """The calls that wait for people were held long enough."""
+        ...
+
+    def went_live(self, frontier: int) -> None:
+        """From here on the attempt does what no recording holds."""
+        ...
+
+    def diverged(self, why: str) -> None:
+        """The runner did something else than before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One attempt, assembled."""
+
+    run: Run
+    prepared: Prepared
+    connection: PluginConnection
+    stream: ResultStream
+    gated: GatedRun
+    meter: RunMeter
+    calls: RunCalls
+    pauses: AttemptPauses
+    going_on: GoingOn | None
+
+    def close(self) -> None:
+        """The attempt is over: nothing of it goes on."""
+        self.connection.end_run(self.run.run_id)
+        self.calls.stop()
+        if self.going_on is not None:
+            self.going_on.close()
+        self.pauses.close()
+
+    def used(self) -> Used | None:
+        """What the host measured over all attempts; None: the run called no model here."""
+        if not self.meter.measured:
+            return None
+        cost = self.gated.spent.cost
+        return Used(added(self.run.usage, self.meter.usage), str(cost) if cost else None)
+
+    def to_running(self, host_id: str, tx: Tx) -> Moved | Fenced:
+        """The plugin takes the run: its grant is frozen, and a pause whose decisions are in is claimed."""
+        run, deadline = self.run, self.prepared.deadline_at
+        frozen = runs.freeze_grant(tx, run.run_id, run.attempt, self.prepared.grant.encoded)
+        if not isinstance(frozen, str):
+            return frozen
+        moved = runs.transition(
+            tx,
+            run.run_id,
+            run.attempt,
+            "running",
+            cause="the plugin took it",
+            actor=host_id,
+            deadline_at=None if deadline is None else int(deadline * 1000),
+        )
+        if run.attempt > 1:
+            begin_resuming(tx, run.run_id, run.attempt)
+        return moved
+
+
+def assemble(
+    equipment: Equipment,
+    run: Run,
+    connection: PluginConnection,
+    prepared: Prepared,
+    attempt: Attempting,
+    *,
+    journal: RunLog,
+    results: AttemptResults,
+) -> Parts:
+    """Put together what an attempt works with. `results` learns its connection and its scope."""
+    uploads = dict(prepared.uploads)
+    artifacts = count(1)
+    stream = ResultStream(
+        run.run_id,
+        prepared.grant,
+        state=prepared.stream_state,
+        uploads=uploads,
+        artifact_id=lambda: artifact_id_of(run.run_id, run.base_attempt, next(artifacts)),
+    )
+    gated = _gated(equipment, run, connection, prepared)
+    meter = RunMeter(gated)
+    scope = prepared.scope(meter, uploads)
+    results.connection, results.scope = connection, scope
+    going_on = None
+    if prepared.recording is not None:
+        going_on = GoingOn(
+            prepared.recording,
+            partial(read_answer, equipment.db, equipment.blobs, run.run_id),
+            stall_seconds=equipment.stall_seconds,
+            live=attempt.went_live,
+            diverged=attempt.diverged,
+        )
+    tools = scope.services.tools
+    holding = Holding(
+        equipment.db,
+        run,
+        Questions(run.workspace_id, run.run_id, tools),
+        tools,
+        prepared.on_message,
+        equipment.hold_seconds,
+        equipment.stall_seconds,
+        requested=attempt.requested,
+        park=attempt.park if prepared.manifest.capabilities.resumable else None,
+    )
+    shared = equipment.db.dialect == "postgres"
+    calls = RunCalls(
+        gate=equipment.gate,
+        blobs=equipment.blobs,
+        connection=connection,
+        gated=gated,
+        scope=scope,
+        journal=journal,
+        going_on=going_on,
+        inherited=prepared.inherited,
+        people=holding,
+        confirm=partial(_confirm, equipment.db, run) if shared else None,
+    )
+    pauses = AttemptPauses(
+        attempt,
+        run,
+        prepared.grant,
+        stream,
+        results,
+        calls,
+        holding,
+        equipment.explicit_pauses,
+        prepared.on_message,
+        attempt.used,
+    )
+    return Parts(run, prepared, connection, stream, gated, meter, calls, pauses, going_on)
+
+
+def _gated(equipment: Equipment, run: Run, connection: PluginConnection, prepared: Prepared) -> GatedRun:
+    gated = GatedRun(
+        run.run_id,
+        run.attempt,
+        prepared.grant,
+        connection,
+        deadline_at=prepared.deadline_at,
+        daily=prepared.daily,
+        parent=equipment.gated.get(run.parent_run_id or ""),
+    )
+    gated.spent.add(run.usage, None if run.cost is None else Decimal(run.cost))
+    equipment.gated[run.run_id] = gated
+    return gated
+
+
+async def _confirm(db: Database, run: Run) -> None:
+    """Before a tool is asked: another host may have taken the run while this one was stopped."""
+    current = await db.read(lambda tx: runs.by_id(tx, run.run_id))
+    if current is None or current.attempt != run.attempt or current.status != "running":
+        raise CancelledCallError("this attempt was superseded: the tool was not called")
