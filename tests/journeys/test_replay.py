@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
-from typer.testing import CliRunner
 
-from hostler.cli.commands import app
+from hostler.cli.main import app
 from support.command_line import BOUND_SECONDS, ECHO, WIRE, CommandLine, Ran, environment
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
@@ -43,11 +46,21 @@ class Greeter(Runner):
 
 def here(hostler: CommandLine, *arguments: str) -> Ran:
     """Run a command in this process: what a process of its own adds is a second to each."""
-    with contextlib.chdir(hostler.cwd):
-        ran = CliRunner().invoke(app, arguments, env=environment(hostler.data))
-    if ran.exception is not None and not isinstance(ran.exception, SystemExit):
-        raise ran.exception
-    return Ran(ran.exit_code, ran.stdout, ran.stderr)
+    status: Any = 0
+    with (
+        contextlib.chdir(hostler.cwd),
+        mock.patch.dict(os.environ, environment(hostler.data), clear=True),
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                app(arguments)
+            except SystemExit as end:
+                status = end.code
+        out.seek(0)
+        err.seek(0)
+        return Ran(status, out.read(), err.read())
 
 
 @pytest.fixture(scope="module")
