@@ -17,7 +17,7 @@ from unittest import mock
 
 import pytest
 
-from hostler.cli.main import app
+from hostler.cli.commands import app
 from support.command_line import BOUND_SECONDS, ECHO, WIRE, CommandLine, Ran, environment
 
 pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
