@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import calls, facts, histories, memory, sse, starting, whole_runs
+from bench import calls, durable, facts, histories, memory, sse, starting, whole_runs
 from bench.table import Part, page_of, text_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
@@ -19,6 +19,7 @@ PARTS = [
     Part("runs", "Whole runs", whole_runs.rows),
     Part("facts", "Facts", facts.rows),
     Part("calls", "Host calls", calls.rows),
+    Part("durable", "Durable runs", durable.rows),
     Part("sse", "Event streams", sse.rows),
     Part("starting", "Start-up", starting.rows),
     Part("memory", "Memory", memory.rows),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ["runs", "facts", "calls", "sse", "starting", "memory", "histories"]
+PARTS = ["runs", "facts", "calls", "durable", "sse", "starting", "memory", "histories"]
 SECONDS = 300
 
 
