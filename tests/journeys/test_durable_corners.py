@@ -1,4 +1,4 @@
-"""Corners of runs that wait and go on: calls at once, pauses after pauses, what was used and what was left."""
+"""Corners of runs that wait and go on: calls at once, pauses after pauses, what was used and what is left."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from journeys.test_waiting import (
+    ADMIN,
     ALLOWED,
     ASK_ALL,
     BOOK,
@@ -21,7 +22,7 @@ from journeys.test_waiting import (
     waiting,
 )
 from support.databases import run
-from support.stepping import Steps
+from support.stepping import Latch, Steps
 
 ASK_SEND: dict[str, Any] = {**ALLOWED, "tool_approval": {"shop.send": "required"}}
 
@@ -112,5 +113,28 @@ def test_a_runner_that_pauses_while_it_asks(tmp_path: Path) -> None:
             await decide(host, pause, decision(pause.calls[0]))
             ended = await host.ended(run_id)
             assert ended.record.status == "completed", ended.last
+
+    run(main())
+
+
+def test_a_call_that_the_runner_gave_up_keeps_nobody_waiting(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shop(tmp_path, hold_seconds=60, stall_seconds=0.5) as host, Latch(tmp_path) as latch:
+            await host.agent(runner="resumable", resource_policy=ASK_ALL)
+            left = ["leave", "tool.call", SEND[2], latch.path]
+            run_id = await host.start([left, BOOK, ["at", 1, [["crash"]]], BOOK, ["tell"]], **PLACE)
+            await waiting(host, run_id)
+            latch.open()
+            for segment in (2, 3):
+                while (pause := await waiting(host, run_id)).segment < segment:
+                    pass  # the one before is still open
+                assert len(pause.calls) == 1
+                await decide(host, pause, decision(pause.calls[0]))
+            ended = await host.ended(run_id)
+            assert ended.record.status == "completed", ended.last
+            assert [entry["data"]["tool_name"] for entry in ended.entries("intent")] == ["shop.book"] * 2
+            pages = await host.host.pauses.page(ADMIN, run_id=run_id)
+            assert [pause.status for pause in pages.items] == ["resumed"] * 3
+            assert pages.items[-1].calls[0].decision == "cancelled"
 
     run(main())

@@ -85,6 +85,18 @@ class People(Protocol):
         """
         ...
 
+    def no_longer(self, call_id: str) -> None:
+        """The runner gave the call up: nobody is to be asked about it from now on."""
+        ...
+
+    def withdraw(self, tx: Tx, call_id: str) -> None:
+        """Take back what was asked about it, in the transaction that writes down that it was given up."""
+        ...
+
+    def changed(self) -> None:
+        """Something about what is asked is durable: look again."""
+        ...
+
 
 def refusal_of(verdict: Verdict, what: str) -> HostlerError | None:
     """The error that a call ends with where people did not let it go on; None: they did."""

@@ -120,6 +120,21 @@ class CallJournal:
 
         self._journal.add(Item(before=put, work=work, synced=False, size=len(data)))
 
+    def withdrawn(self, record: CallRecord, settle: Callable[[Tx], None], told: Callable[[], None]) -> None:
+        """Write down that a call was given up before anything of it was done.
+
+        `settle` is of the same transaction, `told` once it is durable.
+        """
+        record.is_written = True
+        entry = replace(record, params=shown(record.params)).entry(given_up=True)
+        data = _encoder.encode(entry)
+
+        def work(tx: Tx) -> tuple[Entry, None]:
+            settle(tx)
+            return Entry("call", record.name.method, data), None
+
+        self._journal.add(Item(work=work, size=len(data), done=lambda *_: told()))
+
     async def write_durable(
         self,
         record: CallRecord,

@@ -256,7 +256,7 @@ class ActiveRun:
     def on_call_cancelled(self, call_id: MessageId) -> None:
         """The runner no longer waits for it."""
         if self._parts is not None:
-            self._parts.calls.give_up(call_id)
+            self._parts.calls.give_up(call_id, goes_on=self.may_pause())
 
     def on_lost(self, error: PluginError) -> None:
         """The plugin process is gone."""

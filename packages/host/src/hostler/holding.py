@@ -21,7 +21,7 @@ from hostler.pause_questions import Questions, pending_of
 from hostler.pause_verdicts import find_verdict
 from hostler.ports import Database, Tx
 from hostler.stores import pause_calls, pauses, run_notes
-from hostler.stores.pause_claims import Refused, begin_resuming
+from hostler.stores.pause_claims import Refused, begin_resuming, give_up
 from hostler.stores.run_rows import Run
 from hostler.tools.port import ToolService
 from hostler_protocol.errors import (
@@ -85,6 +85,8 @@ class Holding:
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _shown: dict[str, NewCall] = field(default_factory=dict)
     """What waits, as people see it."""
+    _given_up: set[str] = field(default_factory=set)
+    """Calls that the runner waits for no more."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _worker: asyncio.Task[None] | None = None
     _hold_timer: asyncio.TimerHandle | None = None
@@ -109,6 +111,14 @@ class Holding:
     def changed(self) -> None:
         """Somebody decided something about this run."""
         self._changed.set()
+
+    def no_longer(self, call_id: str) -> None:
+        """The runner gave the call up."""
+        self._given_up.add(call_id)
+
+    def withdraw(self, tx: Tx, call_id: str) -> None:
+        """Nobody is asked about a call any more that the runner gave up."""
+        give_up(tx, self.run.run_id, call_id, self.run.attempt)
 
     @property
     def waiting(self) -> int:
@@ -236,6 +246,8 @@ class Holding:
         verdicts: dict[str, Verdict] = {}
         unknown: list[Question] = []
         for question in questions:
+            if question.call_id in self._given_up:
+                continue
             found = find_verdict(tx, run, pause, question, self.tools)
             if found is None:
                 unknown.append(question)

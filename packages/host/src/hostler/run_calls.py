@@ -50,6 +50,9 @@ from hostler_protocol.errors import (
 from hostler_protocol.frames import MessageId
 from hostler_protocol.pausing import Decision
 
+_FOR_PEOPLE = frozenset({"tool.call", "interaction.request"})
+"""Calls that may wait for people before anything else is done."""
+
 log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
@@ -83,7 +86,8 @@ class RunCalls:
         self.tools = ToolCalls(scope, journal, people, confirm)
         self._seen: Counter[tuple[str, str]] = Counter()
         self._tasks: dict[MessageId, asyncio.Task[None]] = {}
-        self._given_up: set[MessageId] = set()
+        self._given_up: dict[MessageId, bool] = {}
+        """Calls that the runner gave up, and whether it goes on without them."""
         self._done = asyncio.Event()
         self.had_effects = False
         """Whether a call changed something."""
@@ -96,14 +100,17 @@ class RunCalls:
 
     def _left(self, call_id: MessageId) -> None:
         self._tasks.pop(call_id, None)
-        self._given_up.discard(call_id)
+        self._given_up.pop(call_id, None)
         self._done.set()
 
-    def give_up(self, call_id: MessageId) -> None:
-        """The runner no longer waits for it. What is already on its way into the database stays."""
+    def give_up(self, call_id: MessageId, *, goes_on: bool) -> None:
+        """The runner no longer waits for it, and `goes_on` without it or is being stopped.
+
+        What is already on its way into the database stays.
+        """
         task = self._tasks.get(call_id)
         if task is not None:
-            self._given_up.add(call_id)
+            self._given_up[call_id] = goes_on
             task.cancel()
 
     def stop(self) -> None:
@@ -150,7 +157,8 @@ class RunCalls:
             self._refuse(call_id, record, error)
         except asyncio.CancelledError:
             if call_id in self._given_up:
-                self._give_up(call, record)
+                begun = recorded is not None or record.name in self.tools.begun
+                self._give_up(call, record, asked=self._given_up[call_id] and not begun)
             raise
         except Exception:
             # The top of a call's worker: the run is told, the log has the traceback.
@@ -166,10 +174,19 @@ class RunCalls:
             record.effect = None if pin is None else pin.effect
         return record
 
-    def _give_up(self, call: Call, record: CallRecord) -> None:
-        """The runner no longer waits: what it heard so far is all it hears when it makes the call again."""
-        if not call.effect and not record.is_written:
+    def _give_up(self, call: Call, record: CallRecord, *, asked: bool) -> None:
+        """The runner no longer waits: what it heard so far is all it hears when it makes the call again.
+
+        `asked`: if it did anything it would be to ask people, who need not answer any more.
+        """
+        if record.is_written:
+            return
+        if not call.effect:
             self._written.write(record, given_up=True)
+        elif asked and self._people is not None and record.name.method in _FOR_PEOPLE:
+            call_id, people = record.name.call_id, self._people
+            people.no_longer(call_id)
+            self._written.withdrawn(record, lambda tx: people.withdraw(tx, call_id), people.changed)
 
     def _charged(self, call_id: MessageId, call: Call, record: CallRecord) -> bool:
         try:

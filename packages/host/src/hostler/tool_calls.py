@@ -84,6 +84,8 @@ class ToolCalls:
     people: People | None = None
     confirm: Callable[[], Awaitable[None]] | None = None
     """Awaited right before a tool is asked; raises where this host may no longer do so."""
+    begun: set[CallName] = field(default_factory=set)
+    """Calls whose tools may have been asked: they are carried to their end whoever waits for it."""
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _busy: int = 0
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -101,19 +103,19 @@ class ToolCalls:
             raise NotFoundError(f"tool {params.tool_name!r} is gone since this run began")
         call = _Call(name, params, pin, params.parameters, write)
         if intent is not None:
-            return await self._to_its_end(self._go_on(call, intent))
+            return await self._to_its_end(name, self._go_on(call, intent))
         await self._service(call).check(self.scope.workspace_id, call.tool, call.arguments)
         if pin.client:
             return await self._by_client(call)
         rule = self.scope.grant.tool_approvals.get(call.tool)
         if rule is None:
-            return await self._to_its_end(self._carry_out(call))
+            return await self._to_its_end(name, self._carry_out(call))
         while True:
             approved = await self._approved(call, rule)
             try:
-                return await self._to_its_end(self._carry_out(approved))
+                return await self._to_its_end(name, self._carry_out(approved))
             except AskAgainError:
-                continue
+                self.begun.discard(name)
 
     @property
     def under_way(self) -> bool:
@@ -131,8 +133,9 @@ class ToolCalls:
         for task in list(self._tasks):
             task.cancel()
 
-    async def _to_its_end(self, work: Coroutine[Any, Any, ToolCallReply]) -> ToolCallReply:
+    async def _to_its_end(self, name: CallName, work: Coroutine[Any, Any, ToolCallReply]) -> ToolCallReply:
         """Do it all, although the runner gives up: what a tool did must not stay unknown for that."""
+        self.begun.add(name)
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._over)

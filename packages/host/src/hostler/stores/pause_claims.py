@@ -115,6 +115,28 @@ def hand_over(tx: Tx, run_id: str, call_id: str, epoch: int) -> Pause | Refused:
     return _handed(tx, pause, actor)
 
 
+def give_up(tx: Tx, run_id: str, call_id: str, epoch: int) -> None:
+    """The runner waits no more for a call of which nothing was done: nobody has to say anything about it."""
+    run = run_notes.hold(tx, run_id)
+    pause = pauses.unsettled(tx, run_id)
+    if run is None or run.attempt != epoch or run.status != "running":
+        return
+    if pause is None or pause.form == "explicit":
+        return
+    call = pause_calls.find(tx, pause, call_id)
+    if call is None or call.execution != "none":
+        return
+    cause = "the runner waits no more for it"
+    if call.decision == "undecided":
+        pause_calls.decide(tx, pause, call, "cancelled", cause=cause, actor=run.runner_id)
+    pause_calls.hand_over(tx, call)
+    pause = pauses.settle(tx, pause, actor=run.runner_id)
+    if pause.status == "ready":
+        begun = begin_resuming(tx, run_id, epoch)
+        pause = pause if isinstance(begun, Refused) else begun
+    _handed(tx, pause, run.host_id or "host")
+
+
 def doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
     """Nobody knows whether a reserved call was made: somebody has to find out."""
     found = _live(tx, run_id, call_id, epoch)
