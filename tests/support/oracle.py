@@ -74,14 +74,14 @@ class Oracle:
 
     def check_facts(self, url: str, blobs: Path, acknowledged: Path) -> None:
         """Nothing acknowledged is missing from the database at `url`, and every run has one end."""
-        runs = {str(row[0]): row[1:] for row in _rows(url, "SELECT run_id, event_id, status FROM runs")}
-        events = dict(_rows(url, "SELECT event_id, run_id FROM events"))
+        runs = {str(row[0]): row[1:] for row in rows(url, "SELECT run_id, event_id, status FROM runs")}
+        events = dict(rows(url, "SELECT event_id, run_id FROM events"))
         assert {event_id: events.get(event_id) for event_id in self.accepted} == self.accepted
         per_event = Counter(event_id for event_id, _ in runs.values())
         assert set(per_event.values()) == {1}
         assert per_event.keys() == events.keys()
         assert {status for _, status in runs.values()} <= TERMINAL, Counter(s for _, s in runs.values())
-        ends = Counter(str(run_id) for (run_id,) in _rows(url, _ENDS))
+        ends = Counter(str(run_id) for (run_id,) in rows(url, _ENDS))
         assert ends == Counter(dict.fromkeys(runs, 1)), "a run without, or with a second, terminal result"
         self._check_transcript(url, events)
         self._check_states(url, acknowledged)
@@ -98,7 +98,7 @@ class Oracle:
     def _check_transcript(self, url: str, events: dict[str, str]) -> None:
         said = Counter(
             (str(run_id), str(content))
-            for run_id, content in _rows(
+            for run_id, content in rows(
                 url, "SELECT run_id, content FROM transcripts WHERE role = 'assistant'"
             )
         )
@@ -106,11 +106,11 @@ class Oracle:
             (run_id, data["message"]["content"]) for run_id, data in self._results("message.completed")
         )
         assert {key: said[key] for key in shown} == shown
-        asked = Counter(row[0] for row in _rows(url, "SELECT event_id FROM transcripts WHERE role = 'user'"))
+        asked = Counter(row[0] for row in rows(url, "SELECT event_id FROM transcripts WHERE role = 'user'"))
         assert asked == Counter(dict.fromkeys(events, 1)), "each event stands in the transcript once"
 
     def _check_states(self, url: str, acknowledged: Path) -> None:
-        states = {str(key): int(version) for key, version in _rows(url, "SELECT key, version FROM states")}
+        states = {str(key): int(version) for key, version in rows(url, "SELECT key, version FROM states")}
         for _, data in self._results("state.updated"):
             assert data["key"] in states, data
         for line in acknowledged.read_text().splitlines():
@@ -118,7 +118,7 @@ class Oracle:
             assert states.get(key, 0) >= int(version), f"a call was answered, and is gone: {line}"
 
     def _check_artifacts(self, url: str, blobs: Path) -> None:
-        stored = dict(_rows(url, "SELECT artifact_id, sha256 FROM artifacts"))
+        stored = dict(rows(url, "SELECT artifact_id, sha256 FROM artifacts"))
         on_disk = {path.name: path for path in blobs.rglob("*") if path.is_file()}
         for _, data in self._results("artifact.created"):
             sha256 = stored[data["artifact_id"]]
@@ -167,7 +167,8 @@ def _of_stream(result: Seen) -> tuple[int, str, Any]:
     return result.sequence, result.type, msgspec.json.decode(result.data)["data"]
 
 
-def _rows(url: str, query: str) -> list[tuple[Any, ...]]:
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    """What a query finds in the database at `url`."""
     if url.startswith("postgresql:"):
         with psycopg.connect(url) as server:
             return server.execute(query.encode()).fetchall()

@@ -33,9 +33,10 @@ class HostDiedError(Exception):
     """The host ended although nobody asked it to; the text is the end of its log."""
 
 
-def config_file(path: Path, *, plugins: list[Path], agents: list[dict[str, Any]]) -> Path:
+def config_file(path: Path, *, plugins: list[Path], agents: list[dict[str, Any]], **more: Any) -> Path:
     """Write a configuration (JSON is YAML)."""
-    path.write_text(json.dumps({"plugins": [str(plugin) for plugin in plugins], "agents": agents}))
+    content = {"plugins": [str(plugin) for plugin in plugins], "agents": agents, **more}
+    path.write_text(json.dumps(content))
     return path
 
 

@@ -38,9 +38,11 @@ class Seen(NamedTuple):
     data: bytes
 
 
-async def ask(url: str, method: str, path: str, body: Any = None) -> Answer:
+async def ask(
+    url: str, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+) -> Answer:
     """One request on a connection of its own. One of LOST where the connection breaks."""
-    async with _sent(url, method, path, body, {}) as (reader, status, headers):
+    async with _sent(url, method, path, body, headers or {}) as (reader, status, headers):
         if headers.get("transfer-encoding") == "chunked":
             return Answer(status, b"".join([chunk async for chunk in _chunks(reader)]))
         return Answer(status, await reader.readexactly(int(headers.get("content-length", "0"))))

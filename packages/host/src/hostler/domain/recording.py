@@ -207,14 +207,19 @@ class FastForward:
             if made == self._recording.digest_at(self._matched):
                 self._matched += 1
                 return "again"
+            if self._is_loose(made):
+                return "again"
             if self._recording.holds(made, self._matched + 1):
                 return "moved"
             sequence = self._recording.sequences[self._matched]
             return f"{result_type} is not what the runner gave out before as result {sequence}"
-        if self._loose[made] > 0:
-            self._loose -= Counter((made,))
-            return "again"
-        return "new"
+        return "again" if self._is_loose(made) else "new"
+
+    def _is_loose(self, made: bytes) -> bool:
+        if self._loose[made] <= 0:
+            return False
+        self._loose -= Counter((made,))
+        return True
 
     # -- calls ------------------------------------------------------------------------------------
 

@@ -1,0 +1,221 @@
+"""Two hosts on one PostgreSQL and one pause: twenty clients decide it at once, one host falls asleep."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter as Count
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from support.counting import Counter, counting
+from support.effect_programs import Steps
+from support.http_runs import begin, follow, record
+from support.oracle import rows
+from support.postgres import PostgresServer
+from support.server_process import PLUGINS, HostProcess, config_file
+from support.wire_client import Answer, ask
+
+SECONDS = 240
+CLIENTS = 20
+HOLD_SECONDS = "3600"
+"""So that the run is not parked, and the host that falls asleep has it."""
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(SECONDS + 30)]
+
+
+class Two(NamedTuple):
+    """Both hosts, and what counts the effects of both."""
+
+    first: HostProcess
+    second: HostProcess
+    counter: Counter
+    database: str
+
+    async def facts(self, run_id: str) -> list[Any]:
+        """The effects of a run."""
+        return [effect for effect in (await self.counter.facts()).effects if effect.run == run_id]
+
+    async def pause(self, run_id: str, status: str = "open") -> Any:
+        """The run's pause, once it has that status."""
+        while True:
+            path = f"/v1/pauses?run_id={run_id}&status={status}"
+            found = (await ask(self.second.url, "GET", path)).json()["items"]
+            if found:
+                return found[0]
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def shared(postgres_server: PostgresServer, postgres_template: str) -> Iterator[str]:
+    """A database for both."""
+    url = postgres_server.create(postgres_template)
+    yield url
+    postgres_server.drop(url)
+
+
+@contextlib.asynccontextmanager
+async def _two(folder: Path, database: str, hold_seconds: str) -> AsyncIterator[Two]:
+    agent = {"name": "doer", "runner": "plugin:test/doer/default", "recovery": {"max_attempts": 10}}
+    config = config_file(
+        folder / "config.yaml", plugins=[PLUGINS / "doer", PLUGINS / "effects"], agents=[agent]
+    )
+    with counting(folder) as counter:
+        environment = {"HOSTLER_PLUGIN_COUNTER": counter.path}
+        first, second = (
+            HostProcess(
+                folder / name, config, database, environment, options=["--hold-seconds", hold_seconds]
+            )
+            for name in ("first", "second")
+        )
+        try:
+            async with asyncio.timeout(SECONDS):
+                await first.start()
+                await second.start()
+                yield Two(first, second, counter, database)
+        except BaseException:
+            print(first.log, second.log, sep="\n---\n")
+            raise
+        finally:
+            first.end()
+            second.end()
+
+
+async def _decide(host: HostProcess, pause: Any, number: int) -> Answer:
+    """One client of many: every other one refuses, each with words of its own."""
+    (call,) = pause["calls"]
+    kind = "approve" if number % 2 else "deny"
+    action = {"call_id": call["call_id"], "type": kind, "args_hash": call["args_hash"]}
+    body = {"revision": pause["revision"], "actions": [action]}
+    return await ask(host.url, "POST", f"/v1/pauses/{pause['id']}/actions", body)
+
+
+async def _decide_at_once(two: Two, pause: Any) -> str:
+    """All of them; what was decided. The losers are told."""
+    hosts = [two.first, two.second]
+    answers = await asyncio.gather(*(_decide(hosts[n // 2 % 2], pause, n) for n in range(CLIENTS)))
+    taken = {n % 2 for n, answer in enumerate(answers) if answer.status == 202}
+    assert len(taken) == 1, answers
+    decided = ("denied", "approved")[taken.pop()]
+    lost = [answer.json() for answer in answers if answer.status != 202]
+    assert len(lost) == CLIENTS // 2, answers
+    for problem in lost:
+        assert (problem["status"], problem["details"]["reason"]) == (409, "already_decided")
+        assert problem["details"]["decision"] == decided
+        assert problem["details"]["decided_by"] == "admin"
+    return decided
+
+
+def _resumes(database: str, run_id: str) -> int:
+    """How often an attempt went on with a pause of a run."""
+    query = f"SELECT count(*) FROM journal WHERE run_id = '{run_id}' AND type = 'pause.resuming'"
+    return int(rows(database, query)[0][0])
+
+
+@pytest.mark.parametrize("hold_seconds", ["0", HOLD_SECONDS], ids=["parked", "held"])
+def test_of_conflicting_decisions_at_two_hosts_one_is_carried_out_once(
+    tmp_path: Path, shared: str, hold_seconds: str
+) -> None:
+    """Invariants 1, 4, 5 and 28 of pauses."""
+
+    async def main() -> None:
+        async with _two(tmp_path, shared, hold_seconds) as two:
+            outcomes: Count[str] = Count()
+            for number in range(4):
+                program: Steps = [["deltas", 1, "a"], ["tool", "refund", f"r{number}"]]
+                sent = await begin(two.first, "doer", _text(program))
+                if hold_seconds == "0":
+                    while (await record(two.second, sent.run_id))["status"] != "paused":
+                        await asyncio.sleep(0.05)
+                pause = await two.pause(sent.run_id)
+                decided = await _decide_at_once(two, pause)
+                outcomes[decided] += 1
+                results = await follow(two.second, sent.run_id)
+                assert results.ending == ("run.completed", None)
+                assert list(await follow(two.first, sent.run_id)) == list(results)
+                assert len(await two.facts(sent.run_id)) == (decided == "approved")
+                assert _resumes(two.database, sent.run_id) == 1
+                assert (await two.pause(sent.run_id, "resumed"))["calls"][0]["decision"] == decided
+            assert await two.first.stop() == await two.second.stop() == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("point", ["called", "done"])
+def test_a_host_that_slept_through_its_resume_carries_nothing_out(
+    tmp_path: Path, shared: str, point: str
+) -> None:
+    """Invariants 2 and 9 of pauses: one host sleeps past its lease while its tool is at work."""
+
+    async def main() -> None:
+        async with _two(tmp_path, shared, HOLD_SECONDS) as two:
+            program: Steps = [["tool", "refund", "r"], ["tool", "book", "b"]]
+            sent = await begin(two.first, "doer", _text([["deltas", 1, "a"], *program]))
+            pause = await two.pause(sent.run_id)
+            async with two.counter.keeping(point) as waiting:
+                (call,) = pause["calls"]
+                action = {"call_id": call["call_id"], "type": "approve", "args_hash": call["args_hash"]}
+                body = {"revision": pause["revision"], "actions": [action]}
+                path = f"/v1/pauses/{pause['id']}/actions"
+                assert (await ask(two.second.url, "POST", path, body)).status == 202
+                assert (await waiting).run_id == sent.run_id
+                two.first.pause()  # its plugins go on, and wait for the counter
+                review = await two.pause(sent.run_id, "needs_review")
+                assert review["calls"][0]["review"] == "in_doubt"
+            # the tool of the sleeper goes on with what it was asked; nobody asks another one for it
+            outcome = None
+            while outcome is None:
+                await asyncio.sleep(0.05)
+                outcome = await two.counter.outcome(sent.run_id, call["call_id"])
+            two.first.go_on()
+            path = f"/v1/pauses/{review['id']}/calls/{call['call_id']}/resolve"
+            answer = await ask(two.second.url, "POST", path, {"outcome": "happened", "result": outcome})
+            assert answer.status == 200, answer
+            results = await follow(two.second, sent.run_id)
+            assert results.ending == ("run.completed", None)
+            assert list(await follow(two.first, sent.run_id)) == list(results)
+            made = await two.facts(sent.run_id)
+            assert Count(effect.tool for effect in made) == {"refund": 1, "book": 1}
+            assert (await record(two.first, sent.run_id))["attempt"] > 1
+            assert await two.first.stop() == await two.second.stop() == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("decision", ["deny", "approve"])
+def test_a_host_that_slept_while_a_pause_was_decided_is_fenced_out(
+    tmp_path: Path, shared: str, decision: str
+) -> None:
+    """One resume, on the host that is awake; the other one learns that the run is no longer its own."""
+
+    async def main() -> None:
+        async with _two(tmp_path, shared, HOLD_SECONDS) as two:
+            sent = await begin(two.first, "doer", _text([["deltas", 1, "a"], ["tool", "refund", "r"]]))
+            pause = await two.pause(sent.run_id)
+            two.first.pause()
+            number = int(decision == "approve")
+            answers = await asyncio.gather(
+                *(_decide(two.second, pause, number + 2 * n) for n in range(CLIENTS // 2))
+            )
+            assert {answer.status for answer in answers} == {202}
+            assert (await _decide(two.second, pause, number + 1)).status == 409
+            results = await follow(two.second, sent.run_id)  # once the lease of the sleeper is over
+            assert results.ending == ("run.completed", None)
+            two.first.go_on()
+            assert list(await follow(two.first, sent.run_id)) == list(results)
+            assert len(await two.facts(sent.run_id)) == number
+            assert _resumes(two.database, sent.run_id) == 1
+            # it is a host like any other again
+            again = await begin(two.first, "doer", _text([["deltas", 1, "a"], ["tool", "book", "b"]]))
+            assert (await follow(two.second, again.run_id)).ending == ("run.completed", None)
+            assert len(await two.facts(sent.run_id)) == number
+            assert await two.first.stop() == await two.second.stop() == 0
+
+    asyncio.run(main())
+
+
+def _text(program: Steps) -> str:
+    return json.dumps(program)
