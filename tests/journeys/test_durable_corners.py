@@ -6,6 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from hostler.pause_steps import go_on
+from hostler.ports import Tx
+from hostler.recovery import recover
+from hostler.sql.database import SqlDatabase
+from hostler.stores import pause_calls, pauses, runs
+from hostler.stores.run_rows import NewRun
 from journeys.test_waiting import (
     ADMIN,
     ALLOWED,
@@ -21,7 +29,8 @@ from journeys.test_waiting import (
     shop,
     waiting,
 )
-from support.databases import run
+from support.databases import read, run, write
+from support.pauses import WORKSPACE, call, calls_of, open_pause
 from support.stepping import Latch, Steps
 
 ASK_SEND: dict[str, Any] = {**ALLOWED, "tool_approval": {"shop.send": "required"}}
@@ -138,3 +147,48 @@ def test_a_call_that_the_runner_gave_up_keeps_nobody_waiting(tmp_path: Path) -> 
             assert pages.items[-1].calls[0].decision == "cancelled"
 
     run(main())
+
+
+def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(database: SqlDatabase) -> None:
+    hour, left = 3_600_000, 300_000
+
+    def begun(tx: Tx) -> None:
+        earlier: Any = Earlier(tx, hour)
+        new = NewRun(
+            workspace_id=WORKSPACE,
+            run_id="r1",
+            agent_id="a1",
+            agent_name="shop",
+            agent_version=1,
+            runner_id="plugin:acme/shop/default",
+            lane="lane",
+        )
+        runs.open(earlier, new, "h1")
+        deadline = earlier.now + left
+        runs.transition(earlier, "r1", 1, "running", cause="test", actor="h1", deadline_at=deadline)
+        open_pause(earlier, call("k1", expires_in=7200.0))
+
+    def decided(tx: Tx) -> int:
+        pause = pauses.get(tx, WORKSPACE, "p1")
+        pause_calls.decide(tx, pause, calls_of(tx)["k1"], "denied", cause="test", actor="rita")
+        go_on(tx, pauses.settle(tx, pause, actor="rita"), "rita")
+        return tx.now
+
+    write(database, begun)
+    run(recover(database, "h1", lambda _: True))
+    assert read(database, lambda tx: runs.get(tx, WORKSPACE, "r1")).status == "paused"
+    now = write(database, decided)
+    found = read(database, lambda tx: runs.get(tx, WORKSPACE, "r1"))
+    assert found.status == "queued"
+    assert found.deadline_at == pytest.approx(now + left, abs=1_000)
+
+
+class Earlier:
+    """A transaction some time ago."""
+
+    def __init__(self, tx: Tx, milliseconds: int) -> None:
+        self._tx = tx
+        self.now = tx.now - milliseconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)

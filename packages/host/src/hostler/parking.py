@@ -36,9 +36,19 @@ class Parked:
 
 
 def park(
-    tx: Tx, run: Run, entries: Sequence[Entry], *, actor: str, used: Used, cause: str = "it waits for people"
+    tx: Tx,
+    run: Run,
+    entries: Sequence[Entry],
+    *,
+    actor: str,
+    used: Used,
+    cause: str = "it waits for people",
+    since: int | None = None,
 ) -> Parked | Fenced:
-    """End the attempt: `running` becomes `paused`. What was decided or cancelled meanwhile takes effect."""
+    """End the attempt: `running` becomes `paused`. What was decided or cancelled meanwhile takes effect.
+
+    Its deadline stands still from now on, or `since` a time before (UTC epoch milliseconds).
+    """
     run_notes.hold(tx, run.run_id)
     moved = runs.transition(
         tx,
@@ -63,18 +73,26 @@ def park(
     if pause is None:  # its last call was cancelled: the runner hears of that
         begin_again(tx, run.run_id, run.attempt, cause="nothing is waited for any more", actor=actor)
         return Parked(moved, queued=True)
-    pauses.parked(tx, pause)
+    pauses.parked(tx, pause, since)
     pause = go_on(tx, pauses.get(tx, pause.workspace_id, pause.pause_id), actor)
     return Parked(moved, queued=pause.status == "ready")
 
 
 def begin_after_loss(
-    tx: Tx, run: Run, settlement: Settlement, *, actor: str, used: Used, crashed: bool
+    tx: Tx,
+    run: Run,
+    settlement: Settlement,
+    *,
+    actor: str,
+    used: Used,
+    crashed: bool,
+    since: int | None = None,
 ) -> Moved | Parked | Fenced:
     """The attempt was lost and its policy gives the run another one: queue it, or park it again.
 
     A run that waited for people goes on waiting, without an attempt. A pause that the attempt went on with
-    is ready again; after the last try it has failed, and the run with it.
+    is ready again; after the last try it has failed, and the run with it. `since`: when its host was last
+    heard of (UTC epoch milliseconds); None: now.
     """
     held = run_notes.hold(tx, run.run_id) or run
     lost = pause_claims.lost(tx, run.run_id, run.attempt, cause=settlement.why, actor=actor, crashed=crashed)
@@ -84,7 +102,7 @@ def begin_after_loss(
     waits = pause is not None and pause.status in {"open", "needs_review"}
     if waits and settlement.action == "resume" and held.status == "running":
         cause = f"{settlement.why}; it still waits for people"
-        parked = park(tx, run, [], actor=actor, used=used, cause=cause)
+        parked = park(tx, run, [], actor=actor, used=used, cause=cause, since=since)
         return parked if isinstance(parked, Fenced) else parked.moved
     delays = [settlement.delay_seconds * 1000 + tx.now] if settlement.delay_seconds and crashed else []
     if lost is not None and crashed:

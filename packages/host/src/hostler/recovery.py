@@ -77,7 +77,9 @@ def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
     usage = added(current.usage, lost)
     if settlement.goes_on:
         used = Used(usage, current.cost)
-        begin_after_loss(tx, current, settlement, actor="recovery", used=used, crashed=True)
+        last = journal.page_backward(tx, current.run_id, current.position + 1, 1).items
+        since = last[0].at if last else None
+        begin_after_loss(tx, current, settlement, actor="recovery", used=used, crashed=True, since=since)
     elif settlement.action == "cancel":
         reason = current.cancel_reason or settlement.why
         end_waiting(tx, current, "cancelled", "cancelled", reason, actor="recovery", usage=usage)

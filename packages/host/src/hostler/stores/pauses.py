@@ -185,9 +185,10 @@ def note_expiry(tx: Tx, pause: Pause) -> Pause:
     return get(tx, pause.workspace_id, pause.pause_id)
 
 
-def parked(tx: Tx, pause: Pause) -> None:
-    """The run is paused from now on; its deadline stands still."""
-    tx.run(_q.set_parked, workspace_id=pause.workspace_id, pause_id=pause.pause_id, parked_at=tx.now)
+def parked(tx: Tx, pause: Pause, since: int | None = None) -> None:
+    """The run is paused from now on; its deadline stands still, perhaps `since` before."""
+    at = tx.now if since is None else since
+    tx.run(_q.set_parked, workspace_id=pause.workspace_id, pause_id=pause.pause_id, parked_at=at)
 
 
 def move(
