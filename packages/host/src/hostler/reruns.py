@@ -13,7 +13,7 @@ from hostler.domain.tapes import inherit, read_tape
 from hostler.ports import Database, Tx
 from hostler.stores import agents, audit, events, runs, sources
 from hostler.stores.blobs import BlobFolder
-from hostler.stores.run_rows import NewRun, Run
+from hostler.stores.run_rows import NewRun, Run, new_run_after
 from hostler.stores.sources import Source
 from hostler.taping import tape_of
 from hostler_protocol.errors import ConflictError, NotFoundError, RateLimitedError, UnavailableError
@@ -57,16 +57,11 @@ class Reruns:
                 )
             agent = _agent(tx, run, agent_version, current=True)
             new = _new_run(tx, run, agent, requester=run.requester)
-            runs.open(tx, new, None)
-            sources.share_turn(tx, workspace_id, run, new.run_id)
-            source = Source(run_id=new.run_id, source_run_id=run_id, kind="retry")
-            sources.insert(tx, workspace_id, source)
+            _open(tx, run, new, Source(run_id=new.run_id, source_run_id=run_id, kind="retry"))
             audit.record(tx, workspace_id, actor, "run.retried", run_id, {"run_id": new.run_id})
             return new.run_id
 
-        made = await self.db.write(work)
-        self.dispatcher.queued()
-        return made
+        return await self._open(work)
 
     async def fork(
         self,
@@ -95,8 +90,6 @@ class Reruns:
             run = runs.get(tx, workspace_id, run_id)
             agent = _agent(tx, run, agent_version, current=False)
             new = _new_run(tx, run, agent, requester=actor, alone=True)
-            runs.open(tx, new, None)
-            sources.share_turn(tx, workspace_id, run, new.run_id)
             source = Source(
                 run_id=new.run_id,
                 source_run_id=run_id,
@@ -107,11 +100,14 @@ class Reruns:
                 effects=effects,
                 input=edited,
             )
-            sources.insert(tx, workspace_id, source)
+            _open(tx, run, new, source)
             told = {"run_id": new.run_id, "step": inherited.step, "effects": effects}
             audit.record(tx, workspace_id, actor, "run.forked", run_id, told)
             return new.run_id
 
+        return await self._open(work)
+
+    async def _open(self, work: Callable[[Tx], str]) -> str:
         made = await self.db.write(work)
         self.dispatcher.queued()
         return made
@@ -121,6 +117,13 @@ class Reruns:
             raise UnavailableError("the host begins no runs now: it is starting or stopping; try again")
         if self.dispatcher.is_full:
             raise RateLimitedError("too many runs wait on this host; try again later", FULL_RETRY_SECONDS)
+
+
+def _open(tx: Tx, run: Run, new: NewRun, source: Source) -> None:
+    """Open a run that says which one it was made of, and has the whole turn that that one had."""
+    runs.open(tx, new, None)
+    sources.share_turn(tx, run.workspace_id, run, new.run_id)
+    sources.insert(tx, run.workspace_id, source)
 
 
 def _agent(tx: Tx, run: Run, version: int | None, *, current: bool) -> Agent:
@@ -145,17 +148,11 @@ def _new_run(tx: Tx, run: Run, agent: Agent, *, requester: str | None, alone: bo
     if event is None or event.envelope is None:
         raise ConflictError(f"the event of run {run.run_id} was deleted: it cannot be done again")
     new = new_id()
-    return NewRun(
-        workspace_id=run.workspace_id,
+    return new_run_after(
+        run,
+        agent,
         run_id=new,
-        agent_id=agent.agent_id,
-        agent_name=agent.name,
-        agent_version=agent.version,
-        runner_id=agent.spec.runner,
-        event_id=run.event_id,
-        bot_id=run.bot_id,
-        conversation_id=run.conversation_id,
-        thread_id=run.thread_id,
+        event_id=event.event_id,
         requester=requester,
         lane=lane_of(
             workspace_id=run.workspace_id,
@@ -166,6 +163,4 @@ def _new_run(tx: Tx, run: Run, agent: Agent, *, requester: str | None, alone: bo
             event_id=new if alone else event.event_id,
         ),
         parallel=alone or agent.spec.concurrency.on_busy == "parallel",
-        priority=agent.spec.priority,
-        binding=dict(run.binding),
     )

@@ -13,18 +13,17 @@ import msgspec
 from hostler.calls.pages import PAGE_ROOM_BYTES
 from hostler.calls.scope import CallScope
 from hostler.domain.agents import Agent
+from hostler.domain.context import conversation_of, event_ref_of
 from hostler.domain.events import Event
 from hostler.domain.steering import claim_record
 from hostler.ports import Tx
 from hostler.stores import agents, audit, events, runs
 from hostler.stores import steering as steers
-from hostler.stores.events import StoredEvent
 from hostler.stores.journal import Entry
-from hostler.stores.run_rows import Fenced, NewRun, Run
+from hostler.stores.run_rows import Fenced, Run, new_run_after
 from hostler.stores.steering import Steer
 from hostler_protocol.errors import CancelledCallError, HostlerError
-from hostler_protocol.events import Conversation, EventEnvelope, EventRef
-from hostler_protocol.ids import new_id
+from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import SteeringInputItem
 
 _encode = msgspec.json.encode
@@ -57,7 +56,7 @@ class Steering:
             if event is None or event.envelope is None:
                 gone.append(steer)
                 continue
-            item = item_of(steer, event, event.envelope, scope.grant.runner_id)
+            item = item_of(steer, event.envelope, scope.grant.runner_id)
             room -= len(_encode(item))
             if items and room < 0:
                 break
@@ -89,34 +88,15 @@ class Steering:
 _DELETED = "its content was deleted"
 
 
-def item_of(steer: Steer, event: StoredEvent, envelope: EventEnvelope, runner_id: str) -> SteeringInputItem:
+def item_of(steer: Steer, envelope: EventEnvelope, runner_id: str) -> SteeringInputItem:
     """A message as the runner pulls it."""
-    ref = EventRef(
-        event_id=event.event_id,
-        event_type=event.event_type,
-        source=event.source,
-        event_time=envelope.event_time,
-        source_event_type=envelope.source_event_type,
-        raw_ref=envelope.raw_ref,
-        data=envelope.data,
-    )
-    place = Conversation(
-        conversation_id=envelope.conversation_id,
-        thread_id=envelope.thread_id,
-        launcher_type=envelope.launcher_type,
-        launcher_id=envelope.launcher_id,
-        sender_id=envelope.sender_id,
-        bot_id=envelope.bot_id,
-        workspace_id=envelope.workspace_id,
-        session_id=envelope.session_id,
-    )
     return SteeringInputItem(
         claimed_run_id=steer.run_id,
         runner_id=runner_id,
         claimed_at=steer.claimed_at / 1000,
-        event=_plain(ref),
+        event=_plain(event_ref_of(envelope)),
         input=_plain(envelope.input),
-        conversation=_plain(place),
+        conversation=_plain(conversation_of(envelope)),
         actor=None if envelope.actor is None else _plain(envelope.actor),
         subject=None if envelope.subject is None else _plain(envelope.subject),
         metadata=envelope.metadata,
@@ -170,21 +150,12 @@ def _open_next(tx: Tx, run: Run, agent: Agent, left: list[Steer]) -> str:
     first, *rest = left
     ws = run.workspace_id
     event = events.find(tx, ws, first.event_id)
-    following = NewRun(
-        workspace_id=ws,
-        run_id=new_id(),
-        agent_id=agent.agent_id,
-        agent_name=agent.name,
-        agent_version=agent.version,
-        runner_id=agent.spec.runner,
+    following = new_run_after(
+        run,
+        agent,
         event_id=first.event_id,
-        bot_id=run.bot_id,
-        conversation_id=run.conversation_id,
-        thread_id=run.thread_id,
         requester=None if event is None else event.requester,
         lane=run.lane,
-        priority=agent.spec.priority,
-        binding=run.binding,
         ordinal=run.ordinal,
         follows=run.run_id,
     )

@@ -202,11 +202,7 @@ def cancel(
         found = await _pause(api, pause)
         return await api.post(f"/v1/pauses/{segment(found['id'])}/cancel", {"reason": reason})
 
-    found = _with_api(ask, url, key, data)
-    if as_json:
-        write_json(found)
-    else:
-        note(f"pause {found['id']} is {found['status']}")
+    _say_how_it_stands(_with_api(ask, url, key, data), as_json)
 
 
 @app.command("resolve")
@@ -240,11 +236,7 @@ def resolve(
         path = f"/v1/pauses/{segment(found['id'])}/calls/{segment(one['call_id'])}/resolve"
         return await api.post(path, body)
 
-    found = _with_api(ask, url, key, data)
-    if as_json:
-        write_json(found)
-    else:
-        note(f"pause {found['id']} is {found['status']}")
+    _say_how_it_stands(_with_api(ask, url, key, data), as_json)
 
 
 @app.command("inbox")
@@ -310,6 +302,13 @@ def _decide(
         note("taken; the run goes on when a server runs on this data directory: hostler serve")
     else:
         note(f"taken; the run goes on: hostler runs tail {answered['run_id']}")
+
+
+def _say_how_it_stands(pause: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        write_json(pause)
+    else:
+        note(f"pause {pause['id']} is {pause['status']}")
 
 
 async def _pause(api: Api, text: str) -> dict[str, Any]:

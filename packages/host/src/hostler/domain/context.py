@@ -63,25 +63,8 @@ def build_context(
         trigger=Trigger(
             type=envelope.event_type, source=cast(TriggerSource, source), timestamp=envelope.event_time
         ),
-        event=EventRef(
-            event_id=envelope.event_id or "",
-            event_type=envelope.event_type,
-            source=envelope.source,
-            event_time=envelope.event_time,
-            source_event_type=envelope.source_event_type,
-            raw_ref=envelope.raw_ref,
-            data=envelope.data,
-        ),
-        conversation=Conversation(
-            conversation_id=envelope.conversation_id,
-            thread_id=envelope.thread_id,
-            launcher_type=envelope.launcher_type,
-            launcher_id=envelope.launcher_id,
-            sender_id=envelope.sender_id,
-            bot_id=envelope.bot_id,
-            workspace_id=envelope.workspace_id,
-            session_id=envelope.session_id,
-        ),
+        event=event_ref_of(envelope),
+        conversation=conversation_of(envelope),
         actor=envelope.actor,
         subject=envelope.subject,
         input=given,
@@ -107,6 +90,33 @@ def build_context(
         config=config,
         adapter=Adapter(extra={"params": envelope.data["params"]}) if "params" in envelope.data else None,
         metadata=envelope.metadata,
+    )
+
+
+def event_ref_of(envelope: EventEnvelope) -> EventRef:
+    """The event as a runner sees it."""
+    return EventRef(
+        event_id=envelope.event_id or "",
+        event_type=envelope.event_type,
+        source=envelope.source,
+        event_time=envelope.event_time,
+        source_event_type=envelope.source_event_type,
+        raw_ref=envelope.raw_ref,
+        data=envelope.data,
+    )
+
+
+def conversation_of(envelope: EventEnvelope) -> Conversation:
+    """Where it came from, as a runner sees it."""
+    return Conversation(
+        conversation_id=envelope.conversation_id,
+        thread_id=envelope.thread_id,
+        launcher_type=envelope.launcher_type,
+        launcher_id=envelope.launcher_id,
+        sender_id=envelope.sender_id,
+        bot_id=envelope.bot_id,
+        workspace_id=envelope.workspace_id,
+        session_id=envelope.session_id,
     )
 
 

@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.agents import Agent
 from hostler.ports import Row
 from hostler_protocol.content import Usage
+from hostler_protocol.ids import new_id
 from hostler_protocol.runs import RunStatus
 
 _usages = msgspec.json.Decoder(Usage)
@@ -72,7 +74,7 @@ class Run:
     status_code: str | None
     attempt: int
     base_attempt: int
-    """The first attempt of those whose journal this one goes on from; its own number: it began from nothing."""
+    """The first attempt of those whose journal this one goes on from; its own number: it began anew."""
     crashes: int
     position: int
     sequence: int
@@ -132,6 +134,40 @@ class Fenced:
 
     status: RunStatus
     attempt: int
+
+
+def new_run_after(
+    run: Run,
+    agent: Agent,
+    *,
+    event_id: str,
+    requester: str | None,
+    lane: str,
+    run_id: str | None = None,
+    parallel: bool = False,
+    ordinal: int | None = None,
+    follows: str | None = None,
+) -> NewRun:
+    """A run for `agent` in the conversation of an earlier one, bound as that was."""
+    return NewRun(
+        workspace_id=run.workspace_id,
+        run_id=run_id or new_id(),
+        agent_id=agent.agent_id,
+        agent_name=agent.name,
+        agent_version=agent.version,
+        runner_id=agent.spec.runner,
+        event_id=event_id,
+        bot_id=run.bot_id,
+        conversation_id=run.conversation_id,
+        thread_id=run.thread_id,
+        requester=requester,
+        lane=lane,
+        parallel=parallel,
+        priority=agent.spec.priority,
+        binding=dict(run.binding),
+        ordinal=ordinal,
+        follows=follows,
+    )
 
 
 def run_of(row: Row) -> Run:
