@@ -26,10 +26,10 @@ CLAIM = parse(
 ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
 
 
-def open_run(tx: Tx, run_id: str = "r1", **fields: Any) -> Run:
+def open_run(tx: Tx, run_id: str = "r1", workspace: str = WORKSPACE, **fields: Any) -> Run:
     """A run that is under way, attempt 1."""
     new = NewRun(
-        workspace_id=WORKSPACE,
+        workspace_id=workspace,
         run_id=run_id,
         agent_id="a1",
         agent_name="shop",
@@ -42,7 +42,7 @@ def open_run(tx: Tx, run_id: str = "r1", **fields: Any) -> Run:
     )
     runs.open(tx, new, "h1")
     runs.transition(tx, run_id, 1, "running", cause="test", actor="h1")
-    return runs.get(tx, WORKSPACE, run_id)
+    return runs.get(tx, workspace, run_id)
 
 
 def call(call_id: str = "k1", kind: CallKind = "approval", **asked: Any) -> NewCall:

@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from hostler.domain.scopes import StateArea
+from hostler.http import auth
 from hostler.http.app import ENDPOINTS
-from hostler.stores import artifacts, keys, states
+from hostler.ports import Tx
+from hostler.stores import artifacts, keys, notices, settings, states
 from hostler.stores.artifacts import NewArtifact
 from support.databases import run
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
+from support.pauses import call, open_pause, open_run, park
 
 SECRET = "only-in-the-other-workspace"
 
@@ -28,6 +32,8 @@ class Things:
 
     run_id: str
     key_id: str
+    pause_id: str
+    delivery_id: str
 
 
 Case = Callable[[httpx.AsyncClient, Things], Awaitable[httpx.Response]]
@@ -44,6 +50,8 @@ def send(method: str, path: str, **given: Any) -> Case:
 # What a key of one workspace is answered about the other's things: a status, or "own" where both have such a
 # thing and the answer must be that of the key's own workspace.
 OWN = "own"
+DENIAL = {"call_id": "other-call", "type": "deny", "args_hash": "0" * 64}
+OLDER_DENIAL = {"call_id": "other-call", "decision": "denied"}
 CASES: dict[str, tuple[Case, int | str]] = {
     "post_event": (
         send(
@@ -59,6 +67,30 @@ CASES: dict[str, tuple[Case, int | str]] = {
     "get_run": (get("/v1/runs/{run_id}"), 404),
     "get_journal": (get("/v1/runs/{run_id}/journal"), 404),
     "stream_run": (get("/v1/runs/{run_id}/stream"), 404),
+    "list_steering": (get("/v1/runs/{run_id}/steering"), 404),
+    "export_run": (get("/v1/runs/{run_id}/export"), 404),
+    "retry_run": (send("POST", "/v1/runs/{run_id}/retry", json={}), 404),
+    "fork_run": (send("POST", "/v1/runs/{run_id}/fork", json={}), 404),
+    "list_pauses": (get("/v1/pauses"), OWN),
+    "get_pause": (get("/v1/pauses/{pause_id}"), 404),
+    "act_on_pause": (
+        send("POST", "/v1/pauses/{pause_id}/actions", json={"revision": 0, "actions": [DENIAL]}),
+        404,
+    ),
+    "act_on_conversation": (  # ours has a pause there too, but no such call
+        send("POST", "/v1/pauses/actions", json={"conversation_id": "same", "tool_actions": [OLDER_DENIAL]}),
+        422,
+    ),
+    "resolve_call": (
+        send("POST", "/v1/pauses/{pause_id}/calls/other-call/resolve", json={"outcome": "happened"}),
+        404,
+    ),
+    "cancel_pause": (send("POST", "/v1/pauses/{pause_id}/cancel", json={}), 404),
+    "list_inbox": (get("/v1/inbox"), OWN),
+    "list_deliveries": (get("/v1/webhooks/deliveries"), OWN),
+    "resend_delivery": (send("POST", "/v1/webhooks/deliveries/{delivery_id}/resend"), 404),
+    "list_tools": (get("/v1/tools"), 200),
+    "get_tool": (get("/v1/tools/none.such"), 404),
     "cancel_run": (send("POST", "/v1/runs/{run_id}/cancel", json={}), 404),
     "list_conversations": (get("/v1/conversations"), OWN),
     "get_history": (get("/v1/conversations/same/history"), OWN),
@@ -138,7 +170,22 @@ async def fill(served: Served, workspace: str, text: str) -> tuple[httpx.AsyncCl
         return key.key_id
 
     key_id = await served.host.db.write(store)
-    return client, Things(answer.json()["run_id"], key_id)
+    pause_id, delivery_id = await served.host.db.write(lambda tx: wait_for_people(tx, workspace, text))
+    return client, Things(answer.json()["run_id"], key_id, pause_id, delivery_id)
+
+
+def wait_for_people(tx: Tx, workspace: str, text: str) -> tuple[str, str]:
+    """A run that waits, and a webhook that is told of it; the ids of the pause and the delivery."""
+    hook = {"name": text, "url": "https://hooks.invalid/", "secret": "env:HOSTLER_TEST_NO_SUCH_SECRET"}
+    settings.put(tx, workspace, notices.WEBHOOK, text, hook)
+    run_id = f"waits in {workspace}"
+    open_run(tx, run_id, workspace, conversation_id="same", requester=text)
+    pause = open_pause(
+        tx, call(f"{workspace}-call", title=text), run_id=run_id, pause_id=f"pause in {workspace}"
+    )
+    park(tx, run_id)
+    (delivery,) = notices.deliveries(tx, workspace)
+    return pause.pause_id, delivery.delivery_id
 
 
 def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_path: Path) -> None:
@@ -175,14 +222,19 @@ async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
     """All that a workspace can read of itself."""
     paths = [
         *("/v1/events", "/v1/runs", "/v1/agents", "/v1/conversations", "/v1/keys", "/v1/audit"),
+        *("/v1/pauses", "/v1/inbox"),
         *("/v1/conversations/same/history", "/v1/conversations/same/state", "/v1/artifacts/theirs"),
     ]
     return {path: (await client.get(path)).text for path in paths}
 
 
-def test_every_route_refuses_strangers_and_keys_without_its_right(tmp_path: Path) -> None:
+def test_every_route_refuses_strangers_and_keys_without_its_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "FAILED_AUTH_BURST", 10.0 * len(ENDPOINTS))
+
     async def scenario(served: Served) -> None:
-        things = Things("r", "k")
+        things = Things("r", "k", "p", "d")
         async with served.as_key(None) as nobody, served.as_key("hostler_" + "x" * 43) as stranger:
             for endpoint in ENDPOINTS:
                 case, _ = CASES[endpoint.name]
