@@ -27,7 +27,7 @@ from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.errors import HostlerError
 
-WIDER_CREDIT = 192
+WIDER_CREDIT = 960
 """Added to the first grant once a run has stored results: a stream of deltas fills one commit while the one
 before it is on its way. The bytes in flight are bounded for the whole connection."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -30,6 +31,12 @@ OWN_POLL_SECONDS = 30.0
 _encoder = msgspec.json.Encoder()
 
 
+@lru_cache(1024)
+def _head(run_id: str, result_type: str) -> bytes:
+    """How results of a run and type begin, up to their sequence."""
+    return _encoder.encode({"run_id": run_id, "type": result_type})[:-1] + b',"sequence":'
+
+
 class StoredResult(NamedTuple):
     """One committed result: its host sequence, its type, and the whole AgentRunResult as JSON."""
 
@@ -40,8 +47,7 @@ class StoredResult(NamedTuple):
     @classmethod
     def of(cls, run_id: str, sequence: int, result_type: str, body: bytes) -> StoredResult:
         """Join what the journal keeps of a result (`{"data": ...}`) to the whole."""
-        head = _encoder.encode({"run_id": run_id, "type": result_type, "sequence": sequence})
-        return cls(sequence, result_type, head[:-1] + b"," + body[1:])
+        return cls(sequence, result_type, b"%b%d,%b" % (_head(run_id, result_type), sequence, body[1:]))
 
     @property
     def terminal(self) -> bool:

@@ -33,6 +33,8 @@ class Side(Enum):
     HOST = "host"
     PLUGIN = "plugin"
 
+    __hash__ = object.__hash__  # looked up with every message: Enum's own is a Python function
+
     @property
     def peer(self) -> Side:
         """The other end."""

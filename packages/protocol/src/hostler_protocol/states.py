@@ -17,6 +17,8 @@ class State(Enum):
     DRAINING = "draining"
     CLOSED = "closed"
 
+    __hash__ = object.__hash__  # looked up with every message: Enum's own is a Python function
+
 
 _HOST_RUNNING = frozenset({"run/cancel", "run/credit", "run/park", "host/stream", "tool/cancel", "ping"})
 _PLUGIN_RUNNING = frozenset({"run/result", "run/end", "host/cancel", *(f"host/{name}" for name in CALLS)})

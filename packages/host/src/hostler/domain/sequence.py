@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -63,8 +63,8 @@ MAX_WARNINGS_PER_RUN = 100
 MAX_TYPE_CHARS = 100
 """The name of a result type that this host does not know."""
 _CODE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-_NO_OUTPUT_TYPES = (MessageDelta, LogWritten, ToolCallStarted, ToolCallCompleted)
-"""A run that produced nothing but these said nothing."""
+_NO_OUTPUT_TYPES = (LogWritten, ToolCallStarted, ToolCallCompleted)
+"""A run that produced nothing but these, and deltas, said nothing."""
 _encoder = msgspec.json.Encoder()
 
 Stop = Literal["cancelled", "timeout"]
@@ -137,7 +137,10 @@ class ResultStream:
             if result.type not in RESULT_TYPES:
                 return self._take_unknown(result)
             raw = one_line(bytes(result.data))
-            return self._take(result, decode_data(result.type, result.data), raw)
+            data = decode_data(result.type, result.data)
+            if isinstance(data, MessageDelta):  # nearly all results of a run
+                return [self._accept(result, raw, said=False)]
+            return self._take(result, data, raw)
         except HostlerError as error:
             if result.type in TERMINAL_RESULTS:
                 self._invalid_terminal = error.message[:MAX_REASON_CHARS]
@@ -228,7 +231,7 @@ class ResultStream:
         self.state.sequence += 1
         if stored.type == TYPE_OF[MessageCompleted]:
             self.state.kept_sequence = self.state.sequence
-        return replace(stored, sequence=self.state.sequence)
+        return msgspec.structs.replace(stored, sequence=self.state.sequence)
 
     def keep_ids(self, message_ids: Iterable[str]) -> None:
         """Give none of these to a new message: ids that this host gave to messages of an attempt before."""

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from hostler.ports import Row, Tx
 from hostler.sql.statements import Query, load
 from hostler_protocol.errors import ExpiredError
@@ -43,8 +45,7 @@ _ROWS_PER_QUERY = 32
 _q = load(__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """What is to be journalled.
 
     `data` is one JSON text; a result's is `{"data": ..., "usage"?: ..., "timestamp"?: ...}`.
