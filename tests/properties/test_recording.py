@@ -1,0 +1,414 @@
+"""Going on from a journal that was cut anywhere: nothing is done twice, told twice or lost, in any order.
+
+Small programs are run against a host that stands in memory, with the real fast-forward between them. It does
+one thing at a time, and Hypothesis says which; so calls that are made at once come back in any order. An
+attempt is lost anywhere, and what was not durable with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hostler.call_records import RecordedAnswer
+from hostler.domain.recording import CallName, RecordedCall, Recording, Resumed, is_effect
+from hostler.resuming import GoingOn
+
+EXAMPLES = 2_000 if os.environ.get("HOSTLER_SOAK") else 150
+SPINS = 2_000
+"""Turns of the loop after which nothing will come any more."""
+
+Step = tuple[Any, ...]
+Class = Literal["pure", "idempotent", "reconcilable", "default"]
+Choose = Callable[[int], int]
+"""Which of so many things happens next."""
+
+
+class LostError(Exception):
+    """The attempt is lost."""
+
+
+class DivergedError(Exception):
+    """The attempt diverged; the text is the sentence that says how."""
+
+
+@dataclass
+class Entry:
+    """One entry of the journal in memory."""
+
+    kind: str
+    type: str = ""
+    name: CallName | None = None
+    data: str = ""
+    sequence: int | None = None
+    frontier: int = 0
+    discard_after: int = 0
+
+
+@dataclass
+class World:
+    """What outlives an attempt: the journal, and what tools did outside."""
+
+    journal: list[Entry] = field(default_factory=list)
+    durable: int = 0
+    done: Counter[CallName] = field(default_factory=Counter)
+    """Effects, by call."""
+    outcomes: dict[CallName, str] = field(default_factory=dict)
+    asked: Counter[CallName] = field(default_factory=Counter)
+    """How often anything was computed for a call, since it was recorded last."""
+    serial: int = 0
+
+    def add(self, entry: Entry, *, durable: bool = False) -> None:
+        """Write an entry down."""
+        self.journal.append(entry)
+        if durable:
+            self.durable = len(self.journal)
+
+    def add_result(self, kind: str, data: str, **more: Any) -> None:
+        """Write a result down, with the next sequence."""
+        self.add(Entry("result", kind, data=data, sequence=self.sequence + 1, **more))
+
+    @property
+    def sequence(self) -> int:
+        """The last one given out."""
+        return max((e.sequence for e in self.journal if e.sequence is not None), default=0)
+
+    @property
+    def kept_sequence(self) -> int:
+        """Of the last completed message."""
+        kept = (e.sequence for e in self.journal if e.type == "message.completed" and e.sequence is not None)
+        return max(kept, default=0)
+
+    def cut(self, choose: Choose) -> None:
+        """The host is gone, with some of what was not durable."""
+        left = self.durable + choose(len(self.journal) - self.durable + 1)
+        del self.journal[left:]
+        self.durable = left
+
+    def compute(self, name: CallName) -> str:
+        """Something is computed for a call; another value each time."""
+        self.serial += 1
+        return f"v{self.serial}"
+
+    def perform(self, name: CallName) -> str:
+        """A tool does its work."""
+        self.done[name] += 1
+        return self.outcomes.setdefault(name, self.compute(name))
+
+    def recording(self) -> Recording:
+        """What the next attempt goes on from."""
+        recording = Recording()
+        for position, entry in enumerate(self.journal, 1):
+            if entry.kind == "result":
+                data = entry.data.encode()
+                recording.add_result(position, entry.sequence or 0, entry.type, data)
+            elif entry.kind == "call" and entry.name is not None:
+                recording.add_call(
+                    entry.name, position, entry.data, changed=is_effect(entry.name.method, entry.type or None)
+                )
+            elif entry.kind == "intent" and entry.name is not None:
+                recording.add_intent(entry.name, entry.data)
+            elif entry.kind == "resumed":
+                recording.add_resumed(Resumed(1, entry.frontier))
+        return recording
+
+    def shown(self) -> list[tuple[str, str]]:
+        """What a client has in the end that drops what was superseded."""
+        kept: list[Entry] = []
+        for entry in self.journal:
+            if entry.type == "attempt.started":
+                kept = [e for e in kept if (e.sequence or 0) <= entry.discard_after or e.type != DELTA]
+            elif entry.kind == "result":
+                kept.append(entry)
+        return [(entry.type, entry.data) for entry in kept]
+
+
+DELTA, MESSAGE = "message.delta", "message.completed"
+
+
+class Attempt:
+    """One attempt at a program: the runner, and the host that serves it."""
+
+    def __init__(self, world: World, number: int, choose: Choose, stall_seconds: float) -> None:
+        self.world = world
+        self.choose = choose
+        self.emitted: list[tuple[str, str]] = []
+        self.answers: dict[str, str] = {}
+        self.diverged: str | None = None
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self._stages: list[asyncio.Future[None]] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._stall_seconds = stall_seconds
+        recording = world.recording()
+        self._going_on: GoingOn | None = None
+        if number > 1 and not recording.is_empty:
+            self._going_on = GoingOn(
+                recording, self._read, stall_seconds=stall_seconds, live=self._live, diverged=self._diverge
+            )
+
+    # -- the runner -------------------------------------------------------------------------------
+
+    async def run(self, program: list[Step], left: int | None) -> None:
+        """Run it to its end. LostError after so many steps of the host; DivergedError."""
+        runner = self._start(self._take(program, ""))
+        try:
+            await self._drive(runner, left)
+        finally:
+            if self._going_on is not None:
+                self._going_on.close()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _take(self, steps: list[Step], prefix: str) -> None:
+        for number, step in enumerate(steps):
+            await self._step(f"{prefix}{number}", step)
+
+    async def _step(self, name: str, step: Step) -> None:
+        match step:
+            case ("delta", text):
+                self._emit(DELTA, f"{name} {text}")
+            case ("say", text):
+                self._emit(MESSAGE, f"{name} {text} {sorted(self.answers.items())}" if text else name)
+            case ("together", branches):
+                work = [self._take(branch, f"{name}.{n}.") for n, branch in enumerate(branches)]
+                await asyncio.gather(*work)
+            case (method, text):
+                chunks: Callable[[str], None] = lambda chunk: self._emit(DELTA, f"{name} {chunk}")  # noqa: E731
+                answer = self.answers[name] = await self._call(method, f"{name} {text}", chunks)
+                self._emit(DELTA, f"{name}={answer}")
+
+    # -- the host ---------------------------------------------------------------------------------
+
+    async def _drive(self, runner: asyncio.Task[None], left: int | None) -> None:
+        spins = 0
+        while not runner.done():
+            for _ in range(12):
+                await asyncio.sleep(0)
+            if self.diverged is not None:
+                raise DivergedError(self.diverged)
+            waiting = [stage for stage in self._stages if not stage.done()]
+            if not waiting:
+                spins += 1
+                assert spins < SPINS, f"nothing goes on any more, after {self.world.journal}"
+                if self._stall_seconds < 1:
+                    await asyncio.sleep(self._stall_seconds / 10)
+                continue
+            spins = 0
+            if left is not None:
+                if left == 0:
+                    raise LostError
+                left -= 1
+            waiting[self.choose(len(waiting))].set_result(None)
+            self._stages = waiting
+        runner.result()
+        if self._going_on is not None and not self._going_on.end():
+            raise DivergedError(self.diverged)
+
+    def _emit(self, kind: str, data: str) -> None:
+        self.emitted.append((kind, data))
+        known = self._going_on is not None and self._going_on.take(kind, data.encode())
+        if not known and self.diverged is None:
+            self.world.add_result(kind, data)
+
+    async def _call(self, kind: str, params: str, chunk: Callable[[str], None]) -> str:
+        method = METHODS.get(kind, "tool.call")
+        self._seen[method, params] += 1
+        name = CallName(method, params, self._seen[method, params])
+        reply: asyncio.Queue[tuple[bool, str]] = asyncio.Queue()
+        self._start(self._carry(kind, name, reply))
+        while True:
+            is_last, value = await reply.get()
+            if is_last:
+                return value
+            chunk(value)
+
+    async def _carry(self, kind: str, name: CallName, reply: asyncio.Queue[tuple[bool, str]]) -> None:
+        going_on = self._going_on
+        recorded = None if going_on is None else going_on.find(name)
+        if going_on is not None and recorded is not None and recorded.position is not None:
+            answer = await going_on.read(recorded)
+            for piece in answer.chunks:
+                reply.put_nowait((False, piece))
+            await going_on.turn(recorded)
+            reply.put_nowait((True, json.loads(bytes(answer.reply))))
+            going_on.answered(recorded)
+            return
+        if going_on is not None:
+            await going_on.begin(name.method, is_effect(name.method, kind), recorded)
+        intent = None if recorded is None else recorded.intent
+        value = await self._make(kind, name, intent, lambda piece: reply.put_nowait((False, piece)))
+        reply.put_nowait((True, value))
+
+    async def _make(self, kind: str, name: CallName, intent: str | None, chunk: Callable[[str], None]) -> str:
+        world, chunks = self.world, []
+        if kind in {"read", "stream", "pure"}:
+            for piece in ("x", "y") if kind == "stream" else ():
+                await self._stage()
+                chunk(piece)
+                chunks.append(piece)
+            await self._stage()
+            value = world.compute(name)
+            self._record(kind, name, value, chunks)
+            return value
+        if kind == "effect":
+            await self._stage()
+            value = world.perform(name)
+            self._record(kind, name, value, [], durable=True)
+            await self._stage()
+            return value
+        happened = world.outcomes.get(name)
+        if intent is None or (kind == "default" and happened is None):  # or a person says that it did not
+            await self._stage()
+            world.add(Entry("intent", kind, name, "{}"), durable=True)
+        if happened is None or kind == "idempotent":
+            await self._stage()
+            happened = world.outcomes.get(name) or world.perform(name)
+        await self._stage()
+        self._record(kind, name, happened, [], durable=True)
+        await self._stage()
+        return happened
+
+    def _record(
+        self, kind: str, name: CallName, value: str, chunks: list[str], *, durable: bool = False
+    ) -> None:
+        data = json.dumps({"chunks": chunks, "reply": value})
+        effect = kind if name.method == "tool.call" else ""
+        self.world.add(Entry("call", effect, name, data), durable=durable)
+
+    async def _stage(self) -> None:
+        """Wait until this is what happens next."""
+        stage: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stages.append(stage)
+        await stage
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        return task
+
+    async def _read(self, call: RecordedCall) -> RecordedAnswer:
+        return msgspec.json.decode(call.data or "", type=RecordedAnswer)
+
+    def _live(self, frontier: int) -> None:
+        self.world.add(Entry("resumed", frontier=frontier))
+        kept = max(frontier, self.world.kept_sequence)
+        self.world.add_result("attempt.started", "", discard_after=kept)
+
+    def _diverge(self, why: str) -> None:
+        self.diverged = self.diverged or why
+
+
+METHODS = {"read": "state.get", "stream": "model.stream", "effect": "state.set"}
+
+
+def calls() -> st.SearchStrategy[Step]:
+    kinds = ["read", "stream", "effect", "pure", "idempotent", "reconcilable", "default"]
+    return st.tuples(st.sampled_from(kinds), st.sampled_from("ab"))
+
+
+def results() -> st.SearchStrategy[Step]:
+    return st.tuples(st.sampled_from(["delta", "delta", "say"]), st.sampled_from("ab"))
+
+
+SEQUENTIAL = st.lists(calls() | results(), min_size=1, max_size=6)
+BRANCHES = st.lists(st.lists(calls() | results(), min_size=1, max_size=3), min_size=2, max_size=3)
+PROGRAMS = st.lists(calls() | results() | st.tuples(st.just("together"), BRANCHES), min_size=1, max_size=5)
+
+
+async def attempts(
+    program: list[Step], cuts: list[int], choose: Choose, world: World, stall_seconds: float = 60
+) -> Attempt:
+    """Run a program to its end, losing an attempt after each of these numbers of steps; the last attempt."""
+    for number, left in enumerate([*cuts, None], 1):
+        attempt = Attempt(world, number, choose, stall_seconds)
+        try:
+            await attempt.run(program, left)
+        except LostError:
+            world.cut(choose)
+        else:
+            return attempt
+    raise AssertionError("the last attempt was lost")
+
+
+def check(world: World, attempt: Attempt) -> None:
+    """Nothing twice, nothing lost."""
+    assert all(count == 1 for count in world.done.values()), world.done
+    recorded = [e.name for e in world.journal if e.kind == "call"]
+    assert len(recorded) == len(set(recorded)), "a recorded outcome was made again"
+    values = Counter(json.loads(e.data)["reply"] for e in world.journal if e.kind == "call")
+    assert Counter(attempt.answers.values()) == values, "an answer that is not the recorded one"
+    assert set(world.outcomes.values()) <= values.keys(), "what was done is lost"
+    assert Counter(world.shown()) == Counter(attempt.emitted)
+    sequences = [e.sequence for e in world.journal if e.sequence is not None]
+    assert sequences == list(range(1, len(sequences) + 1))
+
+
+def run(work: Awaitable[Any]) -> Any:
+    async def bounded() -> Any:
+        async with asyncio.timeout(20):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+CUTS = st.lists(st.integers(0, 25), max_size=4)
+
+
+@settings(max_examples=EXAMPLES)
+@given(PROGRAMS, CUTS, st.data())
+def test_work_at_once_is_cut_anywhere_and_comes_to_its_end(
+    program: list[Step], cuts: list[int], data: st.DataObject
+) -> None:
+    world = World()
+    attempt = run(attempts(program, cuts, lambda count: data.draw(st.integers(0, count - 1)), world))
+    check(world, attempt)
+
+
+@settings(max_examples=EXAMPLES)
+@given(SEQUENTIAL, CUTS, st.data())
+def test_one_step_after_the_other_is_told_in_order(
+    program: list[Step], cuts: list[int], data: st.DataObject
+) -> None:
+    world = World()
+    attempt = run(attempts(program, cuts, lambda count: data.draw(st.integers(0, count - 1)), world))
+    check(world, attempt)
+    assert world.shown() == attempt.emitted
+
+
+@settings(max_examples=EXAMPLES // 3)
+@given(SEQUENTIAL, st.data())
+def test_another_program_is_found_out(program: list[Step], data: st.DataObject) -> None:
+    """Whatever result or effect of the recorded part is another one, or is left out."""
+
+    def choose(count: int) -> int:
+        return data.draw(st.integers(0, count - 1))
+
+    marks = [n for n, step in enumerate(program) if step[0] not in {"read", "stream", "pure"}]
+    if not marks:
+        return
+    world = World()
+    run(attempts(program, [], choose, world))
+    changed = data.draw(st.sampled_from(marks))
+    kind, text = program[changed]
+    other = [*program[:changed], (kind, text + "!"), *program[changed + 1 :]]
+    if data.draw(st.booleans()):
+        other = program[:changed]
+    attempt = Attempt(world, 2, choose, 0.01)
+    done = dict(world.done)
+    try:
+        run(attempt.run(other, None))
+    except DivergedError:
+        pass
+    else:
+        raise AssertionError(f"{other} passed for {program}")
+    assert done == world.done, "it did something before it was found out"
