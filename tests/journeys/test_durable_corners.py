@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.recording import CallName, FastForward, Recording
 from hostler.pause_steps import go_on
 from hostler.ports import Tx
 from hostler.recovery import recover
@@ -31,7 +32,7 @@ from journeys.test_waiting import (
 )
 from support.databases import read, run, write
 from support.pauses import WORKSPACE, call, calls_of, open_pause
-from support.stepping import Latch, Steps
+from support.stepping import Latch, Steps, stage
 
 ASK_SEND: dict[str, Any] = {**ALLOWED, "tool_approval": {"shop.send": "required"}}
 
@@ -181,6 +182,40 @@ def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(databa
     found = read(database, lambda tx: runs.get(tx, WORKSPACE, "r1"))
     assert found.status == "queued"
     assert found.deadline_at == pytest.approx(now + left, abs=1_000)
+
+
+def test_a_host_that_stops_in_order_uses_up_no_attempt(tmp_path: Path) -> None:
+    async def main() -> None:
+        steps: Steps = {
+            "1": [["say", "a"], ["crash"]],
+            "2": [["say", "a"], ["deltas", 1], ["hold"]],
+            "3": [["say", "a"], ["deltas", 1], ["say", "done"]],
+        }
+        async with stage(tmp_path) as host:
+            await host.agent(runner="resumable", recovery={"on_crash": "resume", "max_attempts": 2})
+            run_id = await host.start(steps, **PLACE)
+            await host.seen(run_id, "message.delta")
+        async with stage(tmp_path, agent=False) as host:
+            ended = await host.ended(run_id)
+        assert (ended.record.status, ended.record.attempt) == ("completed", 3), ended.last
+
+    run(main())
+
+
+def test_a_long_recording_is_gone_through_in_one_pass() -> None:
+    recording, count = Recording(), 30_000
+    for n in range(count):
+        recording.add_result(n + 1, n + 1, "message.delta", b"%d" % n)
+    recording.add_result(count + 1, count + 1, "message.completed", b"{}")
+    name = CallName("tool.call", "d", 1)
+    recording.add_intent(name, "x" * 1000)
+    recording.add_call(name, count + 2, "{}", changed=False)
+    assert recording.calls[name].effect
+    assert not recording.calls[name].intent, "it would be kept in memory for every call"
+    forward = FastForward(recording)
+    forward.go_live()
+    verdicts = {forward.take("message.delta", b"%d" % n) for n in reversed(range(count))}
+    assert verdicts == {"again"}
 
 
 class Earlier:

@@ -345,6 +345,7 @@ class ActiveRun:
             crashes=self.run.crashes,
             had_effects=self._results.had_effects or parts.calls.had_effects,
             cancelled=self._stopping,
+            handed_over=self.handed_over,
         )
 
     def diverged(self, why: str) -> None:

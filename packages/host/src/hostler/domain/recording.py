@@ -5,8 +5,8 @@ what they are known by. `FastForward` is the new attempt's way through it. The r
 beginning; a call that the recording holds is answered from it, a result made again is compared and not stored
 twice. The first call that has no recorded outcome, or the first result beyond the recorded ones, is where the
 new attempt is `live`: what was recorded after that place belongs to work that was under way at the same time.
-Of that, the deltas after the last completed message are superseded; anything else stays, and is not stored again
-if it is made again.
+Of that, the deltas after the last completed message are superseded; anything else stays, and is not stored
+again if it is made again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class RecordedCall:
     """One call. `position` is that of its outcome, None where there is none; `data` its entry's text.
 
     `data` is None where it was too much to be kept in memory, or lies in `blob`. `intent` is the text of its
-    last intent. `effect`: it changed something, so a runner that leaves it out does something else.
+    last intent, empty once there is an outcome. `effect`: it changed something, so a runner that leaves it
+    out does something else.
     """
 
     name: CallName
@@ -114,6 +115,8 @@ class Recording:
         call = self.calls.setdefault(name, RecordedCall(name))
         call.position, call.data, call.blob = position, data, blob
         call.effect = changed or call.intent is not None
+        if call.intent is not None:  # what it was begun with is of no more use, and may be large
+            call.intent = ""
 
     def add_intent(self, name: CallName, data: str) -> None:
         """A call that was begun; its last intent counts."""
@@ -216,10 +219,12 @@ class FastForward:
         return "again" if self._is_loose(made) else "new"
 
     def _is_loose(self, made: bytes) -> bool:
-        if self._loose[made] <= 0:
-            return False
-        self._loose -= Counter((made,))
-        return True
+        left = self._loose[made] - 1
+        if left > 0:
+            self._loose[made] = left
+        elif left == 0:
+            del self._loose[made]
+        return left >= 0
 
     # -- calls ------------------------------------------------------------------------------------
 

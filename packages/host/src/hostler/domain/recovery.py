@@ -33,13 +33,21 @@ class Settlement:
 
 
 def settle(
-    policy: Recovery, *, cause: Cause, resumable: bool, crashes: int, had_effects: bool, cancelled: bool
+    policy: Recovery,
+    *,
+    cause: Cause,
+    resumable: bool,
+    crashes: int,
+    had_effects: bool,
+    cancelled: bool,
+    handed_over: bool = False,
 ) -> Settlement:
     """Decide by the agent's policy.
 
     `crashes`: recoveries so far. `had_effects`: the attempt completed a message or made a call that changed
     something, so that doing it all again would do it twice: where the policy says `resume` and the runner is
-    not resumable, that decides between beginning again and failing.
+    not resumable, that decides between beginning again and failing. `handed_over`: the host gave the run back
+    in order, which is no crash.
     """
     code = STATUS_CODES[cause]
     lost = "the plugin process ended" if cause == "plugin" else "the host ended"
@@ -48,7 +56,7 @@ def settle(
         return Settlement("cancel", f"{lost} while the run was being cancelled", "cancelled")
     if wanted == "fail":
         return Settlement("fail", f"{lost} during the run; the agent's policy is fail", code)
-    if crashes + 1 >= policy.max_attempts:
+    if crashes + 1 >= policy.max_attempts and not handed_over:
         why = f"{lost} during the run, {crashes + 1} times by now: no attempt left"
         return Settlement("fail", why, code)
     delay = min(MAX_DELAY_SECONDS, 2 ** min(crashes - 1, 10)) if crashes else 0
