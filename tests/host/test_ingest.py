@@ -156,6 +156,13 @@ def test_event_types_are_dotted_names(kind: str) -> None:
         event(event_type=kind)
 
 
+@pytest.mark.parametrize("when", [253_402_300_800.0, 1e300, 1.7976931348623157e308, -1e12, float("nan")])
+def test_the_time_of_an_event_is_one_of_a_calendar(when: float) -> None:
+    assert event(event_time=-62_135_596_800.0).envelope.event_time == -62_135_596_800
+    with pytest.raises(InvalidArgumentError, match="expected UTC epoch seconds"):
+        event(event_time=when)
+
+
 def test_sizes_have_bounds() -> None:
     event(input={"text": "x" * MAX_INPUT_TEXT_BYTES})
     half = {"type": "text", "text": "x" * (MAX_INPUT_TEXT_BYTES // 2 + 1)}

@@ -12,6 +12,7 @@ from hostler.domain.pauses import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS, OnExpi
 from hostler.domain.steering import Leftover
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
+from hostler_protocol.limits import MAX_INTEGER
 
 ScopeType = Literal["agent", "bot", "workspace", "channel", "conversation", "global"]
 OnBusy = Literal["steer", "queue", "reject", "interrupt", "parallel"]
@@ -102,7 +103,7 @@ class Concurrency(Strict):
 
     on_busy: OnBusy = "steer"
     debounce: Annotated[float, msgspec.Meta(ge=0, le=MAX_DEBOUNCE_SECONDS)] = 0.0
-    max_runs: int | None = None
+    max_runs: Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)] | None = None
     on_pause: OnMessage = "hold"
     leftover: Leftover = "requeue"
 
@@ -138,7 +139,7 @@ class AgentSpec(Strict):
     event_types: list[str] = msgspec.field(default_factory=lambda: ["message.received"])
     filters: list[str] = []
     scope: Scope = Scope()
-    priority: int = 0
+    priority: Annotated[int, msgspec.Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)] = 0
     enabled: bool = True
     metadata: dict[str, Any] = {}
 

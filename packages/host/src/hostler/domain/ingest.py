@@ -36,6 +36,9 @@ MAX_NAME_CHARS = 1000
 """Display names and sources."""
 MAX_EVENT_DATA_BYTES = 256 * KIB
 """`data`, `metadata`, `delivery`, actor and subject together, as JSON. More belongs behind `raw_ref`."""
+MIN_EVENT_TIME = -62_135_596_800.0
+MAX_EVENT_TIME = 253_402_300_799.0
+"""UTC epoch seconds, of the years 1 to 9999: what calendars of clients can show, and what a row can hold."""
 MAX_CONTENT_ELEMENTS = 256
 MAX_ATTACHMENTS = 256
 
@@ -146,6 +149,9 @@ def _check_ids(envelope: EventEnvelope) -> None:
             raise InvalidArgumentError(f"{name} holds a NUL character; ids and keys may not")
         if len(value) > MAX_ID_CHARS:
             raise InvalidArgumentError(f"{name} has {len(value)} characters; at most {MAX_ID_CHARS}")
+    when = envelope.event_time
+    if when is not None and not MIN_EVENT_TIME <= when <= MAX_EVENT_TIME:
+        raise InvalidArgumentError(f"event_time {when:g} is no time: expected UTC epoch seconds")
     shown = envelope.actor.actor_name if envelope.actor else None
     if shown and len(shown) > MAX_NAME_CHARS:
         raise InvalidArgumentError(f"actor.actor_name has {len(shown)} characters; at most {MAX_NAME_CHARS}")
