@@ -284,6 +284,16 @@ def test_an_oversized_result_ends_the_run() -> None:
     assert ending(stream) == ("failed", "payload_too_large")
 
 
+def test_a_run_whose_pause_is_not_kept_yet_can_still_be_stopped() -> None:
+    stream = stream_of(grant=CONTINUING)
+    stream.receive(result("run.paused", {"pending": [PENDING], "state": 1}))
+    assert not stream.end(), "its runner has nothing more to say"
+    stopped = only(stream.stop("timeout", "the deadline is over"))
+    assert stopped.type == "run.failed"
+    assert isinstance(stream.outcome, Ending)
+    assert stream.outcome.status == "timeout"
+
+
 def test_a_runner_that_handles_continuations_may_pause() -> None:
     stream = stream_of(grant=CONTINUING)
     stored = only(stream.receive(result("run.paused", {"pending": [PENDING], "state": {"s": 1}})))
