@@ -45,6 +45,9 @@ class Turn:
     def cancel(self, reason: str, grace: float | None = None) -> None:
         self.cancelled.append(reason)
 
+    def people_changed(self) -> None:
+        self.stage.changed.set()
+
     def hand_over(self, why: str) -> None:
         self.handed_over.append(why)
         self.let.set()

@@ -197,14 +197,14 @@ def test_a_run_cancelled_while_it_waits_ends_at_once(tmp_path: Path, database_ur
 def test_a_run_cancelled_while_its_plugin_starts_never_begins(tmp_path: Path) -> None:
     async def story() -> None:
         async with within(), stage(tmp_path / "data") as host:
-            connect, standing = host.host._bench.connect, asyncio.Event()
+            connect, standing = host.host._equipment.connect, asyncio.Event()
 
             async def slow(runner_id: str) -> Any:
                 standing.set()
                 await asyncio.Event().wait()
                 return await connect(runner_id)
 
-            host.host._bench.connect = slow
+            host.host._equipment.connect = slow
             run_id = await host.start([["say", "never"]])
             await standing.wait()
             await host.cancel(run_id)
@@ -265,14 +265,14 @@ def test_cancelling_what_is_over_or_unknown(tmp_path: Path) -> None:
 def test_a_deadline_is_exact_and_no_grace_follows(tmp_path: Path, database_url: str) -> None:
     async def story() -> None:
         async with at_work(tmp_path, database_url, cancel_grace_seconds=60.0) as host:
-            prepare = host.host._bench.prepare
+            prepare = host.host._equipment.prepare
 
             async def hurried(*arguments: Any) -> Any:
                 prepared = await prepare(*arguments)
                 object.__setattr__(prepared, "deadline_at", time.time() + 0.2)
                 return prepared
 
-            host.host._bench.prepare = hurried
+            host.host._equipment.prepare = hurried
             began = time.time()
             ended = await host.run([["deltas", 1], ["hold"]])
             assert (ended.record.status, ended.record.status_code) == ("timeout", "runner.timeout")
