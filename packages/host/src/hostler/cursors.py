@@ -79,6 +79,16 @@ class ScopedCursors:
             raise InvalidArgumentError(f"{name} does not hold a key: begin again without it")
         return position
 
+    def read_place(self, cursor: str, name: str = "cursor") -> tuple[int, str]:
+        """`read`, for lists that are ordered by a time and an id."""
+        match self.read(cursor, name):
+            case [int() as at, str() as id_]:
+                return at, id_
+            case _:
+                raise InvalidArgumentError(
+                    f"{name} does not hold a place in this list: begin again without it"
+                )
+
     def _sign(self, body: bytes) -> bytes:
         mac = self._mac.copy()
         mac.update(body)

@@ -132,8 +132,8 @@ class RunOutput(Strict):
 class RunRecord(Strict):
     """One run. `cost` in the currency of the models' prices; None where no price is known.
 
-    `retry_of`: the run that it does again. `forked_from` and `forked_at`: the run that it goes on from, and the
-    last step that both share.
+    `retry_of`: the run that it does again. `forked_from` and `forked_at`: the run that it goes on from, and
+    the last step that both share.
     """
 
     run_id: str

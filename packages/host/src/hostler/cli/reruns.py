@@ -36,12 +36,7 @@ def export(
     key: KeyOption = None,
 ) -> None:
     """Write a run as one JSON document: what `hostler replay` and tests work with."""
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> str:
-        return await api.text(f"{_path(run_id)}/export")
-
-    text = with_api(ask, url=url, key=key, data=data)
+    text = _exported(run_id, url, key, data)
     if output is None:
         write_line(text.encode())
         return
@@ -59,15 +54,10 @@ def steps(
     key: KeyOption = None,
 ) -> None:
     """List the steps of a run, as replay names them and fork counts them."""
-    from hostler.cli.reach import with_api
     from hostler.domain.tapes import decode_tape, read_tape
-
-    async def ask(api: Api) -> str:
-        return await api.text(f"{_path(run_id)}/export")
-
     from hostler_protocol.errors import InvalidArgumentError
 
-    text = with_api(ask, url=url, key=key, data=data)
+    text = _exported(run_id, url, key, data)
     try:
         tape = read_tape(decode_tape(text.encode()))
     except InvalidArgumentError as error:
@@ -88,6 +78,15 @@ def steps(
         ((row["step"], row["kind"], row["type"], _short(row["data"])) for row in rows),
         none="it has no steps",
     )
+
+
+def _exported(run_id: str, url: str | None, key: str | None, data: Path | None) -> str:
+    from hostler.cli.reach import with_api
+
+    async def ask(api: Api) -> str:
+        return await api.text(f"{_path(run_id)}/export")
+
+    return with_api(ask, url=url, key=key, data=data)
 
 
 def retry(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hostler.cursors import ScopedCursors
 from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
@@ -13,7 +10,7 @@ from hostler.ports import Tx
 from hostler.stores import audit, notices
 from hostler.stores.notices import Delivery, DeliveryStatus, Notice
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.errors import NotFoundError
 
 MAX_ROUNDS = 5
 """Pages of the inbox that are read to fill one page of what the caller may see."""
@@ -64,7 +61,8 @@ async def list_inbox(ask: Ask, query: PageQuery) -> Listing[InboxEntry]:
     """
     host = ask.surface.host
     cursors = scoped(host.cursors, "inbox", ask.workspace_id, query)
-    before, more = _before(query, cursors), True
+    before = None if query.cursor is None else cursors.read_place(query.cursor)
+    more = True
     found: list[InboxEntry] = []
     known: dict[str, InboxEntry | None] = {}
     for _ in range(MAX_ROUNDS):
@@ -86,7 +84,7 @@ async def list_inbox(ask: Ask, query: PageQuery) -> Listing[InboxEntry]:
 async def list_deliveries(ask: Ask, query: DeliveriesQuery) -> Listing[DeliveryRecord]:
     """List what was sent to webhooks, newest first; `status=dead` is what was given up."""
     cursors = scoped(ask.surface.host.cursors, "deliveries", ask.workspace_id, query)
-    before = _before(query, cursors)
+    before = None if query.cursor is None else cursors.read_place(query.cursor)
     rows = await ask.surface.host.db.read(
         lambda tx: notices.deliveries(
             tx,
@@ -176,13 +174,3 @@ async def _of_pause(ask: Ask, row: Notice) -> InboxEntry | None:
         status=pause.status,
         waiting=any(call.may_decide for call in pause.calls),
     )
-
-
-def _before(query: Any, cursors: ScopedCursors) -> tuple[int, str] | None:
-    if query.cursor is None:
-        return None
-    match cursors.read(query.cursor):
-        case [int() as at, str() as place]:
-            return at, place
-        case _:
-            raise InvalidArgumentError("cursor does not hold a place in this list: begin again without it")

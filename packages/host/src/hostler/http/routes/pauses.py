@@ -25,7 +25,7 @@ from hostler.http.endpoint import endpoint
 from hostler.http.idempotency import idempotency_key
 from hostler.http.paging import PageQuery, scoped
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_REASON_CHARS
 
 MAX_OPEN_OF_CONVERSATION = 100
@@ -51,15 +51,7 @@ async def list_pauses(ask: Ask, query: PausesQuery) -> Listing[PauseView]:
     """List the pauses that the caller may see, newest first."""
     host = ask.surface.host
     cursors = scoped(host.cursors, "pauses", ask.workspace_id, query)
-    before: tuple[int, str] | None = None
-    if query.cursor is not None:
-        match cursors.read(query.cursor):
-            case [int() as at, str() as pause_id]:
-                before = (at, pause_id)
-            case _:
-                raise InvalidArgumentError(
-                    "cursor does not hold a place in this list: begin again without it"
-                )
+    before = None if query.cursor is None else cursors.read_place(query.cursor)
     page = await host.pauses.page(
         ask.caller,
         conversation_id=query.conversation_id,

@@ -110,13 +110,7 @@ async def list_runs(ask: Ask, query: RunsQuery) -> Listing[RunRecord]:
     cursors = scoped(ask.surface.host.cursors, "runs", ask.workspace_id, query)
     before: tuple[int, str] | None = None
     if query.cursor is not None:
-        match cursors.read(query.cursor):
-            case [int() as at, str() as run_id]:
-                before = (at, run_id)
-            case _:
-                raise InvalidArgumentError(
-                    "cursor does not hold a place in this list: begin again without it"
-                )
+        before = cursors.read_place(query.cursor)
     elif query.until is not None:
         before = (int(query.until * 1000) + 1, "")
     if query.dead and (query.status or query.conversation_id):
