@@ -173,7 +173,7 @@ class Preparer:
         else:
             deadline_at = _deadline(origin.outer_deadline, grant)
             if continuation is not None and run.deadline_at is not None:  # it stood still meanwhile
-                deadline_at = run.deadline_at / 1000
+                deadline_at = _within(run.deadline_at - int(time.time() * 1000), origin.outer_deadline)
             context = await self._context(run, facts, config, deadline_at)
             context = context if inherited is None else forked_context(context, inherited)
         if continuation is not None:
@@ -408,7 +408,11 @@ def _deadline_left(run: Run, last_at: int | None, outer_deadline: int | None) ->
     """
     if run.deadline_at is None:
         return None
-    left = 0 if last_at is None else max(0, run.deadline_at - last_at)
+    return _within(0 if last_at is None else run.deadline_at - last_at, outer_deadline)
+
+
+def _within(left: int, outer_deadline: int | None) -> float:
+    """The deadline of an attempt that has so many milliseconds left, within its parent's."""
     own = time.time() + max(left, MIN_DEADLINE_LEFT_MS) / 1000
     return own if outer_deadline is None else min(own, outer_deadline / 1000)
 
