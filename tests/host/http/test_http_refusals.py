@@ -1,0 +1,75 @@
+"""Whatever is wrong with a request: over a real socket it is a problem document, as OpenAPI shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.http import openapi
+from hostler.http.app import ENDPOINTS
+from hostler.http.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_QUERY_BYTES
+from support.databases import run
+from support.http_host import Served, serving
+from support.json_schema import faults
+
+DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(openapi.document(ENDPOINTS, "1")))
+PROBLEM: dict[str, Any] = {"$ref": "#/components/schemas/Problem"}
+JSON = {"content-type": "application/json"}
+BAD, LARGE = "invalid_argument", "payload_too_large"
+REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
+    ("GET", "/", {}, 404, "not_found"),
+    ("GET", "/v1/nothing", {}, 404, "not_found"),
+    ("POST", "/v1/runs/r1/nothing", {"content": b"{}", "headers": JSON}, 404, "not_found"),
+    ("PROPFIND", "/v1/nothing", {}, 404, "not_found"),
+    ("GET", "/v1/runs/none", {}, 404, "not_found"),
+    ("DELETE", "/v1/runs", {}, 405, BAD),
+    ("PATCH", "/v1/agents/a", {"content": b"{}", "headers": JSON}, 405, BAD),
+    ("PROPFIND", "/v1/agents", {}, 405, BAD),
+    ("POST", "/healthz", {}, 405, BAD),
+    ("POST", "/v1/events", {"content": b"", "headers": JSON}, 400, BAD),
+    ("POST", "/v1/events", {"content": b'{"event_type": ', "headers": JSON}, 400, BAD),
+    ("POST", "/v1/events", {"content": b"\xff\xfe{}", "headers": JSON}, 400, BAD),
+    ("POST", "/v1/events", {"content": b"[" * 50_000, "headers": JSON}, 400, BAD),
+    ("POST", "/v1/events", {"content": b"null", "headers": JSON}, 400, BAD),
+    ("POST", "/v1/events", {"content": b"{}", "headers": {"content-type": "text/plain"}}, 415, BAD),
+    ("PUT", "/v1/agents/a", {"content": b"{}", "headers": {"content-type": "nonsense"}}, 415, BAD),
+    ("POST", "/v1/events", {"content": b" " * (MAX_BODY_BYTES + 1), "headers": JSON}, 413, LARGE),
+    ("GET", f"/v1/runs/{'x' * (MAX_HEADER_BYTES + 1)}", {}, 431, LARGE),
+    ("GET", "/v1/runs", {"headers": {"x-large": "y" * MAX_HEADER_BYTES}}, 431, LARGE),
+    ("GET", f"/v1/runs?agent={'x' * MAX_QUERY_BYTES}", {}, 400, BAD),
+    ("GET", "/v1/runs?status=null&since=null", {}, 400, BAD),
+    ("GET", "/v1/runs?limit=0", {}, 400, BAD),
+    ("GET", "/v1/runs?cursor=forged", {}, 400, BAD),
+    ("GET", "/v1/runs/%ff", {}, 400, BAD),
+    ("POST", "/v1/events", {"content": b"{}", "headers": {**JSON, "idempotency-key": "x" * 256}}, 400, BAD),
+    ("GET", "/v1/plugins/connect", {}, 426, BAD),
+]
+
+
+def test_every_refusal_is_a_problem_document(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        for method, path, request, status, code in REFUSED:
+            check(await served.client.request(method, path, **request), status, code)
+        for key in (None, "wrong"):
+            async with served.as_key(key) as client:
+                check(await client.get("/v1/runs"), 401, "unauthorized")
+                check(await client.get("/v1/nothing"), 404, "not_found")
+        async with served.as_key(await served.key("default", "runs:read")) as client:
+            check(await client.get("/v1/agents"), 403, "unauthorized")
+
+    def check(answer: Any, status: int, code: str) -> None:
+        where = f"{answer.request.method} {str(answer.request.url)[:80]}: {answer.text[:300]}"
+        assert answer.status_code == status, where
+        assert answer.headers["content-type"] == "application/problem+json", where
+        problem = answer.json()
+        assert (problem["status"], problem["code"]) == (status, code), where
+        assert problem["detail"], where
+        assert faults(problem, PROBLEM, DOCUMENT) == [], where
+
+    async def with_host() -> None:
+        async with serving(tmp_path) as served:
+            await scenario(served)
+
+    run(with_host())
