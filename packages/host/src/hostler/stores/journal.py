@@ -111,7 +111,7 @@ def append(
                 "last_sequence": sequence if is_result else None,
                 "kind": first.kind,
                 "type": first.type,
-                "data": _line(first.data) if len(batch) == 1 else "\n".join(_line(e.data) for e in batch),
+                "data": _lines(batch),
                 "blob": first.blob,
                 "at": tx.now if first.at is None else first.at,
             }
@@ -248,18 +248,30 @@ def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     batch: list[Entry] = []
     size = 0
     for entry in entries:
-        joins = entry.type == DELTA and entry.kind == "result" and entry.blob is None
-        fits = len(batch) < MAX_BATCH_ENTRIES and size + len(entry.data) <= MAX_BATCH_BYTES
-        if batch and not (joins and fits):
+        if entry.type == DELTA and entry.kind == "result" and entry.blob is None:
+            length = len(entry.data)
+            if batch and (len(batch) == MAX_BATCH_ENTRIES or size + length > MAX_BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append(entry)
+            size += length
+            continue
+        if batch:
             yield batch
             batch, size = [], 0
-        if joins:
-            batch.append(entry)
-            size += len(entry.data)
-        else:
-            yield [entry]
+        yield [entry]
     if batch:
         yield batch
+
+
+def _lines(batch: list[Entry]) -> str:
+    """The JSON texts of a row, one a line."""
+    if len(batch) > 1:
+        texts = [entry.data if isinstance(entry.data, bytes) else entry.data.encode() for entry in batch]
+        joined = b"\n".join(texts)
+        if joined.count(b"\n") == len(batch) - 1:  # decoded at once: most rows are many deltas
+            return joined.decode()
+    return "\n".join([_line(entry.data) for entry in batch])
 
 
 def _line(data: bytes | str) -> str:
