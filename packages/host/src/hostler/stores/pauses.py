@@ -273,10 +273,10 @@ def end_with_run(
     whatever its attempt is). A pause whose every outcome the runner had, or whose continuation it went on
     from, is `resumed`.
     """
-    if unsettled(tx, run_id) is None:
-        return None
-    run = run_notes.hold(tx, run_id)
+    if tx.dialect == "postgres":  # another host may be opening one in this moment
+        run_notes.hold(tx, run_id)
     pause = unsettled(tx, run_id)
+    run = None if pause is None else run_notes.hold(tx, run_id)
     if run is None or pause is None:
         return None
     if attempt not in (None, run.attempt) or not runs_domain.may_become(run.status, status):
