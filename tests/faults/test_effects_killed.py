@@ -2,7 +2,7 @@
 
 Runs call tools of every class, one after the other and at once, ask models, write state, and wait for people,
 while host and plugins die under them. A counter outside knows what was done, and is held against the
-database in the end. Two new runs come before each kill; those hit before go on meanwhile.
+database in the end. Whenever a run has come to its end, another one begins.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ from support.server_process import PLUGINS, HostProcess, config_file
 from support.wire_client import stream
 
 MOMENTS = 500 if os.environ.get("HOSTLER_SOAK") else 40
-SECONDS = 900 if MOMENTS == 40 else 14_400
+SECONDS = 1_800 if MOMENTS == 40 else 14_400
 """Bound of it all; generous, since it only has to end what hangs."""
 LOOK_SECONDS = 0.005
 PLUGIN_KILLS = 3
 """Of plugins in one life of the host, at most: after more in a row it would wait before it starts one."""
+CUSTOMERS = 6
+"""At once: few, so that each life of the host brings them further however slow the machine is."""
+MOST_CUSTOMERS = 12
 DURING_START = 0.1
 """How often the next host is killed as well, while it starts and recovers."""
 
@@ -73,14 +76,15 @@ class Attack:
             if not planned:
                 planned = [*POINTS, *POINTS, *POINTS, *SEEN]
                 self._chance.shuffle(planned)
-            self._new_runs()
             point = planned.pop()
             await (self._at_point(point) if point in POINTS else self._after(SEEN[point]))
 
-    def _new_runs(self) -> None:
-        count = len(self._load.programs)
-        self._load.begin(whole_program(f"p{count}"))
-        self._load.begin(any_program(f"p{count + 1}", self._chance))
+    def _new_runs(self, most: int) -> None:
+        """Customers come while there is room: every other one with a program that comes by every point."""
+        while self._load.unserved < most:
+            count = len(self._load.programs)
+            name = f"p{count}"
+            self._load.begin(any_program(name, self._chance) if count % 2 else whole_program(name))
 
     async def _at_point(self, point: str) -> None:
         async with self._counter.keeping(point) as waiting:
@@ -111,9 +115,14 @@ class Attack:
         await self._start_again()
 
     async def _reached(self, waiting: asyncio.Task[Any]) -> Any:
+        most = CUSTOMERS
         while not waiting.done():
             self._host.check()
+            self._new_runs(most)
             await asyncio.wait([waiting], timeout=1)
+            most = min(
+                most + 1, MOST_CUSTOMERS
+            )  # others may wait for their next attempt, up to half a minute
         return waiting.result()
 
     def _kill_host(self) -> None:

@@ -57,6 +57,11 @@ class EffectLoad:
                 self.host.check()
             people.cancel()
 
+    @property
+    def unserved(self) -> int:
+        """How many customers wait for the end of their run."""
+        return sum(not one.done() for one in self._customers)
+
     def begin(self, program: Steps) -> None:
         """A customer comes."""
         event_id = f"e{len(self.programs)}"
