@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 
 from hypothesis import HealthCheck, settings
 
@@ -12,6 +13,11 @@ __all__ = ["database", "database_url", "postgres_server", "postgres_template"]
 # A shell that starts tests in the background has them ignore Ctrl-C, and all that they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Hundreds of tests start processes of Python: compiling the host anew for each would be most of what they do. Where
+# bytecode is kept, as it is on users' machines, what they import is compiled once.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
 
 # No example is judged by the clock, and the same examples are tried each time; new ones in the long form.
 settings.register_profile(
