@@ -14,8 +14,8 @@ __all__ = ["database", "database_url", "postgres_server", "postgres_template"]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Hundreds of tests start processes of Python: compiling the host anew for each would be most of what they do. Where
-# bytecode is kept, as it is on users' machines, what they import is compiled once.
+# Hundreds of tests start processes of Python: compiling the host anew for each would be most of what they do.
+# Where bytecode is kept, as it is on users' machines, what they import is compiled once.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
 
