@@ -61,7 +61,7 @@ def read_ledger(url: str) -> Ledger:
         else:
             ledger.outcomes[name].append(entry)
     for name, call_id in by_name.items():
-        if ledger.outcomes[name]:
+        if name in ledger.outcomes:
             ledger.of_call[name[0], call_id] = ledger.outcomes[name][0]
     query = (
         "SELECT p.run_id, v.call_id, v.vote FROM decision_votes v JOIN pauses p"
