@@ -245,8 +245,16 @@ def test_a_run_that_is_held_back_waits_for_its_time(database: SqlDatabase) -> No
     assert at(database, "later").status == "queued"
     assert at(database, "due").status == "claimed"
     assert claim(database) == []
-    assert read(database, runs.next_due) == now + 3_600_000
+    assert read(database, lambda tx: runs.next_due(tx, now)) == now + 3_600_000
     assert read(database, lambda tx: runs.count_waiting(tx, "l", 10)) == 0, "it stands in nobody's way"
+
+
+def test_what_became_due_since_it_was_looked_is_still_told(database: SqlDatabase) -> None:
+    """Else a host that looked in the moment before would sleep for ever."""
+    now = write(database, lambda tx: tx.now)
+    opened(database, new("soon", not_before=now - 1), claim=None)
+    assert read(database, lambda tx: runs.next_due(tx, now - 2)) == now - 1
+    assert read(database, lambda tx: runs.next_due(tx, now)) is None, "it was seen, and something else holds it"
 
 
 def test_agents_at_their_limit_are_passed_over(database: SqlDatabase) -> None:

@@ -122,9 +122,9 @@ def _too_deep(value: Any) -> bool:
 def _own_id(given: str, taken: set[str], round_: int, place: int) -> str:
     """The model's id where it is usable and new, else one made from the call's place in the run."""
     usable = given.strip() == given and given.isprintable() and 0 < len(given) <= MAX_CALL_ID_CHARS
-    call_id = given if usable else f"call_{round_}_{place}"
+    call_id = given if usable and given not in taken else f"call_{round_}_{place}"
     while call_id in taken:
-        call_id = f"call_{round_}_{place}" if call_id == given else f"{call_id}x"
+        call_id += "x"
     taken.add(call_id)
     return call_id
 

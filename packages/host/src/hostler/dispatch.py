@@ -75,6 +75,8 @@ class Dispatcher:
         self._steered: set[str] = set()
         """Runs under way that absorbed messages: when they end, what they did not pull is another run."""
         self._waiting = 0
+        self._looked_at = 0
+        """As of when queued runs were looked at last, by the database's clock."""
         self._contended = False
         """Whether runs wait for slots: then nobody gets one past the queue, which is fair."""
         self._wake = asyncio.Event()
@@ -240,6 +242,7 @@ class Dispatcher:
         except StorageError:
             give_back()
             raise
+        self._looked_at = claimed.at
         for run in claimed.runs:
             self._launch(run)
         self._waiting = max(0, self._waiting - len(claimed.runs))
@@ -257,7 +260,9 @@ class Dispatcher:
         """How long nothing can become claimable without a wake-up; None: for ever."""
         if self._wake.is_set():
             return None
-        due = await self._db.read(runs.next_due) if self._waiting else None
+        due = None
+        if self._waiting and self._slots.free:  # else whoever gives a slot back wakes us
+            due = await self._db.read(lambda tx: runs.next_due(tx, self._looked_at))
         until_due = None if due is None else max(0.01, due / 1000 - time.time())
         if self._db.dialect == "sqlite":
             return until_due

@@ -24,10 +24,14 @@ _MAX_WORKSPACES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What was claimed. `again`: others may be claimable, so look once more."""
+    """What was claimed. `again`: others may be claimable, so look once more.
+
+    `at`: as of when it was looked (UTC epoch milliseconds): what becomes due after that was not seen.
+    """
 
     runs: list[Run] = field(default_factory=list)
     again: bool = False
+    at: int = 0
 
 
 def claim(tx: Tx, host_id: str, slots: Slots, held: list[Place]) -> Claims:
@@ -82,7 +86,7 @@ def _take(tx: Tx, host_id: str, slots: Slots, held: list[Place], turns: list[Row
     for workspace_id in {run.workspace_id for run in taken}:
         _note_turn(tx, workspace_id)
     # what was passed over is left out of the next look: then it is the others' turn
-    return Claims(taken, again=bool(turns) and (bool(taken) or passed_over))
+    return Claims(taken, again=bool(turns) and (bool(taken) or passed_over), at=tx.now)
 
 
 def _limit(tx: Tx, workspace_id: str, agent_id: str) -> int | None:

@@ -300,9 +300,12 @@ def spent_since(tx: Tx, workspace_id: str, agent_id: str, since: int) -> list[tu
     return [(msgspec.json.decode(row["usage"], type=Usage), row["cost"]) for row in rows]
 
 
-def next_due(tx: Tx) -> int | None:
-    """When the earliest of the runs that are held back becomes due (UTC epoch milliseconds)."""
-    row = tx.one(_q.next_due, now=tx.now)
+def next_due(tx: Tx, since: int) -> int | None:
+    """When the earliest run becomes due that was held back as of `since`; both in UTC epoch milliseconds.
+
+    It may be due by now: who looked for runs at `since` has not seen it.
+    """
+    row = tx.one(_q.next_due, since=since)
     return None if row is None or row["due"] is None else int(row["due"])
 
 

@@ -52,8 +52,8 @@ WHERE run_id = :run_id AND status = :status_before AND attempt = :attempt
 RETURNING position, sequence, attempt, steers
 
 -- name: next_due
--- When the earliest held-back run becomes due.
-SELECT min(not_before) AS due FROM runs WHERE status = 'queued' AND not_before > :now
+-- When the earliest run becomes due that was held back as of :since.
+SELECT min(not_before) AS due FROM runs WHERE status = 'queued' AND not_before > :since
 
 -- name: rebase
 -- The next attempt begins from nothing: the runner itself keeps what it goes on from.
