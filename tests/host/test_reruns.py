@@ -244,7 +244,7 @@ def test_a_retry_does_an_ended_run_again_in_its_place(tmp_path: Path) -> None:
 def test_only_what_is_over_can_be_done_again_and_only_by_whom_it_belongs_to(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path) as served:
-            begun = await served.say("wait", wait=None, conversation_id="c")
+            begun = await served.say("hold", wait=None, conversation_id="c")
             run_id = begun["run"]["run_id"]
             running = await served.client.post(f"/v1/runs/{run_id}/retry", json={})
             assert (running.status_code, running.json()["code"]) == (409, "conflict")

@@ -459,7 +459,6 @@ def test_a_runner_without_permissions_may_call_nothing_that_needs_one(tmp_path: 
                     {"target_run_id": "r", "result": {"run_id": "r", "type": "log", "sequence": 1}},
                 ],
                 ["call", "run.finalize", {"target_run_id": "r", "status": "completed"}],
-                ["call", "interaction.request", {"kind": "confirmation", "title": "t"}],
             ]
             ended = await host.run([*calls, ["tell"]], agent="bare", **PLACE)
             assert [answer.get("error", {}).get("code") for answer in ended.told] == ["unauthorized"] * len(

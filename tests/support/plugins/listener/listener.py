@@ -2,7 +2,7 @@
 
 Between its turns a runner does nothing for a moment of its own, and how often it pulls depends on the text:
 so its end may come at any time, with messages before, between and after its last pull. With `hold` it goes on
-until it is cancelled; with `wait PATH` it pulls once that file is there.
+until it is cancelled; with `wait PATH` it pulls once, everything, when that file is there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Listener(Runner):
                 await asyncio.sleep(LOOK_SECONDS)
         for _ in range(chance.randrange(4) if not text.startswith("wait ") else 1):
             await asyncio.sleep(chance.random() * 0.01)
-            if chance.random() < 0.3:
+            if text.startswith("wait "):  # its path is another one each time: nothing may hang on that
+                items = await ctx.steering.pull()
+            elif chance.random() < 0.3:
                 items = await ctx.steering.pull("one-at-a-time")
             else:
                 items = await ctx.steering.pull(limit=chance.choice([None, 2, 50]))
