@@ -254,7 +254,9 @@ def test_what_became_due_since_it_was_looked_is_still_told(database: SqlDatabase
     now = write(database, lambda tx: tx.now)
     opened(database, new("soon", not_before=now - 1), claim=None)
     assert read(database, lambda tx: runs.next_due(tx, now - 2)) == now - 1
-    assert read(database, lambda tx: runs.next_due(tx, now)) is None, "it was seen, and something else holds it"
+    assert read(database, lambda tx: runs.next_due(tx, now)) is None, (
+        "it was seen, and something else holds it"
+    )
 
 
 def test_agents_at_their_limit_are_passed_over(database: SqlDatabase) -> None:
