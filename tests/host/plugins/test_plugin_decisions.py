@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hostler.plugins.breaker import BACK_OFF_SECONDS, CLOSED, FAILURES_TO_OPEN, MAX_OPEN_SECONDS, OPEN_SECONDS
+from hostler.domain.breaker import BACK_OFF_SECONDS, CLOSED, FAILURES_TO_OPEN, MAX_OPEN_SECONDS, OPEN_SECONDS
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS
 from hostler.plugins.liveness import PATIENCE, Liveness
 from hostler.plugins.open_calls import OpenCalls

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostler.plugins.breaker import CLOSED, Breaker
+from hostler.domain.breaker import CLOSED, Breaker
 from hostler.plugins.catalog import Catalog
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.environment import Environments

@@ -1,4 +1,4 @@
-"""When a plugin that fails may be started again: back-off, then a circuit breaker. Pure."""
+"""When a process or a server that fails may be tried again: back-off, then a circuit breaker. Pure."""
 
 from __future__ import annotations
 
