@@ -33,6 +33,10 @@ agents:
     runner: plugin:acme/echo/default
     config: {suffix: "!"}
     filters: ['event.data.priority == "high"']
+tools:
+  - exec: {seconds: 5}
+  - files: {}
+working_folders: {per: run}
 """
 TOML = """
 [[plugins]]
@@ -49,6 +53,13 @@ name = "echo"
 runner = "plugin:acme/echo/default"
 config = {suffix = "!"}
 filters = ['event.data.priority == "high"']
+[[tools]]
+[tools.exec]
+seconds = 5
+[[tools]]
+[tools.files]
+[working_folders]
+per = "run"
 """
 
 WRONG: dict[str, tuple[str, list[str]]] = {
@@ -92,6 +103,14 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "twice the same agent": ("agents: [{name: a, runner: r}, {name: a, runner: r}]", ["'a'", "twice"]),
     "twice the same model": ("models: [{id: m}, {id: m}]", ["'m'", "twice"]),
     "YAML": ("agents: [\n  {name: a", ["line 2"]),
+    "a tool that is none": ("tools: [{exe: {}}]", ["'exe'", "'exec'"]),
+    "a key of a tool": ("tools: [{exec: {second: 5}}]", ["'second'", "'seconds'", "tools"]),
+    "two tools in one entry": ("tools: [{exec: {}, files: {}}]", ["exec and files", "exactly one"]),
+    "a tool that says nothing": ("tools: [{exec: null}]", ["nothing", "exactly one"]),
+    "the name of a tool": ("tools: [{exec: {name: 'a b'}}]", ["'a b'", "tools[0].exec.name"]),
+    "twice the same tool": ("tools: [{exec: {}}, {exec: {}}]", ["'exec'", "twice"]),
+    "a number of a tool": ("tools: [{exec: {seconds: 0}}]", ["seconds", "> 0"]),
+    "working folders": ("working_folders: {disk: 1}", ["'disk'", "'disk_mib'"]),
     "a list": ("- a", ["object", "array"]),
     "code": ("!!python/object/apply:os.system [ls]", ["python"]),
 }

@@ -17,6 +17,7 @@ import msgspec
 from hostler.domain.agents import AgentSpec
 from hostler.domain.nearest import did_you_mean
 from hostler.domain.retention import RetentionPolicy
+from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook, check_webhooks
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
@@ -74,6 +75,10 @@ class ConfigFile(Strict):
     """Who is told of pauses."""
     pause_key: list[str] = []
     """What pauses are sealed with (`env:NAME`, `file:PATH`), the current key first; none: they are not."""
+    tools: list[ToolEntry] = []
+    """Tools beside those of plugins."""
+    working_folders: WorkingFolderSettings | None = None
+    """Where `exec` and `files` work; None: what was said before stays, at first the defaults."""
 
 
 def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
@@ -92,6 +97,7 @@ def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFil
     _refuse_twice(name, "webhook", [webhook.name for webhook in config.webhooks])
     try:
         check_webhooks(config.webhooks)
+        entries_by_key(config.tools)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{name}: {error.message}") from None
     return msgspec.structs.replace(config, plugins=plugins)

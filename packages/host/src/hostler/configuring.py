@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Change, ConfigDiff, compare
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
 from hostler.domain.retention import RetentionPolicy, check_retention
+from hostler.domain.tool_entries import ToolEntry, ToolKind, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook, check_webhooks
 from hostler.models.catalog import ModelCatalog, build_catalog
 from hostler.plugins.sources import Folder, identity_of
@@ -27,7 +28,7 @@ from hostler_protocol.errors import InvalidArgumentError, PluginError
 from hostler_protocol.ids import split_runner_id
 
 POLICY = "policy"
-"""The one name that the retention policy is stored under, and the names of the keys of pauses."""
+"""The one name under which is stored what there is one of: the retention policy, the keys of pauses."""
 
 
 class PauseKeys(Strict):
@@ -54,13 +55,23 @@ class Configurator:
     """Plugins, models and agents of one workspace: stored, compared, put into effect."""
 
     def __init__(
-        self, db: Database, workspace_id: str, supervisor: Supervisor, models: LiveModels, bindery: Bindery
+        self,
+        db: Database,
+        workspace_id: str,
+        supervisor: Supervisor,
+        models: LiveModels,
+        bindery: Bindery,
+        *,
+        tools: Sequence[ToolKind] = (),
+        working_folders: Callable[[WorkingFolderSettings], None] = lambda _: None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
         self._supervisor = supervisor
         self._models = models
         self._bindery = bindery
+        self._tools = tools
+        self._working_folders = working_folders
         self.vault = LiveVault()
         """What pauses are sealed with, as configured right now."""
 
@@ -79,7 +90,16 @@ class Configurator:
                 self._supervisor.add(_source(entry))
             except PluginError as error:
                 troubles[entry.path] = error.message
+        try:
+            await self._configure_tools(stored)
+        except InvalidArgumentError as error:
+            troubles["tools"] = error.message
         return troubles
+
+    async def _configure_tools(self, config: ConfigFile) -> None:
+        self._working_folders(config.working_folders or WorkingFolderSettings())
+        for kind in self._tools:
+            await kind.configure(config.tools)
 
     async def export(self) -> ConfigFile:
         """What is stored, as a configuration file."""
@@ -104,6 +124,7 @@ class Configurator:
         after = await self.export()
         await self._models.replace(catalog if prune else build_catalog(after.models))
         self.vault.replace(open_vault(after.pause_key))
+        await self._configure_tools(after)
         await self._remove_plugins(changes, before)
         self._bindery.changed(self._workspace)
         return ConfigDiff(changes=changes, applied=True)
@@ -121,6 +142,9 @@ class Configurator:
             check_retention(config.retention)
         check_webhooks(config.webhooks)
         open_vault(config.pause_key)
+        entries_by_key(config.tools)
+        for kind in self._tools:
+            kind.check(config.tools)
         for spec in config.agents:
             check_agent(spec)
         sources = [_source(entry) for entry in _plugins(config)]
@@ -140,6 +164,7 @@ class Configurator:
         models = [convert(s.spec, ModelEntry, s.name) for s in settings.page(tx, ws, "model")]
         kept = settings.find(tx, ws, "retention", POLICY)
         sealed = settings.find(tx, ws, "pause_key", POLICY)
+        folders = settings.find(tx, ws, "working_folders", POLICY)
         return ConfigFile(
             plugins=list(plugins),
             models=models,
@@ -147,6 +172,10 @@ class Configurator:
             retention=None if kept is None else convert(kept.spec, RetentionPolicy, "retention"),
             webhooks=[convert(s.spec, Webhook, s.name) for s in settings.page(tx, ws, "webhook")],
             pause_key=[] if sealed is None else convert(sealed.spec, PauseKeys, "pause_key").keys,
+            tools=[convert(s.spec, ToolEntry, s.name) for s in settings.page(tx, ws, "tool")],
+            working_folders=None
+            if folders is None
+            else convert(folders.spec, WorkingFolderSettings, "working_folders"),
         )
 
     def _write(self, tx: Tx, config: ConfigFile, changes: list[Change], actor: str) -> None:
@@ -159,10 +188,18 @@ class Configurator:
             settings.put(tx, ws, "retention", POLICY, _plain(config.retention))
         for webhook in config.webhooks:
             settings.put(tx, ws, "webhook", webhook.name, _plain(webhook))
+        for key, entry in entries_by_key(config.tools).items():
+            settings.put(tx, ws, "tool", key, _plain(entry))
+        if config.working_folders is not None:
+            settings.put(tx, ws, "working_folders", POLICY, _plain(config.working_folders))
         if config.pause_key:
             settings.put(tx, ws, "pause_key", POLICY, {"keys": config.pause_key})
         for spec in config.agents:
             agents.apply(tx, ws, spec)
+        self._write_changes(tx, changes, actor)
+
+    def _write_changes(self, tx: Tx, changes: list[Change], actor: str) -> None:
+        ws = self._workspace
         for change in changes:
             if change.change == "removed":
                 if change.kind == "agent":
@@ -237,11 +274,16 @@ def _changes(before: ConfigFile, after: ConfigFile, *, prune: bool) -> list[Chan
     def policy(config: ConfigFile) -> Mapping[str, RetentionPolicy]:
         return {} if config.retention is None else {POLICY: config.retention}
 
+    def folders(config: ConfigFile) -> Mapping[str, WorkingFolderSettings]:
+        return {} if config.working_folders is None else {POLICY: config.working_folders}
+
     return [
         *compare("plugin", by_path(before), by_path(after), prune=prune),
         *compare("model", {m.id: m for m in before.models}, {m.id: m for m in after.models}, prune=prune),
         *compare("retention", policy(before), policy(after), prune=prune),
         *compare("pause_key", _sealing(before), _sealing(after), prune=prune),
+        *compare("working_folders", folders(before), folders(after), prune=prune),
+        *compare("tool", entries_by_key(before.tools), entries_by_key(after.tools), prune=prune),
         *compare("webhook", _by_name(before.webhooks), _by_name(after.webhooks), prune=prune),
         *compare("agent", {a.name: a for a in before.agents}, {a.name: a for a in after.agents}, prune=prune),
     ]

@@ -9,7 +9,7 @@ import msgspec
 
 from hostler_protocol._base import Strict
 
-Kind = Literal["plugin", "model", "agent", "retention", "webhook", "pause_key"]
+Kind = Literal["plugin", "model", "agent", "retention", "webhook", "pause_key", "tool", "working_folders"]
 ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
 
 

@@ -1,0 +1,153 @@
+"""What the configuration file says of tools: one entry for each server, document or built-in tool.
+
+Each kind has its own struct and its own key in `ToolEntry`; an entry names exactly one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol
+
+import msgspec
+
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import KIB, MIB
+
+MAX_TOOL_ENTRIES = 200
+"""Entries of one configuration."""
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+
+Approval = Literal["never", "required"]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
+Mebibytes = Annotated[int, msgspec.Meta(ge=1, le=1_048_576)]
+
+
+class WorkingFolderSettings(Strict):
+    """The folders that `exec` and `files` work in, below the data directory.
+
+    `per`: one for each conversation (with its agent and thread), which lasts, or one for each run. What lies
+    in one folder together has at most `disk_mib` in at most `max_files` files and folders. A folder that
+    nothing has used for `keep_days` is removed.
+    """
+
+    per: Literal["conversation", "run"] = "conversation"
+    disk_mib: Mebibytes = 256
+    max_files: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
+    keep_days: Annotated[float, msgspec.Meta(gt=0, le=3650)] = 7.0
+
+    @property
+    def disk_bytes(self) -> int:
+        """The same in bytes."""
+        return self.disk_mib * MIB
+
+
+class ExecEntry(Strict):
+    """`exec`: a tool that runs commands in a sandbox.
+
+    `network`: what they may reach (`name:port`), nothing by default. `environment`: variables that they get
+    besides PATH, HOME and LANG; no secrets belong there, since commands can print them.
+    """
+
+    name: str = "exec"
+    description: str | None = None
+    approval: Approval = "never"
+    seconds: Seconds = 60.0
+    """The longest that one command may take; a call can ask for less."""
+    output_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 1024
+    """What a command may print, stdout and stderr together."""
+    memory_mib: Mebibytes = 512
+    processes: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64
+    network: list[str] = []
+    environment: dict[str, str] = {}
+
+    @property
+    def output_bytes(self) -> int:
+        """`output_kib` in bytes."""
+        return self.output_kib * KIB
+
+    @property
+    def memory_bytes(self) -> int:
+        """`memory_mib` in bytes."""
+        return self.memory_mib * MIB
+
+
+class FilesEntry(Strict):
+    """`files`: tools that list, read, write, edit and search the files of the working folder.
+
+    `approval` is for those that change something. `read_only`: those are not offered.
+    """
+
+    name: str = "files"
+    approval: Approval = "never"
+    read_only: bool = False
+
+
+class ToolEntry(Strict, omit_defaults=True):
+    """One entry of `tools`."""
+
+    exec: ExecEntry | None = None
+    files: FilesEntry | None = None
+
+    @property
+    def kind(self) -> str:
+        """Its one key: `exec`, `files`."""
+        return self._said[0]
+
+    @property
+    def name(self) -> str:
+        """What it is known by among those of its kind."""
+        name: str = self._said[1].name
+        return name
+
+    @property
+    def key(self) -> str:
+        """What it is stored under: unique among all entries."""
+        return f"{self.kind}:{self.name}"
+
+    @property
+    def _said(self) -> tuple[str, Any]:
+        kind = kinds_of(self)[0]
+        return kind, getattr(self, kind)
+
+
+class ToolKind(Protocol):
+    """Whoever makes tools of the entries of one kind."""
+
+    def check(self, entries: Sequence[ToolEntry]) -> None:
+        """InvalidArgumentError, naming the entry and what would be right, where one can't be used."""
+        ...
+
+    async def configure(self, entries: Sequence[ToolEntry]) -> None:
+        """Offer the tools of these entries (all kinds are given, others ignored), and no others any more."""
+        ...
+
+
+def kinds_of(entry: ToolEntry) -> list[str]:
+    """The keys that an entry names: one, where it was checked."""
+    return [name for name in entry.__struct_fields__ if getattr(entry, name) is not None]
+
+
+def entries_by_key(entries: Sequence[ToolEntry]) -> Mapping[str, ToolEntry]:
+    """Entries by what they are stored under. InvalidArgumentError for one that says nothing, or too much."""
+    if len(entries) > MAX_TOOL_ENTRIES:
+        raise InvalidArgumentError(f"tools: {len(entries)} entries; at most {MAX_TOOL_ENTRIES}")
+    found: dict[str, ToolEntry] = {}
+    for number, entry in enumerate(entries):
+        kinds = kinds_of(entry)
+        if len(kinds) != 1:
+            allowed = ", ".join(ToolEntry.__struct_fields__)
+            told = " and ".join(kinds) or "nothing"
+            raise InvalidArgumentError(f"tools[{number}] names {told}; expected exactly one of {allowed}")
+        if not _NAME.fullmatch(entry.name):
+            raise InvalidArgumentError(
+                f"tools[{number}].{entry.kind}.name is {entry.name!r:.80}; expected a letter, then up to 31 "
+                "letters, digits, _ or -"
+            )
+        if entry.key in found:
+            raise InvalidArgumentError(
+                f"tools: {entry.kind} {entry.name!r} stands twice: give one of them another name"
+            )
+        found[entry.key] = entry
+    return found
