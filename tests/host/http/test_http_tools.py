@@ -73,7 +73,7 @@ def test_a_name_that_two_plugins_offer_is_shown_with_the_reason(tmp_path: Path) 
         echoes = [one for one in items if one["name"] == "toolbox.echo"]
         assert [one["owner"] for one in echoes] == ["acme/toolbox", "evil/toolbox"]
         assert {one["problem"] for one in echoes} == {
-            "nobody gets it: it is offered by acme/toolbox and evil/toolbox"
+            "nobody gets it: it is offered by acme/toolbox and evil/toolbox; remove all but one"
         }
 
     run(serve(tmp_path, scenario))

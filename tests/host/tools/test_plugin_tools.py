@@ -21,6 +21,7 @@ from hostler.plugins.supervisor import Supervisor
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
 from hostler.tools.plugin_tools import PluginTools
 from hostler.tools.port import Found, ToolInvocation, ToolPin
+from hostler.tools.sources import ToolSources
 from hostler_protocol.errors import (
     DeadlineExceededError,
     HostlerError,
@@ -46,7 +47,7 @@ class Bench:
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
-        self.tools = PluginTools(supervisor.catalog, supervisor.connection)
+        self.tools = ToolSources([PluginTools(supervisor.catalog, supervisor.connection)])
 
     def invocation(self, name: str, parameters: dict[str, Any], **more: Any) -> ToolInvocation:
         pin = more.pop("pin", None) or self.tools.pin("main", name)
@@ -141,7 +142,7 @@ def test_a_name_that_two_plugins_offer_is_nobodys(tmp_path: Path) -> None:
         key = made.supervisor.add(Folder(twin))
         await made.supervisor.connection(key)
         assert made.tools.pin("main", "toolbox.echo") is None
-        owners = [tool.pin.owner for tool in made.tools.doubled()["toolbox.echo"]]
+        owners = [tool.pin.owner for tool in made.tools.refused("main") if tool.name == "toolbox.echo"]
         assert owners == ["acme/toolbox", "evil/toolbox"]
         with pytest.raises(NotFoundError, match="acme/toolbox and evil/toolbox"):
             await made.tools.detail("main", "toolbox.echo")

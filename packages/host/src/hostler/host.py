@@ -50,6 +50,7 @@ from hostler.stores import hosts, installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import Run
 from hostler.tools.plugin_tools import PluginTools
+from hostler.tools.sources import ToolSources
 from hostler.upkeep import keep_tidy
 from hostler.version import NAME, VERSION
 from hostler_protocol.calls import HostInfo
@@ -104,7 +105,11 @@ class Host:
         self.orchestrator = Orchestrator(
             self.db, self.blobs, self.bindery, self.dispatcher, self.feed, can_steer=self._can_steer
         )
-        self.tools = PluginTools(self.supervisor.catalog, self.supervisor.connection)
+        self.tools = ToolSources(
+            [
+                PluginTools(self.supervisor.catalog, self.supervisor.connection),
+            ]
+        )
         self.courier = Courier(self.db, settings.workspace)
         self.pauses = PauseDesk(self.db, pin=self.tools.pin)
         self.run_control.attach(self.orchestrator, self.wait)

@@ -1,1 +1,1 @@
-"""Tools behind a port: those that plugins offer."""
+"""Tools behind a port: what offers them, and the one service that agents reach them through."""

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
-from hostler.tools.schema import ToolSchema, check_argument_size
-from hostler_protocol.calls import ToolDetail
-from hostler_protocol.errors import InvalidArgumentError, NotFoundError, PluginError, UnavailableError
+from hostler_protocol.errors import PluginError, UnavailableError
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest
 from hostler_protocol.manifest import ToolManifest
 from hostler_protocol.tools import ToolCallContext, ToolFound, ToolInvokeParams, ToolLookupParams
-
-KEPT_SCHEMAS = 1024
-"""Schemas that are kept ready; one takes some tens of kilobytes."""
 
 
 class ToolProcessCalls(Protocol):
@@ -62,49 +56,31 @@ class ToolCatalog(Protocol):
 
 
 class PluginTools:
-    """A `ToolService`. `process` gives a plugin's running process, and starts it where there is none.
+    """The tools of plugins, as a `ToolSource`. `process` gives a plugin's running process, and starts it
+    where there is none.
 
     Plugins are the operator's, so that every workspace sees the same tools; agents' policies tell them apart.
-    A name that two plugins offer is nobody's: which of them was meant can't be known.
     """
+
+    id_prefix = "plugin:"
 
     def __init__(self, catalog: ToolCatalog, process: Callable[[str], Awaitable[ToolProcess]]) -> None:
         self._catalog = catalog
         self._process = process
-        self._schemas: OrderedDict[str, ToolSchema] = OrderedDict()
         self._seen = -1
         self._offered: dict[str, OfferedTool] = {}
-        self._doubled: dict[str, list[OfferedTool]] = {}
+
+    @property
+    def revision(self) -> int:
+        """The catalog's."""
+        return self._catalog.revision
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """Every tool that can be granted now, by name."""
+        """Every tool, by its id: two plugins may be called the same."""
         if self._seen != self._catalog.revision:
             self._seen = self._catalog.revision
-            self._read()
+            self._offered = {tool.pin.tool_id: tool for tool in self._read()}
         return self._offered
-
-    def doubled(self) -> Mapping[str, list[OfferedTool]]:
-        """The tools of the same name that several plugins offer; none of them can be granted."""
-        self.offered("")
-        return self._doubled
-
-    def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
-        """The tool as it stands now; None where it is gone."""
-        found = self.offered(workspace_id).get(tool_name)
-        return None if found is None else found.pin
-
-    async def detail(self, workspace_id: str, tool_name: str) -> ToolDetail:
-        """The tool in full. NotFoundError."""
-        tool = self._get(workspace_id, tool_name)
-        return ToolDetail(
-            name=tool_name, description=tool.resource.description, parameters=dict(tool.parameters)
-        )
-
-    async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
-        """Hold parameters against the schema. InvalidArgumentError, PayloadTooLargeError, NotFoundError."""
-        tool = self._get(workspace_id, tool_name)
-        check_argument_size(tool_name, parameters)
-        self._schema_of(tool).check_arguments(tool_name, parameters)
 
     async def call(self, invocation: ToolInvocation) -> Any:
         """Run the tool in its plugin's process."""
@@ -116,8 +92,6 @@ class PluginTools:
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """Ask a reconcilable tool what came of the call with this effect key."""
-        if invocation.pin.effect != "reconcilable":
-            raise InvalidArgumentError(f"tool {invocation.tool_name!r} can't tell what came of a call")
         own_name, process = await self._reach(invocation)
         params = ToolLookupParams(
             tool_name=own_name, effect_key=invocation.effect_key, context=_context_of(invocation)
@@ -128,8 +102,6 @@ class PluginTools:
     async def _reach(self, invocation: ToolInvocation) -> tuple[str, ToolProcess]:
         """The tool's own name and the process that has it, still as it was pinned."""
         name, pin = invocation.tool_name, invocation.pin
-        if pin.client:
-            raise InvalidArgumentError(f"tool {name!r} runs on the client; no plugin can be asked")
         try:
             process = await self._process(pin.owner)
         except PluginError as error:
@@ -141,39 +113,16 @@ class PluginTools:
         return own_name, process
 
     def _pin_now(self, invocation: ToolInvocation, manifest: ToolManifest) -> ToolPin:
-        known = self.offered(invocation.workspace_id).get(invocation.tool_name)
+        known = self.offered(invocation.workspace_id).get(invocation.pin.tool_id)
         if known is not None and known.parameters is manifest.parameters:
             return known.pin  # of this very process: no need to digest the schema again
         return _pin_of(invocation.pin.owner, manifest)
 
-    def _get(self, workspace_id: str, tool_name: str) -> OfferedTool:
-        found = self.offered(workspace_id).get(tool_name)
-        if found is not None:
-            return found
-        if doubled := self._doubled.get(tool_name):
-            owners = " and ".join(tool.pin.owner for tool in doubled)
-            raise NotFoundError(f"tool {tool_name!r} is offered by {owners}: remove all but one")
-        raise NotFoundError(f"tool {tool_name!r} is gone: no plugin offers it now")
-
-    def _read(self) -> None:
-        found: dict[str, list[OfferedTool]] = {}
+    def _read(self) -> Iterator[OfferedTool]:
         for plugin_key, tools in sorted(self._catalog.tools().items()):
             plugin_name = plugin_key.partition("/")[2]
             for manifest in tools.values():
-                name = f"{plugin_name}.{manifest.name}"
-                found.setdefault(name, []).append(_offer(name, plugin_key, manifest))
-        self._offered = {name: tools[0] for name, tools in found.items() if len(tools) == 1}
-        self._doubled = {name: tools for name, tools in found.items() if len(tools) > 1}
-
-    def _schema_of(self, tool: OfferedTool) -> ToolSchema:
-        key = tool.pin.schema_digest
-        schema = self._schemas.get(key)
-        if schema is None:
-            schema = self._schemas[key] = ToolSchema(tool.parameters)
-            if len(self._schemas) > KEPT_SCHEMAS:
-                self._schemas.popitem(last=False)
-        self._schemas.move_to_end(key)
-        return schema
+                yield _offer(f"{plugin_name}.{manifest.name}", plugin_key, manifest)
 
 
 def _offer(name: str, plugin_key: str, manifest: ToolManifest) -> OfferedTool:

@@ -18,13 +18,15 @@ __all__ = ["Found", "OfferedTool", "ToolInvocation", "ToolPin", "ToolService"]
 class OfferedTool:
     """A tool as it stands now. `parameters` and `output_schema` are JSON Schema.
 
-    `resource.approval` is what the tool itself asks for; an agent's policy can only add to it.
+    `resource.approval` is what the tool itself asks for; an agent's policy can only add to it. The output
+    schema is of what a call gives. `problem`, a sentence without its full stop: why nobody may be given it.
     """
 
     resource: ToolResource
     pin: ToolPin
     parameters: Mapping[str, Any] = field(default_factory=dict)
     output_schema: Mapping[str, Any] | None = None
+    problem: str | None = None
 
     @property
     def name(self) -> str:

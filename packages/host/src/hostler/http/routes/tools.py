@@ -36,7 +36,7 @@ class ToolRecord(Strict):
 
 @endpoint("GET", "/v1/tools", right="plugins:read", tag="tools")
 async def list_tools(ask: Ask) -> Listing[ToolRecord]:
-    """List the tools by name: those that agents can be given, and those that two plugins claim."""
+    """List the tools by name: those that agents can be given, and those that nobody can be given, and why."""
     return Listing(items=_records(ask))
 
 
@@ -47,19 +47,16 @@ async def get_tool(ask: Ask) -> ToolRecord:
     for record in _records(ask):
         if record.name == name:
             return record
-    raise NotFoundError(f"there is no tool {name!r}: no plugin offers it now")
+    raise NotFoundError(f"there is no tool {name!r}: nothing offers it now")
 
 
 def _records(ask: Ask) -> list[ToolRecord]:
     tools = ask.surface.host.tools
-    found = [_record(tool, None) for tool in tools.offered(ask.workspace_id).values()]
-    for doubled in tools.doubled().values():
-        owners = " and ".join(tool.pin.owner for tool in doubled)
-        found += [_record(tool, f"nobody gets it: it is offered by {owners}") for tool in doubled]
-    return sorted(found, key=lambda record: (record.name, record.owner))
+    found = [*tools.offered(ask.workspace_id).values(), *tools.refused(ask.workspace_id)]
+    return [_record(tool) for tool in sorted(found, key=lambda tool: (tool.name, tool.pin.owner))]
 
 
-def _record(tool: OfferedTool, problem: str | None) -> ToolRecord:
+def _record(tool: OfferedTool) -> ToolRecord:
     return ToolRecord(
         name=tool.name,
         description=tool.resource.description,
@@ -71,5 +68,5 @@ def _record(tool: OfferedTool, problem: str | None) -> ToolRecord:
         schema_digest=tool.pin.schema_digest,
         parameters=dict(tool.parameters),
         output_schema=None if tool.output_schema is None else dict(tool.output_schema),
-        problem=problem,
+        problem=None if tool.problem is None else f"nobody gets it: {tool.problem}",
     )

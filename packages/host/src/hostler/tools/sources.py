@@ -1,0 +1,212 @@
+"""The tools of a host: many sources behind one service, each tool by one name, every call checked here.
+
+A source knows where its tools are and how they are asked. What holds for all tools is here and nowhere else:
+that a name means one tool, that arguments fit the tool's schema before it is asked, and that its result fits
+the schema that it declares.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from hostler.tools.errors import ToolChangedError, ToolFailedError
+from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.schema import SchemaError, ToolSchema, check_argument_size
+from hostler_protocol.calls import ToolDetail
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
+
+KEPT_SCHEMAS = 1024
+"""Schemas that are kept ready; one takes some tens of kilobytes."""
+KEPT_WORKSPACES = 64
+"""Workspaces whose list of tools is kept ready."""
+
+
+class ToolSource(Protocol):
+    """Where tools come from: plugins, MCP servers, OpenAPI documents, what the host brings itself."""
+
+    @property
+    def id_prefix(self) -> str:
+        """What the ids of all its tools begin with, and of no other source's: `plugin:`, `mcp:`."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """Rises with each change of what `offered` says."""
+        ...
+
+    def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
+        """All its tools; the keys are the source's own: names, or ids where a name may come twice.
+
+        Both schemas of each can be used (`ToolSchema` takes them). One that nobody may be given now, because
+        it changed and waits for a person, says so in its `problem`.
+        """
+        ...
+
+    async def call(self, invocation: ToolInvocation) -> Any:
+        """Run the tool; its result as plain JSON. The arguments fit the schema. Errors as of `ToolService`.
+
+        ToolChangedError where the tool is not the one of `invocation.pin` any more. `invocation.confirm` is
+        awaited right before the request goes out.
+        """
+        ...
+
+    async def lookup(self, invocation: ToolInvocation) -> Found | None:
+        """What a reconcilable tool has recorded under the effect key; None: nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The tools of one workspace, as the sources had them at their revisions."""
+
+    revisions: tuple[int, ...]
+    offered: dict[str, OfferedTool] = field(default_factory=dict)
+    refused: list[OfferedTool] = field(default_factory=list)
+    by_id: dict[str, OfferedTool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A schema that is ready to check values, and what it was made of."""
+
+    source: Mapping[str, Any]
+    schema: ToolSchema
+
+
+class ToolSources:
+    """The `ToolService` of a host. A name that is offered twice is nobody's: nobody knows which was meant."""
+
+    def __init__(self, sources: Sequence[ToolSource]) -> None:
+        prefixes = [source.id_prefix for source in sources]
+        for prefix in prefixes:
+            if sum(other.startswith(prefix) for other in prefixes) > 1:
+                raise ValueError(f"two sources of tools claim the ids that begin with {prefix!r}")
+        self._sources = tuple(sources)
+        self._listings: OrderedDict[str, _Listing] = OrderedDict()
+        self._schemas: OrderedDict[tuple[str, str], _Ready] = OrderedDict()
+
+    # -- what there is ----------------------------------------------------------------------------
+
+    def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
+        """Every tool that can be granted now, by name."""
+        return self._listing(workspace_id).offered
+
+    def refused(self, workspace_id: str) -> Sequence[OfferedTool]:
+        """The tools that nobody can be given now; the `problem` of each says why."""
+        return self._listing(workspace_id).refused
+
+    def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
+        """The tool as it stands now; None where it is gone."""
+        found = self.offered(workspace_id).get(tool_name)
+        return None if found is None else found.pin
+
+    async def detail(self, workspace_id: str, tool_name: str) -> ToolDetail:
+        """The tool in full. NotFoundError."""
+        tool = self._get(workspace_id, tool_name)
+        return ToolDetail(
+            name=tool_name, description=tool.resource.description, parameters=dict(tool.parameters)
+        )
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
+        """Hold parameters against the schema. InvalidArgumentError, PayloadTooLargeError, NotFoundError."""
+        tool = self._get(workspace_id, tool_name)
+        check_argument_size(tool_name, parameters)
+        self._schema("parameters", tool, tool.parameters).check_arguments(tool_name, parameters)
+
+    async def call(self, invocation: ToolInvocation) -> Any:
+        """Ask the source that has the tool. See `ToolService.call`."""
+        if (problem := self._problem(invocation)) is not None:
+            raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {problem}")
+        result = await self._source(invocation).call(invocation)
+        self._check_result(invocation, result)
+        return result
+
+    async def lookup(self, invocation: ToolInvocation) -> Found | None:
+        """Ask a reconcilable tool what came of the call with this effect key."""
+        if invocation.pin.effect != "reconcilable":
+            raise InvalidArgumentError(f"tool {invocation.tool_name!r} can't tell what came of a call")
+        return await self._source(invocation).lookup(invocation)
+
+    def _source(self, invocation: ToolInvocation) -> ToolSource:
+        if invocation.pin.client:
+            raise InvalidArgumentError(f"tool {invocation.tool_name!r} runs on the client; nobody else does")
+        for source in self._sources:
+            if invocation.pin.tool_id.startswith(source.id_prefix):
+                return source
+        raise ToolChangedError(f"tool {invocation.tool_name!r} is of a kind that this host has no more")
+
+    def _problem(self, invocation: ToolInvocation) -> str | None:
+        """Why the pinned tool may not be called. That another tool took its name too is no reason."""
+        tool = self._listing(invocation.workspace_id).by_id.get(invocation.pin.tool_id)
+        return None if tool is None else tool.problem
+
+    def _check_result(self, invocation: ToolInvocation, result: Any) -> None:
+        """ToolFailedError where it is not what the tool declares. The tool did its work all the same."""
+        tool = self._listing(invocation.workspace_id).by_id.get(invocation.pin.tool_id)
+        if tool is None or tool.output_schema is None:
+            return
+        what = f"{invocation.tool_name} was called, but its result is not what it declares"
+        try:
+            self._schema("output", tool, tool.output_schema).check(result, what)
+        except InvalidArgumentError as error:
+            raise ToolFailedError.of(HostlerError(error.message)) from error
+
+    # -- lists and schemas ------------------------------------------------------------------------
+
+    def _get(self, workspace_id: str, tool_name: str) -> OfferedTool:
+        listing = self._listing(workspace_id)
+        found = listing.offered.get(tool_name)
+        if found is not None:
+            return found
+        for tool in listing.refused:
+            if tool.name == tool_name:
+                raise NotFoundError(f"tool {tool_name!r} can't be used: {tool.problem}")
+        raise NotFoundError(f"tool {tool_name!r} is gone: nothing offers it now")
+
+    def _listing(self, workspace_id: str) -> _Listing:
+        revisions = tuple(source.revision for source in self._sources)
+        listing = self._listings.get(workspace_id)
+        if listing is None or listing.revisions != revisions:
+            tools = [tool for source in self._sources for tool in source.offered(workspace_id).values()]
+            listing = self._listings[workspace_id] = _listed(revisions, tools)
+            if len(self._listings) > KEPT_WORKSPACES:
+                self._listings.popitem(last=False)
+        self._listings.move_to_end(workspace_id)
+        return listing
+
+    def _schema(self, which: str, tool: OfferedTool, source: Mapping[str, Any]) -> ToolSchema:
+        key = (which, tool.pin.tool_id)
+        ready = self._schemas.get(key)
+        if ready is None or ready.source is not source:
+            try:
+                ready = self._schemas[key] = _Ready(source, ToolSchema(source))
+            except SchemaError as error:
+                raise InvalidArgumentError(
+                    f"a schema of tool {tool.name!r} can't be used: {error}"
+                ) from error
+            if len(self._schemas) > KEPT_SCHEMAS:
+                self._schemas.popitem(last=False)
+        self._schemas.move_to_end(key)
+        return ready.schema
+
+
+def _listed(revisions: tuple[int, ...], tools: Sequence[OfferedTool]) -> _Listing:
+    named: dict[str, list[OfferedTool]] = {}
+    for tool in tools:
+        named.setdefault(tool.name, []).append(tool)
+    listing = _Listing(revisions, by_id={tool.pin.tool_id: tool for tool in tools})
+    for name, found in sorted(named.items()):
+        if len(found) > 1:
+            owners = " and ".join(tool.pin.owner for tool in found)
+            problem = f"it is offered by {owners}; remove all but one"
+            listing.refused.extend(tool if tool.problem else replace(tool, problem=problem) for tool in found)
+        elif found[0].problem is not None:
+            listing.refused.append(found[0])
+        else:
+            listing.offered[name] = found[0]
+    return listing
