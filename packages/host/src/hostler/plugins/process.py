@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import msgspec
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 from hostler.plugins.logs import LogPump, PluginLog
 from hostler.plugins.orphans import INSTANCE_VARIABLE, kill_marked
+from hostler.sandbox.exits import ExitStatus
 from hostler_protocol.errors import PluginStartError
 
 PIPE_BYTES = 256 * 1024
@@ -67,24 +67,6 @@ class Command:
     environment: Mapping[str, str]
     containment: str = "auto"
     """`auto`, `namespace`, `user-namespace`, `subreaper` or `group`; falls back to what the system offers."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExitStatus:
-    """How a process ended; `code` is negative for a signal and None where nobody could tell."""
-
-    code: int | None
-
-    def __str__(self) -> str:
-        if self.code is None:
-            return "the process disappeared"
-        if self.code < 0:
-            try:
-                name = signal.Signals(-self.code).name
-            except ValueError:
-                name = str(-self.code)
-            return f"the process was killed by {name}"
-        return f"the process exited with status {self.code}"
 
 
 class PluginProcess:

@@ -1,0 +1,24 @@
+"""How a process ended."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    """How a process ended; `code` is negative for a signal and None where nobody could tell."""
+
+    code: int | None
+
+    def __str__(self) -> str:
+        if self.code is None:
+            return "the process disappeared"
+        if self.code < 0:
+            try:
+                name = signal.Signals(-self.code).name
+            except ValueError:
+                name = str(-self.code)
+            return f"the process was killed by {name}"
+        return f"the process exited with status {self.code}"
