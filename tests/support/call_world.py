@@ -142,7 +142,8 @@ class Caller:
 
 def catalog(models: Any) -> Catalog:
     resources = {model.model_id: model.resource() for model in models.list()}
-    return Catalog(models=resources, tools=catalog_of(tools=["search"]).tools)
+    plain = catalog_of(tools=["search"])
+    return Catalog(models=resources, tools=plain.tools, tool_pins=plain.tool_pins)
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from hostler.call_records import (
     digest_of,
     intent_of,
 )
-from hostler.calls import CALL_FUNCTIONS, STREAM_FUNCTIONS
+from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.recording import CallName, RecordedCall, is_effect
 from hostler.gate import Gate, GatedRun
@@ -49,9 +49,6 @@ from hostler_protocol.errors import (
 )
 from hostler_protocol.frames import MessageId
 from hostler_protocol.pausing import Decision
-
-_FOR_PEOPLE = frozenset({"tool.call", "interaction.request"})
-"""Calls that may wait for people before anything else is done."""
 
 log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
@@ -183,7 +180,7 @@ class RunCalls:
             return
         if not call.effect:
             self._written.write(record, given_up=True)
-        elif asked and self._people is not None and record.name.method in _FOR_PEOPLE:
+        elif asked and self._people is not None and record.name.method in LEDGER_CALLS:
             call_id, people = record.name.call_id, self._people
             people.no_longer(call_id)
             self._written.withdrawn(record, lambda tx: people.withdraw(tx, call_id), people.changed)

@@ -1,4 +1,4 @@
-"""The Host API: one function per call. What a call may do was decided by the gate before."""
+"""The Host API: one function per call, but for those of the ledger. The gate has let each through before."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from hostler.calls import (
 )
 from hostler.calls.scope import CallFunction, CallScope, Effect, Services, StreamFunction
 
-__all__ = ["CALL_FUNCTIONS", "STREAM_FUNCTIONS", "CallScope", "Effect", "Services"]
+__all__ = ["CALL_FUNCTIONS", "LEDGER_CALLS", "STREAM_FUNCTIONS", "CallScope", "Effect", "Services"]
 
 CALL_FUNCTIONS: dict[str, CallFunction] = {
     "model.invoke": models.invoke,
     "model.rerank": models.rerank,
     "model.count_tokens": models.count_tokens,
     "tool.detail": tools.detail,
-    "tool.call": tools.call,
     "knowledge.retrieve": knowledge.retrieve,
     "history.page": history.page,
     "history.search": history.search,
@@ -44,7 +43,6 @@ CALL_FUNCTIONS: dict[str, CallFunction] = {
     "storage.keys": storage.keys,
     "file.get": files.get,
     "prompt.get": host.prompt,
-    "interaction.request": host.interaction,
     "run.get": runs.get,
     "run.list": runs.list_,
     "run.events": runs.events,
@@ -54,7 +52,11 @@ CALL_FUNCTIONS: dict[str, CallFunction] = {
     "run.finalize": runs.finalize,
     "host.info": host.info,
 }
-"""Host API method (without `host/`) -> its function. Together with STREAM_FUNCTIONS: all of `CALLS`."""
+"""Host API method (without `host/`) -> its function. Together with the two below: all of `CALLS`."""
 
 STREAM_FUNCTIONS: dict[str, StreamFunction] = {"model.stream": models.stream}
 """Calls that answer in pieces."""
+
+LEDGER_CALLS = frozenset({"tool.call", "interaction.request"})
+"""Calls that may wait for people, or reach what no transaction of ours does: run_calls.py and tool_calls.py
+carry them out."""

@@ -1,11 +1,9 @@
-"""`host.info`, `prompt.get` and `interaction.request`."""
+"""`host.info` and `prompt.get`."""
 
 from __future__ import annotations
 
 from hostler.calls.scope import CallScope
-from hostler_protocol.calls import HostInfo, HostInfoParams, InteractionParams, PromptGetParams, PromptReply
-from hostler_protocol.errors import UnauthorizedError
-from hostler_protocol.pausing import Decision
+from hostler_protocol.calls import HostInfo, HostInfoParams, PromptGetParams, PromptReply
 
 
 async def info(scope: CallScope, params: HostInfoParams) -> HostInfo:
@@ -16,11 +14,3 @@ async def info(scope: CallScope, params: HostInfoParams) -> HostInfo:
 async def prompt(scope: CallScope, params: PromptGetParams) -> PromptReply:
     """`prompt.get`: the binding's effective prompt."""
     return PromptReply(prompt=list(scope.prompt))
-
-
-async def interaction(scope: CallScope, params: InteractionParams) -> Decision:
-    """`interaction.request`: refused, since nobody can be asked here. No grant holds it.
-
-    It is not answered as `denied` or `expired`: those say what a person did.
-    """
-    raise UnauthorizedError("this host cannot put questions to people")
