@@ -77,7 +77,6 @@ def accept(tx: Tx, run_id: str, conversation: str) -> None:
 def finish(tx: Tx, run_id: str, conversation: str) -> None:
     """The second durable point: results, state, assistant's message, end."""
     runs.transition(tx, run_id, 1, "running", cause="started", actor="h1")
-    runs.append(tx, run_id, 1, RESULTS)
     area = StateArea(
         scope="conversation", scope_key=digest([conversation]), agent_id="a1", conversation_id=conversation
     )
@@ -85,7 +84,7 @@ def finish(tx: Tx, run_id: str, conversation: str) -> None:
     answer = Message(role="assistant", content=ANSWER, message_id="m1")
     transcripts.append(tx, WORKSPACE, _item(answer, event_id=None, run_id=run_id, conversation=conversation))
     ended = Entry("result", "run.completed", b'{"data":{"finish_reason":"stop"}}')
-    runs.transition(tx, run_id, 1, "completed", cause="finished", actor="h1", entries=[ended])
+    runs.transition(tx, run_id, 1, "completed", cause="finished", actor="h1", entries=[*RESULTS, ended])
 
 
 def _item(message: Message, *, conversation: str, **ids: Any) -> transcripts.NewTranscriptItem:

@@ -164,8 +164,8 @@ class World:
             **place,
         )
         runs.open(tx, new, "h1")
-        runs.transition(tx, run_id, 1, "running", cause="t", actor="t")
-        runs.freeze_grant(tx, run_id, 1, f'{{"note":"{text}"}}')
+        granted = f'{{"note":"{text}"}}'
+        runs.transition(tx, run_id, 1, "running", cause="t", actor="t", grant_json=granted)
         delta = Entry("result", "message.delta", f'{{"data":{{"text":"{text}"}}}}')
         entries = [delta] * 600 + [Entry("call", "history.page", f'"{text}"', blob=blob.sha256), delta]
         runs.append(tx, run_id, 1, [*entries, Entry("result", "message.completed", f'{{"data":"{text}"}}')])

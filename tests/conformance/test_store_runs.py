@@ -186,7 +186,7 @@ def test_a_superseded_attempt_changes_nothing(database: SqlDatabase) -> None:
     assert append(database, "r1", 1, delta(2)) == Fenced("queued", 2)
     assert append(database, "r1", 2, delta(2)) == Fenced("queued", 2), "claimed by nobody yet"
     assert move(database, "r1", 1, "completed") == Fenced("queued", 2)
-    assert write(database, lambda tx: runs.freeze_grant(tx, "r1", 1, "{}")) == Fenced("queued", 2)
+    assert move(database, "r1", 1, "running", grant_json="{}") == Fenced("queued", 2)
     assert not write(database, lambda tx: runs.usage(tx, "r1", 1, Usage(input_tokens=1), None))
     assert at(database, "r1") == before
     claim(database)
@@ -214,11 +214,13 @@ def test_the_first_ending_wins(database: SqlDatabase) -> None:
 
 def test_grant_and_usage_stay_with_the_run(database: SqlDatabase) -> None:
     opened(database, new("r1", binding={"scope": "bot"}))
-    assert write(database, lambda tx: runs.freeze_grant(tx, "r1", 1, '{"a":1}')) == '{"a":1}'
-    assert write(database, lambda tx: runs.freeze_grant(tx, "r1", 1, '{"b":2}')) == '{"a":1}', "frozen"
+    move(database, "r1", 1, "running", grant_json='{"a":1}')
     assert write(database, lambda tx: runs.usage(tx, "r1", 1, Usage(input_tokens=3), "0.25"))
-    move(database, "r1", 1, "running")
-    move(database, "r1", 1, "completed", usage=Usage(input_tokens=7, output_tokens=2))
+    move(database, "r1", 1, "queued")
+    claim(database)
+    move(database, "r1", 2, "running", grant_json='{"b":2}')
+    assert at(database, "r1").grant_json == '{"a":1}', "frozen at the first attempt"
+    move(database, "r1", 2, "completed", usage=Usage(input_tokens=7, output_tokens=2))
     found = at(database, "r1")
     assert (found.grant_json, found.binding) == ('{"a":1}', {"scope": "bot"})
     assert (found.usage, found.cost) == (Usage(input_tokens=7, output_tokens=2), "0.25")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -103,8 +103,11 @@ async def attempt(database: SqlDatabase, shaky: Shaky | None = None) -> Attempt:
     return Attempt(log, database, feed, fences)
 
 
-def move(to: Any, attempt: int = 1) -> Callable[[Tx], Any]:
-    return lambda tx: runs.transition(tx, RUN, attempt, to, cause="test", actor="t")
+def move(to: Any, attempt: int = 1) -> Callable[..., Any]:
+    def moved(tx: Tx, entries: Sequence[Entry] = ()) -> Any:
+        return runs.transition(tx, RUN, attempt, to, cause="test", actor="t", entries=entries)
+
+    return moved
 
 
 def remember(tx: Tx) -> tuple[Entry, str]:

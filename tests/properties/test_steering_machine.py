@@ -121,8 +121,10 @@ class SteeringMachine(RuleBasedStateMachine):
         run = self.work.run
 
         def work(tx: Tx) -> None:
-            runs.freeze_grant(tx, run.run_id, run.attempt, GRANT.encoded)
-            runs.transition(tx, run.run_id, run.attempt, "running", cause="taken", actor="h")
+            grant = GRANT.encoded
+            runs.transition(
+                tx, run.run_id, run.attempt, "running", cause="taken", actor="h", grant_json=grant
+            )
 
         write(self.database, work)
 

@@ -16,12 +16,12 @@ from hostler.ports import Tx
 from hostler.sql import database as database_module
 from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
-from hostler.sql.statements import Query
+from hostler.sql.statements import Query, query_of
 from hostler_protocol.errors import StorageError, UnavailableError
 from support.databases import read, run, write
 
 CREATE = Query("t.create", *["CREATE TABLE t (id bigint PRIMARY KEY, note text)"] * 2)
-INSERT = Query("t.insert", "INSERT INTO t VALUES (:id, :note)", "INSERT INTO t VALUES (%(id)s, %(note)s)")
+INSERT = query_of("t.insert", *["INSERT INTO t VALUES (:id, :note)"] * 2)
 CLEAR = Query("t.clear", *["DELETE FROM t"] * 2)
 IDS = Query("t.ids", *["SELECT id FROM t ORDER BY id"] * 2)
 SYNCHRONOUS = Query("t.synchronous", "PRAGMA synchronous", "SHOW synchronous_commit")
@@ -134,10 +134,10 @@ def test_only_the_guilty_fail(database: SqlDatabase, guilty: list[str]) -> None:
             if how == "at once":
                 raise Guilty
             if how == "at end":
-                tx.at_end(("k",), fail)
+                tx.at_end(("k",), fail, None)
             return number
 
-        def fail(_tx: Tx) -> None:
+        def fail(_tx: Tx, _items: list[None]) -> None:
             raise Guilty
 
         return do
@@ -156,20 +156,23 @@ def test_only_the_guilty_fail(database: SqlDatabase, guilty: list[str]) -> None:
 def test_heads_are_taken_last_and_in_the_order_of_their_keys(database: SqlDatabase) -> None:
     seen: list[str] = []
 
-    def work(key: str) -> Callable[[Tx], None]:
+    def work(key: str, item: int) -> Callable[[Tx], None]:
         def do(tx: Tx) -> None:
             seen.append(f"body {key}")
-            tx.at_end(("heads", key), lambda _tx: seen.append(f"head {key}"))
+            tx.at_end(("heads", key), lambda _tx, items: seen.append(f"head {key} of {items}"), item)
 
         return do
 
-    run(queued_behind(database, [work("b"), work("a"), work("b")]))
-    assert seen == ["body b", "body a", "body b", "head a", "head b", "head b"]
+    run(queued_behind(database, [work("b", 1), work("a", 2), work("b", 3)]))
+    assert seen == ["body b", "body a", "body b", "head a of [2]", "head b of [1, 3]"]
 
 
 def test_what_is_taken_at_the_end_cannot_ask_for_an_end_again(database: SqlDatabase) -> None:
+    def ask(tx: Tx, _items: object = None) -> None:
+        tx.at_end(("a",), ask, None)
+
     with pytest.raises(RuntimeError, match="at_end"):
-        write(database, lambda tx: tx.at_end(("a",), lambda tx: tx.at_end(("b",), lambda _tx: None)))
+        write(database, ask)
 
 
 @pytest.mark.usefixtures("unhurried")

@@ -16,12 +16,12 @@ from hostler.ports import Tx
 from hostler.sql import sqlite
 from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
-from hostler.sql.statements import Query
+from hostler.sql.statements import Query, query_of
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 from support.databases import read, run, write
 
 CREATE = Query("t.create", "CREATE TABLE t (id bigint PRIMARY KEY, note text)", "")
-INSERT = Query("t.insert", "INSERT INTO t VALUES (:id, :note)", "")
+INSERT = query_of("t.insert", *["INSERT INTO t VALUES (:id, :note)"] * 2)
 IDS = Query("t.ids", "SELECT id FROM t ORDER BY id", "")
 PAGES = Query("t.pages", "PRAGMA page_count", "")
 
@@ -73,7 +73,7 @@ from hostler.sql.statements import Query
 from hostler_protocol.errors import StorageError
 
 CREATE = Query("t.create", "CREATE TABLE t (id bigint PRIMARY KEY, note text)", "")
-INSERT = Query("t.insert", "INSERT INTO t VALUES (:id, :note)", "")
+INSERT = query_of("t.insert", *["INSERT INTO t VALUES (:id, :note)"] * 2)
 
 async def main():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -20,7 +20,7 @@ from hostler.sql.opening import open_database
 from hostler.sql.statements import Query
 
 CREATE = Query("t.create", *["CREATE TABLE t (id bigint, half bigint)"] * 2)
-INSERT = Query("t.insert", "INSERT INTO t VALUES (:id, :half)", "INSERT INTO t VALUES (%(id)s, %(half)s)")
+INSERT = query_of("t.insert", *["INSERT INTO t VALUES (:id, :half)"] * 2)
 
 async def main():
     database = open_database(sys.argv[1])

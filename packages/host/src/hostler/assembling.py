@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -29,6 +29,7 @@ from hostler.run_calls import RunCalls
 from hostler.runlog import RunLog
 from hostler.stores import runs
 from hostler.stores.blobs import BlobFolder
+from hostler.stores.journal import Entry
 from hostler.stores.pause_claims import begin_resuming
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
@@ -127,12 +128,9 @@ class Parts:
         cost = self.gated.spent.cost
         return Used(added(self.run.usage, self.meter.usage), str(cost) if cost else None)
 
-    def to_running(self, host_id: str, tx: Tx) -> Moved | Fenced:
+    def to_running(self, host_id: str, tx: Tx, entries: Sequence[Entry]) -> Moved | Fenced:
         """The plugin takes the run: its grant is frozen, and a pause whose decisions are in is claimed."""
         run, deadline = self.run, self.prepared.deadline_at
-        frozen = runs.freeze_grant(tx, run.run_id, run.attempt, self.prepared.grant.encoded)
-        if not isinstance(frozen, str):
-            return frozen
         moved = runs.transition(
             tx,
             run.run_id,
@@ -140,7 +138,9 @@ class Parts:
             "running",
             cause="the plugin took it",
             actor=host_id,
+            entries=entries,
             deadline_at=None if deadline is None else int(deadline * 1000),
+            grant_json=self.prepared.grant.encoded,
         )
         if run.attempt > 1:
             begin_resuming(tx, run.run_id, run.attempt)

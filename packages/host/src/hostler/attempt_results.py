@@ -6,7 +6,7 @@ Nothing is shown to anyone before its commit; credit for a result goes back to t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -102,7 +102,8 @@ class AttemptResults:
     ) -> None:
         """The last result of an attempt whose run waits: `move` writes it with the change of status."""
         item, entry = self._item_of(stored)
-        item.entry, item.move, item.last, item.done = None, partial(move, entry), True, done
+        item.entry, item.move = None, self.log.entries_first(partial(move, entry))
+        item.last, item.done = True, done
         self.log.add(item)
 
     def _item_of(self, stored: Stored) -> tuple[Item, Entry]:
@@ -123,7 +124,7 @@ class AttemptResults:
             self.had_effects = True
         return item, entry
 
-    def _end(self, ending: Ending, entry: Entry, tx: Tx) -> Any:
+    def _end(self, ending: Ending, entry: Entry, tx: Tx, entries: Sequence[Entry]) -> Any:
         usage, cost = self.used()
         return finish(
             tx,
@@ -133,7 +134,7 @@ class AttemptResults:
             cause=ending.error or ending.finish_reason or "the runner finished",
             actor=self.host_id,
             status_code=ending.status_code,
-            entries=[entry],
+            entries=[*entries, entry],
             usage=usage,
             cost=cost,
         )

@@ -385,7 +385,7 @@ class ActiveRun:
             actor = self.equipment.host_id
             return begin_after_loss(tx, self.run, settlement, actor=actor, used=used, crashed=crashed)
 
-        self._log.add(Item(move=again, last=True, done=self._given_back))
+        self._log.add(Item(move=self._log.entries_first(again), last=True, done=self._given_back))
 
     def _given_back(self, _answer: Any, error: HostlerError | None) -> None:
         self.queued_again = error is None

@@ -18,6 +18,8 @@ class Query:
     name: str
     sqlite: str
     postgres: str
+    names: tuple[str, ...] = ()
+    """The parameters of the SQLite version in the order of its `?`, which are bound faster than by name."""
 
 
 class Tx(Protocol):
@@ -47,8 +49,11 @@ class Tx(Protocol):
     def all(self, query: Query, **params: Any) -> list[Row]:
         """All rows. Queries bound them with LIMIT."""
 
-    def at_end(self, key: tuple[str, ...], work: Callable[[Tx], None]) -> None:
-        """Run `work` last in the transaction, ordered by `key`: for head rows that groups contend for."""
+    def at_end(self, key: tuple[str, ...], work: Callable[[Tx, list[T]], None], item: T) -> None:
+        """Run `work` last in the transaction, ordered by `key`: for head rows that groups contend for.
+
+        All items of one key, in the order they were given, go into one call: the key's first `work`.
+        """
 
 
 class Database(Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,18 +27,22 @@ LAST_RETRY_SECONDS = 5.0
 """Back-off while the database takes nothing (disk full, connection lost): the run waits, nothing is lost."""
 
 
+Move = Callable[[Tx, Sequence[Entry]], Moved | Fenced]
+
+
 @dataclass(slots=True)
 class Item:
     """One thing to write down.
 
     `entry` is known, or made by `work` inside the transaction, together with an answer for `done` (None:
-    nothing is to be journalled), or written by `move`, which changes the run's status with it. `before`
-    awaits what must be on disk first (blobs); `after` writes what depends on the entry.
+    nothing is to be journalled). `move` changes the run's status and journals what it is given with it: the
+    entries of the batch so far, this item's own last, in one update of the run. `before` awaits what must be
+    on disk first (blobs); `after` writes what depends on the entry.
     """
 
     entry: Entry | None = None
     work: Callable[[Tx], tuple[Entry | None, Any]] | None = None
-    move: Callable[[Tx], Moved | Fenced] | None = None
+    move: Move | None = None
     before: Callable[[], Awaitable[None]] | None = None
     after: Callable[[Tx], None] | None = None
     published: StoredResult | None = None
@@ -116,6 +120,15 @@ class RunLog:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((self._added, future))
             await future
+
+    def entries_first(self, move: Callable[[Tx], Moved | Fenced]) -> Move:
+        """A `move` that writes more than the change itself, all of it after what was queued before."""
+
+        def moved(tx: Tx, entries: Sequence[Entry]) -> Moved | Fenced:
+            _append(tx, self.run_id, self.attempt, entries)
+            return move(tx)
+
+        return moved
 
     def close(self) -> None:
         """Nothing more will be added; `pump` ends when the queue is empty."""
@@ -205,9 +218,8 @@ def _store(tx: Tx, run_id: str, attempt: int, batch: list[Item]) -> list[Any]:
             entries.append(entry)
         answers.append(answer)
         if item.move is not None:
-            _append(tx, run_id, attempt, entries)
+            _unfenced(item.move(tx, entries))
             entries = []
-            _unfenced(item.move(tx))
     _append(tx, run_id, attempt, entries)
     for item in batch:
         if item.after is not None:
@@ -215,7 +227,7 @@ def _store(tx: Tx, run_id: str, attempt: int, batch: list[Item]) -> list[Any]:
     return answers
 
 
-def _append(tx: Tx, run_id: str, attempt: int, entries: list[Entry]) -> None:
+def _append(tx: Tx, run_id: str, attempt: int, entries: Sequence[Entry]) -> None:
     if entries:
         _unfenced(runs.append(tx, run_id, attempt, entries))
 

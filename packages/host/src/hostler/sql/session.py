@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
 
-from hostler.ports import Dialect, Query, Row, Tx
+from hostler.ports import Dialect, Query, Row, T, Tx
 from hostler_protocol.errors import StorageError
 
 
@@ -89,7 +90,7 @@ class SessionTx:
 
     def __init__(self, session: Session, now: int) -> None:
         self._session = session
-        self._at_end: list[tuple[tuple[str, ...], int, Callable[[Tx], None]]] = []
+        self._at_end: dict[tuple[str, ...], tuple[Callable[[Tx, list[Any]], None], list[Any]]] = {}
         self._ending = False
         self.dialect: Dialect = session.dialect
         self.now = now
@@ -110,14 +111,18 @@ class SessionTx:
         """All rows."""
         return self._session.all(query, params)
 
-    def at_end(self, key: tuple[str, ...], work: Callable[[Tx], None]) -> None:
-        """Run `work` last in the transaction, ordered by `key`, then by call."""
+    def at_end(self, key: tuple[str, ...], work: Callable[[Tx, list[T]], None], item: T) -> None:
+        """Run `work` last in the transaction, ordered by `key`, with all items of that key."""
         if self._ending:
             raise RuntimeError("at_end inside work of at_end: its place in the order of keys is over")
-        self._at_end.append((key, len(self._at_end), work))
+        known = self._at_end.get(key)
+        if known is None:
+            self._at_end[key] = (work, [item])
+        else:
+            known[1].append(item)
 
     def end(self) -> None:
         """Run what `at_end` was given. Called once, before the commit."""
         self._ending = True
-        for _, _, work in sorted(self._at_end, key=lambda entry: entry[:2]):
-            work(self)
+        for _, (work, items) in sorted(self._at_end.items(), key=itemgetter(0)):
+            work(self, items)

@@ -142,21 +142,21 @@ class SqliteSession:
     def run(self, query: Query, params: Mapping[str, Any]) -> int:
         """Execute; rows touched."""
         try:
-            return self._execute(query.sqlite, params).rowcount
+            return self._execute(query.sqlite, [params[name] for name in query.names]).rowcount
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
         try:
-            self._connection.executemany(query.sqlite, rows)
+            self._connection.executemany(query.sqlite, ([row[name] for name in query.names] for row in rows))
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
 
     def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
         """The first row."""
         try:
-            cursor = self._execute(query.sqlite, params)
+            cursor = self._execute(query.sqlite, [params[name] for name in query.names])
             row = cursor.fetchone()
             if row is None:
                 return None
@@ -169,7 +169,7 @@ class SqliteSession:
     def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
         """All rows."""
         try:
-            cursor = self._execute(query.sqlite, params)
+            cursor = self._execute(query.sqlite, [params[name] for name in query.names])
             rows = cursor.fetchall()
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
@@ -254,7 +254,7 @@ class _Migrations:
             self._connection.execute(statement)
 
     def rows(self, query: Query, **params: Any) -> list[tuple[Any, ...]]:
-        return self._connection.execute(query.sqlite, params).fetchall()
+        return self._connection.execute(query.sqlite, [params[name] for name in query.names]).fetchall()
 
     def commit(self) -> None:
         self._connection.execute("COMMIT")

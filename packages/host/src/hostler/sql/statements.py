@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hostler.ports import Query
 
-__all__ = ["Queries", "Query", "load", "parse"]
+__all__ = ["Queries", "Query", "load", "parse", "query_of"]
 
 _HEAD = re.compile(
     r"^-- name: (?P<name>[a-z][a-z0-9_]*)(?: \((?P<dialect>sqlite|postgres)\))?\s*$", re.MULTILINE
@@ -26,6 +26,7 @@ class Queries:
 
     def __init__(self, queries: dict[str, Query]) -> None:
         self._queries = queries
+        vars(self).update(queries)  # found without a call: they are asked for twenty times a run
 
     def __getattr__(self, name: str) -> Query:
         try:
@@ -56,18 +57,37 @@ def parse(text: str, prefix: str) -> Queries:
     names = dict.fromkeys(name for name, _ in found)
     return Queries(
         {
-            name: Query(
+            name: query_of(
                 f"{prefix}.{name}",
                 found.get((name, "sqlite"), found.get((name, "both"), "")),
-                _for_psycopg(found.get((name, "postgres"), found.get((name, "both"), ""))),
+                found.get((name, "postgres"), found.get((name, "both"), "")),
             )
             for name in names
         }
     )
 
 
+def query_of(name: str, sqlite: str, postgres: str) -> Query:
+    """One statement, its parameters written `:name`, in the words of each driver."""
+    positional, names = _for_sqlite(sqlite)
+    return Query(name, positional, _for_psycopg(postgres), names)
+
+
 def _without_comments(sql: str) -> str:
     return "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--")).strip()
+
+
+def _for_sqlite(sql: str) -> tuple[str, tuple[str, ...]]:
+    """`:name` -> `?`, and the names in their order."""
+    names: list[str] = []
+
+    def swap(match: re.Match[str]) -> str:
+        if match["name"]:
+            names.append(match["name"])
+            return "?"
+        return match.group()
+
+    return _SKIP_OR_PARAM.sub(swap, sql), tuple(names)
 
 
 def _for_psycopg(sql: str) -> str:

@@ -33,8 +33,9 @@ class AuditFact:
 
 def record(tx: Tx, workspace_id: str, actor: str, action: str, target: str, body: dict[str, Any]) -> str:  # noqa: PLR0917
     """Append a fact; its id. It stands in the chain when the transaction ends."""
+    audit_id = new_id()
     row = {
-        "audit_id": new_id(),
+        "audit_id": audit_id,
         "actor": actor,
         "action": action,
         "target": target,
@@ -44,11 +45,8 @@ def record(tx: Tx, workspace_id: str, actor: str, action: str, target: str, body
     row_digest = chain.body_digest("audit", row)
     tx.run(_q.insert, **row, workspace_id=workspace_id, body_digest=row_digest)
 
-    def link(seq: int, digest: str) -> None:
-        tx.run(_q.set_link, workspace_id=workspace_id, audit_id=row["audit_id"], seq=seq, digest=digest)
-
-    chain.append(tx, workspace_id, "audit", row_digest, link)
-    return str(row["audit_id"])
+    chain.append(tx, workspace_id, "audit", audit_id, row_digest)
+    return audit_id
 
 
 def page(

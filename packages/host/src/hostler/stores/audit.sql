@@ -1,12 +1,9 @@
 -- Audit facts, in a hash chain of their own.
 
 -- name: insert
--- seq and digest follow at the end of the transaction.
+-- seq and digest follow at the end of the transaction (chain.sql).
 INSERT INTO audit (workspace_id, audit_id, body_digest, actor, action, target, body, created_at)
 VALUES (:workspace_id, :audit_id, :body_digest, :actor, :action, :target, :body, :created_at)
-
--- name: set_link
-UPDATE audit SET seq = :seq, digest = :digest WHERE workspace_id = :workspace_id AND audit_id = :audit_id
 
 -- name: page
 SELECT audit_id, seq, actor, action, target, body, created_at FROM audit

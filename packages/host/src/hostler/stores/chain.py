@@ -8,8 +8,9 @@ forge it; a digest noted elsewhere (`hostler audit verify` prints the head) show
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from hostler.ports import Row, Tx
@@ -46,13 +47,14 @@ MAX_STEP_ROWS = 500
 @dataclass(frozen=True, slots=True)
 class _Kind:
     fields: tuple[str, ...]
+    link: Query
     rows: Query
     outside: Query
 
 
 _KINDS: dict[Chain, _Kind] = {
-    "events": _Kind(EVENT_FIELDS, _q.events_after, _q.events_outside),
-    "audit": _Kind(AUDIT_FIELDS, _q.audit_after, _q.audit_outside),
+    "events": _Kind(EVENT_FIELDS, _q.link_events, _q.events_after, _q.events_outside),
+    "audit": _Kind(AUDIT_FIELDS, _q.link_audit, _q.audit_after, _q.audit_outside),
 }
 
 
@@ -89,24 +91,26 @@ def body_digest(chain: Chain, row: Mapping[str, Any]) -> str:
     return digest([row[field] for field in _KINDS[chain].fields])
 
 
-def append(
-    tx: Tx, workspace_id: str, chain: Chain, row_digest: str, then: Callable[[int, str], None]
-) -> None:
-    """Give the row with `row_digest` its place; `then(seq, digest)` writes it into the row.
+def append(tx: Tx, workspace_id: str, chain: Chain, row_id: str, row_digest: str) -> None:
+    """Give the row with `row_digest` its place: its sequence and digest are written into it.
 
-    Happens last in the transaction: heads are what several hosts contend for.
+    Happens last in the transaction, for all new rows of the chain at once: heads are what several hosts
+    contend for.
     """
+    tx.at_end(("heads", workspace_id, chain), partial(_link, workspace_id, chain), (row_id, row_digest))
 
-    def take(tx: Tx) -> None:
-        head = tx.one(_q.advance, workspace_id=workspace_id, chain=chain)
-        if head is None:
-            raise RuntimeError("an upsert with RETURNING gave no row")
-        seq, before = int(head["seq"]), str(head["digest"])
-        linked = _linked(before, seq, row_digest)
-        tx.run(_q.set_digest, workspace_id=workspace_id, chain=chain, digest=linked)
-        then(seq, linked)
 
-    tx.at_end(("heads", workspace_id, chain), take)
+def _link(workspace_id: str, chain: Chain, tx: Tx, rows: list[tuple[str, str]]) -> None:
+    head = tx.one(_q.advance, workspace_id=workspace_id, chain=chain, rows=len(rows))
+    if head is None:
+        raise RuntimeError("an upsert with RETURNING gave no row")
+    linked = str(head["digest"])
+    links = []
+    for seq, (row_id, row_digest) in enumerate(rows, start=int(head["seq"]) - len(rows) + 1):
+        linked = _linked(linked, seq, row_digest)
+        links.append({"workspace_id": workspace_id, "row_id": row_id, "seq": seq, "digest": linked})
+    tx.run(_q.set_digest, workspace_id=workspace_id, chain=chain, digest=linked)
+    tx.run_many(_KINDS[chain].link, links)
 
 
 def head(tx: Tx, workspace_id: str, chain: Chain) -> Link:

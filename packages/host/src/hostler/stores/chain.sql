@@ -1,13 +1,19 @@
 -- The hash chains of a workspace: events and audit.
 
 -- name: advance
--- The next sequence of a chain and the digest before it. Locks the head row until the transaction ends.
-INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:workspace_id, :chain, 1, '')
-ON CONFLICT (workspace_id, chain) DO UPDATE SET seq = heads.seq + 1
+-- The last of the next :rows sequences of a chain, and the digest before them. Locks the head row until the transaction ends.
+INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:workspace_id, :chain, :rows, '')
+ON CONFLICT (workspace_id, chain) DO UPDATE SET seq = heads.seq + :rows
 RETURNING seq, digest
 
 -- name: set_digest
 UPDATE heads SET digest = :digest WHERE workspace_id = :workspace_id AND chain = :chain
+
+-- name: link_events
+UPDATE events SET seq = :seq, digest = :digest WHERE workspace_id = :workspace_id AND event_id = :row_id
+
+-- name: link_audit
+UPDATE audit SET seq = :seq, digest = :digest WHERE workspace_id = :workspace_id AND audit_id = :row_id
 
 -- name: head
 SELECT seq, digest FROM heads WHERE workspace_id = :workspace_id AND chain = :chain

@@ -115,10 +115,10 @@ def _claim(tx: Tx, host_id: str, run_id: str) -> Run | None:
 def _note_turn(tx: Tx, workspace_id: str) -> None:
     turn = tx.now * 1000  # room for several turns within a millisecond
 
-    def note(tx: Tx) -> None:
-        tx.run(_q.served, workspace_id=workspace_id, turn=turn)
+    def note(tx: Tx, turns: list[int]) -> None:
+        tx.run(_q.served, workspace_id=workspace_id, turn=max(turns))
 
-    tx.at_end(("heads", workspace_id, "claims"), note)
+    tx.at_end(("heads", workspace_id, "claims"), note, turn)
 
 
 def _json(names: list[str]) -> str:

@@ -92,10 +92,7 @@ def insert(
             raise RuntimeError(f"event {event.event_id} is neither new nor known")
         return Duplicate(known, known.request_digest == event.request_digest)
 
-    def link(seq: int, digest: str) -> None:
-        tx.run(_q.set_link, workspace_id=event.workspace_id, event_id=event.event_id, seq=seq, digest=digest)
-
-    chain.append(tx, event.workspace_id, "events", row_digest, link)
+    chain.append(tx, event.workspace_id, "events", event.event_id, row_digest)
     return Inserted()
 
 

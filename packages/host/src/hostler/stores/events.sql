@@ -1,7 +1,7 @@
 -- The event log.
 
 -- name: insert
--- seq and digest follow at the end of the transaction.
+-- seq and digest follow at the end of the transaction (chain.sql).
 INSERT INTO events (workspace_id, event_id, body_digest, request_digest, event_type, source, bot_id,
     conversation_id, thread_id, actor_type, actor_id, actor_name, subject_type, subject_id, input_summary, body,
     content_redacted, requester, outcome, run_id, routing, event_time, created_at)
@@ -9,9 +9,6 @@ VALUES (:workspace_id, :event_id, :body_digest, :request_digest, :event_type, :s
     :conversation_id, :thread_id, :actor_type, :actor_id, :actor_name, :subject_type, :subject_id, :input_summary,
     :body, :content_redacted, :requester, :outcome, :run_id, :routing, :event_time, :created_at)
 ON CONFLICT (workspace_id, event_id) DO NOTHING
-
--- name: set_link
-UPDATE events SET seq = :seq, digest = :digest WHERE workspace_id = :workspace_id AND event_id = :event_id
 
 -- name: set_outcome
 UPDATE events SET outcome = :outcome, run_id = :run_id, routing = :routing

@@ -31,6 +31,12 @@ _LATEST = 2**62
 _last_ordinal = 0
 _MAX_SPENT_RUNS = 100_000
 """Runs of one agent within one day that its budget is counted from after a restart."""
+_LIKELY_BEFORE: dict[RunStatus, RunStatus] = {
+    "running": "claimed",
+    "completed": "running",
+    "paused": "running",
+}
+"""What nearly always stands before a change that a worker makes of the attempt it has."""
 _MAX_RACES = 10
 """How often a change of status is tried again when other hosts change the run meanwhile."""
 
@@ -78,6 +84,7 @@ def transition(
     deadline_at: int | None = None,
     usage: Usage | None = None,
     cost: str | None = None,
+    grant_json: str | None = None,
 ) -> Moved | Fenced:
     """Change a run's status if that is allowed from where it stands; the first terminal status wins.
 
@@ -86,18 +93,24 @@ def transition(
     `attempt` None: whatever the attempt is (recovery, cancellation). `entries` (the terminal result, say)
     are journalled before the lifecycle entry, in the same update. Going back to `queued` begins a new
     attempt: with `restart` from nothing, else from what the journal holds; `crashed` counts it as a recovery.
-    Fields that are None stay as they are. NotFoundError for no such run.
+    Fields that are None stay as they are, and so does a grant that stands already. NotFoundError for no such
+    run.
     """
     if to == "claimed":
         raise ValueError("a run is claimed by claims.claim, which knows whether its lane is free")
-    results, kept = _count_results(entries)
+    likely = None if attempt is None else _LIKELY_BEFORE.get(to)
+    row: Row
     for _ in range(_MAX_RACES):
-        row = _status(tx, run_id)
-        before, current = row["status"], row["attempt"]
-        if not may_become(before, to) or attempt not in (None, current):
-            return Fenced(before, current)
+        if likely is None or attempt is None:
+            row = _status(tx, run_id)
+            before, current = row["status"], row["attempt"]
+            if not may_become(before, to) or attempt not in (None, current):
+                return Fenced(before, current)
+        else:  # most changes are this one: no need to look first
+            before, current, likely = likely, attempt, None
         entry = lifecycle(before, to, cause=cause, actor=actor, status_code=status_code)
         written = [*entries, entry]
+        results, kept = _count_results(written)
         moved = tx.one(
             _q.move,
             run_id=run_id,
@@ -119,12 +132,12 @@ def transition(
             deadline_at=deadline_at,
             usage=None if usage is None else msgspec.json.encode(usage).decode(),
             cost=cost,
+            grant_json=grant_json,
         )
         if moved is not None:
             position, sequence = moved["position"] - len(written), moved["sequence"] - results
-            journal.append(
-                tx, row["workspace_id"], run_id, current, written, position=position, sequence=sequence
-            )
+            workspace = moved["workspace_id"]
+            journal.append(tx, workspace, run_id, current, written, position=position, sequence=sequence)
             return Moved(before, moved["attempt"], position + 1, sequence + 1, moved["steers"])
     raise RuntimeError(f"run {run_id} changed {_MAX_RACES} times while its status was to be changed")
 
@@ -173,16 +186,6 @@ def hold(tx: Tx, workspace_id: str, run_id: str) -> Run:
 def rebase(tx: Tx, run_id: str) -> None:
     """The next attempt has no recording: the runner left with its pause what it goes on from."""
     tx.run(_q.rebase, run_id=run_id)
-
-
-def freeze_grant(tx: Tx, run_id: str, attempt: int, grant_json: str) -> str | Fenced:
-    """Store the grant unless there is one; the one that holds."""
-    if tx.run(_q.freeze_grant, run_id=run_id, attempt=attempt, grant_json=grant_json):
-        return grant_json
-    row = tx.one(_q.by_id, run_id=run_id)
-    if row is None or row["attempt"] != attempt or row["grant_json"] is None:
-        return _fenced(tx, run_id)
-    return str(row["grant_json"])
 
 
 def usage(tx: Tx, run_id: str, attempt: int, total: Usage, cost: str | None) -> bool:

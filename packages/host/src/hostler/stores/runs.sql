@@ -33,8 +33,8 @@ RETURNING workspace_id, position, sequence
 SELECT workspace_id, status, attempt FROM runs WHERE run_id = :run_id
 
 -- name: move
--- A change of status, with the journal entries that belong to it. :status_before and :attempt are what was
--- just read: no row means that another host was faster.
+-- A change of status, with the journal entries that belong to it. :status_before and :attempt are what was read
+-- or is likely: no row means that it is not so. A grant that stands already stays.
 UPDATE runs SET status = :status, status_code = :status_code,
     attempt = attempt + :new_attempt, crashes = crashes + :crashed,
     base_attempt = CASE WHEN :restart = 1 THEN attempt + :new_attempt ELSE base_attempt END,
@@ -47,9 +47,10 @@ UPDATE runs SET status = :status, status_code = :status_code,
     started_at = CASE WHEN :status = 'running' THEN coalesce(started_at, :now) ELSE started_at END,
     finished_at = CASE WHEN :terminal = 1 THEN cast(:now AS bigint) END,
     deadline_at = coalesce(cast(:deadline_at AS bigint), deadline_at),
-    usage = coalesce(cast(:usage AS text), usage), cost = coalesce(cast(:cost AS text), cost)
+    usage = coalesce(cast(:usage AS text), usage), cost = coalesce(cast(:cost AS text), cost),
+    grant_json = coalesce(grant_json, cast(:grant_json AS text))
 WHERE run_id = :run_id AND status = :status_before AND attempt = :attempt
-RETURNING position, sequence, attempt, steers
+RETURNING workspace_id, position, sequence, attempt, steers
 
 -- name: next_due
 -- When the earliest run becomes due that was held back as of :since.
@@ -67,10 +68,6 @@ UPDATE runs SET cancel_reason = coalesce(cancel_reason, :reason),
 WHERE workspace_id = :workspace_id AND run_id = :run_id
   AND status IN ('queued', 'claimed', 'running', 'paused')
 RETURNING *
-
--- name: freeze_grant
-UPDATE runs SET grant_json = :grant_json
-WHERE run_id = :run_id AND attempt = :attempt AND status IN ('claimed', 'running') AND grant_json IS NULL
 
 -- name: usage
 UPDATE runs SET usage = :usage, cost = coalesce(cast(:cost AS text), cost)

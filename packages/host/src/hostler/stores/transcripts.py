@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -41,9 +42,10 @@ INDEX_EVERY = 32
 """SQLite: so many messages of a workspace go into the text index together, in the transaction of the last of
 them: one piece of index for all instead of one for each. Searches read through those that wait."""
 LONG_TEXT_CHARS = 8 * 1024
-"""A longer text does not wait, so that a search reads through 256 KiB at most, and no transaction indexes
-more than that and its own text."""
+"""A longer text does not wait, so that a search reads through 256 KiB at most, and no group of
+writes indexes more than that and its own texts."""
 _MAX_WAITING = 1_000
+"""Messages indexed at a time: a group that wrote more goes on with the next."""
 
 _refs = msgspec.json.Decoder(list[ArtifactRef])
 _objects = msgspec.json.Decoder(dict[str, Any])
@@ -180,44 +182,57 @@ def item_of(
 
 def append(tx: Tx, ws: str, item: NewTranscriptItem, then: Callable[[int], None] | None = None) -> None:
     """Add a message; `then(seq)` is called with its sequence when the transaction ends."""
-    place = Place(ws, item.bot_id, item.conversation_id, item.thread_id)
-    indexed_at_once = tx.dialect == "postgres"  # which lets new entries wait by itself
-    tokens = _tokens(tx, place, item.search_text) if indexed_at_once else ""
+    tx.at_end(("heads", ws, "transcript"), partial(_store, ws), (item, then))
 
-    def take(tx: Tx) -> None:
-        head = tx.one(_q.next_seq, ws=ws)
-        if head is None:
-            raise RuntimeError("an upsert with RETURNING gave no row")
-        seq = int(head["seq"])
-        tx.run(
-            _q.insert,
-            ws=ws,
-            seq=seq,
-            transcript_id=item.transcript_id,
-            event_id=item.event_id,
-            run_id=item.run_id,
-            bot_id=item.bot_id,
-            conversation_id=item.conversation_id,
-            thread_id=item.thread_id,
-            role=item.role,
-            item_type="message",
-            message_id=item.message_id,
-            content=item.content,
-            content_json=item.content_json,
-            search_text=item.search_text,
-            artifact_refs=item.artifact_refs,
-            metadata=item.metadata,
-            size_bytes=item.size_bytes,
-            created_at=tx.now if item.created_at is None else item.created_at,
+
+def _store(ws: str, tx: Tx, added: list[tuple[NewTranscriptItem, Callable[[int], None] | None]]) -> None:
+    """Give all new messages of a workspace their sequences, and write them."""
+    head = tx.one(_q.advance, ws=ws, items=len(added))
+    if head is None:
+        raise RuntimeError("an upsert with RETURNING gave no row")
+    last = int(head["seq"])
+    first = last - len(added) + 1
+    rows = [_row(tx, ws, seq, item) for seq, (item, _) in enumerate(added, start=first)]
+    tx.run_many(_q.insert, rows)
+    if tx.dialect == "postgres":  # which lets new entries wait by itself
+        places = (Place(ws, item.bot_id, item.conversation_id, item.thread_id) for item, _ in added)
+        tx.run_many(
+            _q.index,
+            [
+                {"ws": ws, "seq": row["seq"], "tokens": _tokens(tx, place, row["search_text"])}
+                for row, place in zip(rows, places, strict=True)
+            ],
         )
-        if indexed_at_once:
-            tx.run(_q.index, ws=ws, seq=seq, tokens=tokens)
-        elif seq % INDEX_EVERY == 0 or len(item.search_text) > LONG_TEXT_CHARS:
-            index_waiting(tx, ws)
+    elif last // INDEX_EVERY > (first - 1) // INDEX_EVERY or any(
+        len(item.search_text) > LONG_TEXT_CHARS for item, _ in added
+    ):
+        index_waiting(tx, ws)
+    for seq, (_, then) in enumerate(added, start=first):
         if then is not None:
             then(seq)
 
-    tx.at_end(("heads", ws, "transcript"), take)
+
+def _row(tx: Tx, ws: str, seq: int, item: NewTranscriptItem) -> dict[str, Any]:
+    return {
+        "ws": ws,
+        "seq": seq,
+        "transcript_id": item.transcript_id,
+        "event_id": item.event_id,
+        "run_id": item.run_id,
+        "bot_id": item.bot_id,
+        "conversation_id": item.conversation_id,
+        "thread_id": item.thread_id,
+        "role": item.role,
+        "item_type": "message",
+        "message_id": item.message_id,
+        "content": item.content,
+        "content_json": item.content_json,
+        "search_text": item.search_text,
+        "artifact_refs": item.artifact_refs,
+        "metadata": item.metadata,
+        "size_bytes": item.size_bytes,
+        "created_at": tx.now if item.created_at is None else item.created_at,
+    }
 
 
 def index_waiting(tx: Tx, ws: str) -> None:
@@ -225,16 +240,19 @@ def index_waiting(tx: Tx, ws: str) -> None:
 
     What waits is what follows the last message in the index: there is no mark that could be wrong.
     """
-    rows = tx.all(_q.waiting, ws=ws, limit=_MAX_WAITING)
     last = tx.one(_q.last_doc)
-    first = 1 if last is None else int(last["doc"]) + 1
-    docs, entries = [], []
-    for doc, row in enumerate(rows, start=first):
-        place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
-        docs.append({"ws": ws, "seq": row["seq"], "doc": doc})
-        entries.append({"doc": doc, "tokens": _tokens(tx, place, row["search_text"])})
-    tx.run_many(_q.insert_doc, docs)
-    tx.run_many(_q.index, entries)
+    next_doc = 1 if last is None else int(last["doc"]) + 1
+    while rows := tx.all(_q.waiting, ws=ws, limit=_MAX_WAITING):
+        docs, entries = [], []
+        for doc, row in enumerate(rows, start=next_doc):
+            place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
+            docs.append({"ws": ws, "seq": row["seq"], "doc": doc})
+            entries.append({"doc": doc, "tokens": _tokens(tx, place, row["search_text"])})
+        tx.run_many(_q.insert_doc, docs)
+        tx.run_many(_q.index, entries)
+        next_doc += len(rows)
+        if len(rows) < _MAX_WAITING:
+            break
 
 
 def _tokens(tx: Tx, place: Place, search_text: str) -> str:

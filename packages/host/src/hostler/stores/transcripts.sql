@@ -1,9 +1,9 @@
 -- The transcript and its text index.
 
--- name: next_seq
--- Taken at the end of a transaction: locks the head row.
-INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:ws, 'transcript', 1, '')
-ON CONFLICT (workspace_id, chain) DO UPDATE SET seq = heads.seq + 1
+-- name: advance
+-- The last of the next :items sequences. Taken at the end of a transaction: locks the head row.
+INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:ws, 'transcript', :items, '')
+ON CONFLICT (workspace_id, chain) DO UPDATE SET seq = heads.seq + :items
 RETURNING seq
 
 -- name: last_seq
