@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ class Query:
     name: str
     sqlite: str
     postgres: str
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(default=(), kw_only=True)
     """The parameters of the SQLite version in the order of its `?`, which are bound faster than by name."""
 
 

@@ -70,7 +70,7 @@ def parse(text: str, prefix: str) -> Queries:
 def query_of(name: str, sqlite: str, postgres: str) -> Query:
     """One statement, its parameters written `:name`, in the words of each driver."""
     positional, names = _for_sqlite(sqlite)
-    return Query(name, positional, _for_psycopg(postgres), names)
+    return Query(name, positional, _for_psycopg(postgres), names=names)
 
 
 def _without_comments(sql: str) -> str:
