@@ -1,0 +1,75 @@
+"""From a name to addresses that may be connected to: looked up once, checked, those very ones used."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Protocol
+
+from hostler.egress.addresses import IPAddress, literal
+from hostler.egress.errors import EgressRefusedError, EgressUnreachableError
+from hostler.egress.limits import MAX_ADDRESSES, RESOLVE_SECONDS
+from hostler.egress.policy import EgressPolicy, Target
+
+
+class Resolver(Protocol):
+    """Looks names up."""
+
+    async def resolve(self, host: str, port: int) -> Sequence[IPAddress]:
+        """The addresses of a name, the preferred one first. OSError where there are none."""
+        ...
+
+
+class SystemResolver:
+    """As the machine looks names up: its hosts file, its DNS."""
+
+    async def resolve(self, host: str, port: int) -> Sequence[IPAddress]:
+        """See `Resolver`."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        addresses = []
+        for family, _, _, _, where in found:
+            if family in (socket.AF_INET, socket.AF_INET6):
+                # A scope (`fe80::1%eth0`) is left out: such an address is refused either way.
+                address = literal(str(where[0]).partition("%")[0])
+                if address is not None:
+                    addresses.append(address)
+        return list(dict.fromkeys(addresses))
+
+
+class Guard:
+    """A policy and the names it is held against. Every connection goes through `addresses`."""
+
+    def __init__(self, policy: EgressPolicy, resolver: Resolver | None = None) -> None:
+        self.policy = policy
+        self._resolver = resolver or SystemResolver()
+
+    def check_url(self, url: str) -> Target:
+        """See `EgressPolicy.check_url`."""
+        return self.policy.check_url(url)
+
+    async def addresses(self, target: Target) -> Sequence[IPAddress]:
+        """What to connect to. EgressRefusedError where any of the addresses is not allowed, since a name that
+        is at a public and a private address at once is how a guard is got around.
+        """
+        written = literal(target.host)
+        found = [written] if written is not None else await self._look_up(target)
+        for address in found:
+            self.policy.check_address(target, address)
+        return found
+
+    async def _look_up(self, target: Target) -> Sequence[IPAddress]:
+        try:
+            async with asyncio.timeout(RESOLVE_SECONDS):
+                found = await self._resolver.resolve(target.host, target.port)
+        except TimeoutError:
+            raise EgressUnreachableError(f"{target.host} could not be looked up in time") from None
+        except (OSError, UnicodeError):
+            raise EgressUnreachableError(f"there is no host {target.host}") from None
+        if not found:
+            raise EgressUnreachableError(f"there is no host {target.host}")
+        return found[:MAX_ADDRESSES]
+
+
+__all__ = ["EgressRefusedError", "Guard", "Resolver", "SystemResolver"]
