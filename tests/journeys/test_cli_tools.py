@@ -49,7 +49,7 @@ def test_tools_of_a_running_host_are_listed_and_shown(hostler: CommandLine, shop
         assert "nights" in shown
         assert hostler("tools", "show", "shop.book", "--json").json == listed[0]
         gone = hostler("tools", "show", "shop.sell")
-        assert (gone.status, gone.error) == (1, "there is no tool 'shop.sell': no plugin offers it now")
+        assert (gone.status, gone.error) == (1, "there is no tool 'shop.sell': nothing offers it now")
         booked = hostler("run", "clerk", 'shop.book {"kind": "single"}\nshop.book {"kind": "single"}')
         assert '"booking": "B1"' in booked.out
         assert '"booking": "B2"' in booked.out

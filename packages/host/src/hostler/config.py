@@ -77,6 +77,8 @@ class ConfigFile(Strict):
     """What pauses are sealed with (`env:NAME`, `file:PATH`), the current key first; none: they are not."""
     tools: list[ToolEntry] = []
     """Tools beside those of plugins."""
+    skills: list[str] = []
+    """Folders with a SKILL.md, or folders of such."""
     working_folders: WorkingFolderSettings | None = None
     """Where `exec` and `files` work; None: what was said before stays, at first the defaults."""
 
@@ -100,7 +102,9 @@ def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFil
         entries_by_key(config.tools)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{name}: {error.message}") from None
-    return msgspec.structs.replace(config, plugins=plugins)
+    skills = [_real(path, base) for path in config.skills]
+    _refuse_twice(name, "skill folder", skills)
+    return msgspec.structs.replace(config, plugins=plugins, skills=skills)
 
 
 def load_config(path: Path) -> ConfigFile:
@@ -142,7 +146,11 @@ def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:
     plugin = PluginEntry(path=entry) if isinstance(entry, str) else entry
     if base is None:
         return plugin
-    return msgspec.structs.replace(plugin, path=str((base / Path(plugin.path).expanduser()).resolve()))
+    return msgspec.structs.replace(plugin, path=_real(plugin.path, base))
+
+
+def _real(path: str, base: Path | None) -> str:
+    return path if base is None else str((base / Path(path).expanduser()).resolve())
 
 
 def _refuse_twice(name: str, what: str, names: list[str]) -> None:

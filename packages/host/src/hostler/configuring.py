@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -51,6 +52,24 @@ class LiveModels:
         self._catalog = catalog
 
 
+class SkillFolder(Strict):
+    """An entry of `skills`, as it is stored."""
+
+    path: str
+
+
+class SkillShelf(Protocol):
+    """Whoever offers skills: `skills.shelf.Skills` is one."""
+
+    def check(self, paths: Sequence[str]) -> None:
+        """InvalidArgumentError where one of these folders can't be used. Blocks."""
+        ...
+
+    async def configure(self, paths: Sequence[str]) -> dict[str, str]:
+        """Offer the skills of these folders, and no others any more; which of them don't work, and why."""
+        ...
+
+
 class Configurator:
     """Plugins, models and agents of one workspace: stored, compared, put into effect."""
 
@@ -64,6 +83,7 @@ class Configurator:
         *,
         tools: Sequence[ToolKind] = (),
         working_folders: Callable[[WorkingFolderSettings], None] = lambda _: None,
+        skills: SkillShelf | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -72,6 +92,7 @@ class Configurator:
         self._bindery = bindery
         self._tools = tools
         self._working_folders = working_folders
+        self._skills = skills
         self.vault = LiveVault()
         """What pauses are sealed with, as configured right now."""
 
@@ -94,7 +115,11 @@ class Configurator:
             await self._configure_tools(stored)
         except InvalidArgumentError as error:
             troubles["tools"] = error.message
-        return troubles
+        return troubles | await self._configure_skills(stored)
+
+    async def _configure_skills(self, config: ConfigFile) -> dict[str, str]:
+        wrong = {} if self._skills is None else await self._skills.configure(config.skills)
+        return {f"skill {name}": problem for name, problem in wrong.items()}
 
     async def _configure_tools(self, config: ConfigFile) -> None:
         self._working_folders(config.working_folders or WorkingFolderSettings())
@@ -113,6 +138,7 @@ class Configurator:
         What the file does not name stays, unless `prune`. InvalidArgumentError says what is wrong where.
         """
         sources = self._check(config)
+        await self._check_skills(config)
         catalog = build_catalog(config.models)
         before = await self.export()
         changes = _changes(before, config, prune=prune)
@@ -125,9 +151,18 @@ class Configurator:
         await self._models.replace(catalog if prune else build_catalog(after.models))
         self.vault.replace(open_vault(after.pause_key))
         await self._configure_tools(after)
+        await self._configure_skills(after)
         await self._remove_plugins(changes, before)
         self._bindery.changed(self._workspace)
         return ConfigDiff(changes=changes, applied=True)
+
+    async def _check_skills(self, config: ConfigFile) -> None:
+        if self._skills is None or not config.skills:
+            return
+        try:
+            await asyncio.to_thread(self._skills.check, config.skills)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"skills: {error.message}") from None
 
     async def _add(self, source: Folder) -> None:
         """Make a plugin known; it takes the place of a shipped one of the same name."""
@@ -173,6 +208,7 @@ class Configurator:
             webhooks=[convert(s.spec, Webhook, s.name) for s in settings.page(tx, ws, "webhook")],
             pause_key=[] if sealed is None else convert(sealed.spec, PauseKeys, "pause_key").keys,
             tools=[convert(s.spec, ToolEntry, s.name) for s in settings.page(tx, ws, "tool")],
+            skills=[s.name for s in settings.page(tx, ws, "skill")],
             working_folders=None
             if folders is None
             else convert(folders.spec, WorkingFolderSettings, "working_folders"),
@@ -190,6 +226,8 @@ class Configurator:
             settings.put(tx, ws, "webhook", webhook.name, _plain(webhook))
         for key, entry in entries_by_key(config.tools).items():
             settings.put(tx, ws, "tool", key, _plain(entry))
+        for path in config.skills:
+            settings.put(tx, ws, "skill", path, _plain(SkillFolder(path=path)))
         if config.working_folders is not None:
             settings.put(tx, ws, "working_folders", POLICY, _plain(config.working_folders))
         if config.pause_key:
@@ -263,6 +301,10 @@ def _sealing(config: ConfigFile) -> dict[str, PauseKeys]:
     return {POLICY: PauseKeys(keys=config.pause_key)} if config.pause_key else {}
 
 
+def _skills(config: ConfigFile) -> dict[str, SkillFolder]:
+    return {path: SkillFolder(path=path) for path in config.skills}
+
+
 def _by_name(webhooks: list[Webhook]) -> dict[str, Webhook]:
     return {webhook.name: webhook for webhook in webhooks}
 
@@ -283,6 +325,7 @@ def _changes(before: ConfigFile, after: ConfigFile, *, prune: bool) -> list[Chan
         *compare("retention", policy(before), policy(after), prune=prune),
         *compare("pause_key", _sealing(before), _sealing(after), prune=prune),
         *compare("working_folders", folders(before), folders(after), prune=prune),
+        *compare("skill", _skills(before), _skills(after), prune=prune),
         *compare("tool", entries_by_key(before.tools), entries_by_key(after.tools), prune=prune),
         *compare("webhook", _by_name(before.webhooks), _by_name(after.webhooks), prune=prune),
         *compare("agent", {a.name: a for a in before.agents}, {a.name: a for a in after.agents}, prune=prune),

@@ -44,6 +44,7 @@ from hostler.records import record
 from hostler.recovery import recover, recover_dead
 from hostler.reruns import Reruns
 from hostler.run_control import RunController
+from hostler.skills.shelf import Skills
 from hostler.sql.opening import open_database
 from hostler.steering import Steering
 from hostler.stores import hosts, installation, journal, keys, runs
@@ -88,8 +89,14 @@ class Host:
             OWN_POLL_SECONDS if self.db.dialect == "sqlite" else SHARED_POLL_SECONDS,
         )
         self.bindery = Bindery(self.db, self.filters)
+        self.skills = Skills(self.db, settings.workspace)
         self.configurator = Configurator(
-            self.db, settings.workspace, self.supervisor, self.models, self.bindery
+            self.db,
+            settings.workspace,
+            self.supervisor,
+            self.models,
+            self.bindery,
+            skills=self.skills,
         )
         self.run_control = RunController(self.db)
         self.dispatcher = Dispatcher(
@@ -108,6 +115,7 @@ class Host:
         self.tools = ToolSources(
             [
                 PluginTools(self.supervisor.catalog, self.supervisor.connection),
+                self.skills,
             ]
         )
         self.courier = Courier(self.db, settings.workspace)
@@ -293,6 +301,7 @@ class Host:
             models={model.model_id: model.resource() for model in self.models.list()},
             tools={name: tool.resource for name, tool in tools.items()},
             tool_pins={name: tool.pin for name, tool in tools.items()},
+            skills=self.skills.resources(),
             interactions=True,
         )
 
@@ -334,11 +343,17 @@ class Host:
         """A run with its output. NotFoundError."""
         return await self.db.read(lambda tx: record(tx, workspace_id, run_id))
 
-    async def wait(self, workspace_id: str, run_id: str, seconds: float) -> RunRecord:
-        """The run once it is terminal or paused, or as it stands when the time is over. NotFoundError."""
+    async def wait(
+        self, workspace_id: str, run_id: str, seconds: float, *, accepted: bool = False
+    ) -> RunRecord:
+        """The run once it is terminal or paused, or as it stands when the time is over. NotFoundError.
+
+        `accepted`: the workspace has just been given this run, so that nobody need look.
+        """
+        results = self.feed.watch(run_id) if accepted else self.watch(workspace_id, run_id)
         try:
             async with asyncio.timeout(max(0.0, seconds)):
-                async for batch in self.watch(workspace_id, run_id, 0):
+                async for batch in results:
                     if batch[-1].type == "run.paused":
                         break
         except TimeoutError:

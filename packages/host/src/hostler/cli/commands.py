@@ -23,6 +23,7 @@ from hostler.cli import (
     reruns,
     runs,
     scaffold,
+    skills,
     tools,
 )
 from hostler.cli import chat as chat_command
@@ -76,6 +77,7 @@ for name, group, panel in (
     ("agents", agents.app, LOOK),
     ("plugins", plugins.app, LOOK),
     ("tools", tools.app, LOOK),
+    ("skills", skills.app, LOOK),
     ("models", models.app, LOOK),
     ("keys", keys.app, LOOK),
     ("audit", audit.app, OPERATE),

@@ -9,7 +9,9 @@ import msgspec
 
 from hostler_protocol._base import Strict
 
-Kind = Literal["plugin", "model", "agent", "retention", "webhook", "pause_key", "tool", "working_folders"]
+Kind = Literal[
+    "plugin", "model", "agent", "retention", "webhook", "pause_key", "tool", "working_folders", "skill"
+]
 ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
 
 

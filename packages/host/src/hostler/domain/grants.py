@@ -16,6 +16,7 @@ from hostler.domain.agents import Agent, ApprovalRule, Budget, ResourcePolicy, T
 from hostler.domain.config_form import Configuration
 from hostler.domain.events import Event
 from hostler.domain.patterns import best_match, matches
+from hostler.domain.skills import skill_of
 from hostler.domain.tools import ToolPin
 from hostler_protocol.calls import CALLS
 from hostler_protocol.events import AvailableApis
@@ -233,8 +234,12 @@ def _tools(
     catalog: Catalog,
     notes: list[str],
 ) -> dict[str, ToolResource]:
-    """Tools by name or pattern: the policy's list and the selection may both hold patterns."""
+    """Tools by name or pattern: the policy's list and the selection may both hold patterns.
+
+    The tool of a skill comes with the skill, and never without it.
+    """
     selected, allowed = configuration.selected.tools, policy.allowed_tool_names
+    skills = _skills(policy, catalog)
     if allowed is not None:
         outside = [name for name in selected if not any(matches(pattern, name) for pattern in allowed)]
         notes += [_not_allowed("tool", name) for name in outside]
@@ -244,7 +249,7 @@ def _tools(
     granted = {
         name: msgspec.structs.replace(tool, approval=_approval_word(policy, name, tool.approval))
         for name, tool in catalog.tools.items()
-        if any(matches(pattern, name) for pattern in patterns)
+        if (skill in skills if (skill := skill_of(tool)) else any(matches(p, name) for p in patterns))
     }
     return _with_operations(granted, permissions.tools)
 

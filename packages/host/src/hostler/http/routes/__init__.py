@@ -19,6 +19,7 @@ from hostler.http.routes import (
     plugins,
     reruns,
     runs,
+    skills,
     tools,
     usage,
 )
@@ -33,6 +34,7 @@ ROUTE_MODULES: tuple[ModuleType, ...] = (
     agents,
     plugins,
     tools,
+    skills,
     models,
     artifacts,
     keys,

@@ -21,10 +21,11 @@ class ApplyQuery(Strict):
 @endpoint("POST", "/v1/config", right="installation", tag="configuration")
 async def apply_config(ask: Ask, query: ApplyQuery, body: ConfigFile) -> ConfigDiff:
     """Apply a configuration: what it names is made or changed, what it does not name stays."""
-    for entry in body.plugins:
-        path = entry if isinstance(entry, str) else entry.path
-        if not Path(path).is_absolute():
-            raise InvalidArgumentError(f"plugins: {path!r} is a relative path: send the absolute one")
+    plugins = [entry if isinstance(entry, str) else entry.path for entry in body.plugins]
+    for what, paths in (("plugins", plugins), ("skills", body.skills)):
+        for path in paths:
+            if not Path(path).is_absolute():
+                raise InvalidArgumentError(f"{what}: {path!r} is a relative path: send the absolute one")
     return await ask.surface.host.apply(body, actor=ask.caller.subject, dry_run=query.dry_run)
 
 
