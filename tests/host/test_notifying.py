@@ -72,7 +72,8 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hook(tx: Tx, url: str, name: str = "hook", **fields: Any) -> None:
-    webhook = Webhook(name=name, url=url, secret="env:HOOK_SECRET", **fields)
+    given = {"network": ["127.0.0.1"], **fields}
+    webhook = Webhook(name=name, url=url, secret="env:HOOK_SECRET", **given)
     stored_settings.put(tx, WS, "webhook", name, msgspec.to_builtins(webhook))
 
 
@@ -147,7 +148,7 @@ def test_a_notice_arrives_signed_and_says_what_waits_where(database: SqlDatabase
         ("429", "it answered 429"),
         ("302", "it redirects"),
         ("307", "it redirects"),
-        ("die", "hook cannot be reached: RemoteProtocolError"),
+        ("die", "the exchange broke off: RemoteProtocolError"),
     ],
 )
 def test_a_try_that_fails_is_followed_by_another_with_the_same_delivery(
@@ -171,6 +172,25 @@ def test_a_try_that_fails_is_followed_by_another_with_the_same_delivery(
 
     run(scenario())
     assert f"failed: {told}" in caplog.text
+
+
+def test_a_receiver_at_a_private_address_is_not_called_unless_it_is_listed(
+    database: SqlDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "hostler")
+
+    async def scenario() -> None:
+        async with Receiver() as receiver:
+            await database.write(lambda tx: hook(tx, receiver.url, network=[]))
+            await database.write(opened)
+            async with courier(database, pace=0.0):
+                dead = await only_delivery(database, lambda d: d.status == "dead")
+            assert receiver.requests == []
+            assert dead.error is not None
+            assert "not public" in dead.error
+            assert "127.0.0.1" not in dead.error + caplog.text
+
+    run(scenario())
 
 
 @pytest.mark.parametrize("answer", ["hang", "slow"])

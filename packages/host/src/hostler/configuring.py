@@ -18,6 +18,7 @@ from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
 from hostler.domain.retention import RetentionPolicy, check_retention
 from hostler.domain.tool_entries import ToolEntry, ToolKind, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook, check_webhooks
+from hostler.egress import EgressPolicy
 from hostler.models.catalog import ModelCatalog, build_catalog
 from hostler.plugins.sources import Folder, identity_of
 from hostler.plugins.supervisor import Supervisor
@@ -176,6 +177,8 @@ class Configurator:
         if config.retention is not None:
             check_retention(config.retention)
         check_webhooks(config.webhooks)
+        for webhook in config.webhooks:
+            EgressPolicy.of(webhook.network)
         open_vault(config.pause_key)
         entries_by_key(config.tools)
         for kind in self._tools:

@@ -14,8 +14,6 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -33,16 +31,21 @@ from hostler.domain.webhooks import (
     signature,
     wait_seconds,
 )
+from hostler.egress import (
+    Answer,
+    Egress,
+    EgressAnswerError,
+    EgressPolicy,
+    EgressRefusedError,
+    EgressTimeoutError,
+    EgressUnreachableError,
+    ExchangeLimits,
+)
 from hostler.ports import Database, Tx
 from hostler.stores import notices
 from hostler.stores.notices import Claimed, Receiver
 from hostler.version import VERSION
 from hostler_protocol.errors import InvalidArgumentError, StorageError
-
-if (
-    TYPE_CHECKING
-):  # the longest of all imports, and most hosts have no webhook: it comes with the first notice
-    import httpx
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +95,6 @@ class Courier:
         self._jitter = jitter
         self._news = asyncio.Event()
         self._lanes: dict[Receiver, asyncio.Task[None]] = {}
-        self._client: httpx.AsyncClient | None = None
 
     def wake(self) -> None:
         """There may be something to deliver."""
@@ -116,8 +118,6 @@ class Courier:
             for lane in self._lanes.values():
                 lane.cancel()
             await asyncio.gather(*self._lanes.values(), return_exceptions=True)
-            if self._client is not None:
-                await self._client.aclose()
 
     async def _start_lanes(self) -> float:
         """Give each receiver with something due a lane; how long to sleep after it."""
@@ -200,33 +200,27 @@ class Courier:
             DELIVERY_HEADER: delivery.delivery_id,
             ATTEMPT_HEADER: str(delivery.attempts),
         }
-        client = await self._http()
-        import httpx  # noqa: PLC0415  see above
+        answer = await self._send(webhook, url, headers, body)
+        check_answer(answer)
+        return answer.status
 
+    async def _send(self, webhook: Webhook, url: str, headers: dict[str, str], body: bytes) -> Answer:
+        """The head of the answer; its body is never read. UndeliverableError, which shows no address."""
+        egress = Egress(EgressPolicy.of(webhook.network, any_port=True))
+        limits = ExchangeLimits(seconds=self._try_seconds)
         try:
-            # The whole try is bounded, also where the answer comes byte by byte; its body is never read.
-            async with (
-                asyncio.timeout(self._try_seconds),
-                client.stream("POST", url, content=body, headers=headers) as answer,
-            ):
-                check_answer(answer)
-                return answer.status_code
-        except TimeoutError:
-            raise UndeliverableError(f"no answer within {self._try_seconds:g} s") from None
-        except httpx.TimeoutException:
-            raise UndeliverableError(f"no answer within {self._try_seconds:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            # The error's own text may hold the address; its kind says enough.
-            raise UndeliverableError(f"{webhook.name} cannot be reached: {type(error).__name__}") from None
-
-    async def _http(self) -> httpx.AsyncClient:
-        httpx = await asyncio.to_thread(import_module, "httpx")  # beside the loop
-        if self._client is None:
-            # No proxies and no netrc of the machine: a notice goes to its address, with nothing added.
-            self._client = httpx.AsyncClient(
-                follow_redirects=False, trust_env=False, timeout=self._try_seconds
-            )
-        return self._client
+            async with egress.stream("POST", url, headers=headers, content=body, limits=limits) as (head, _):
+                return head
+        except EgressRefusedError:
+            raise UndeliverableError(
+                "it is at an address that is not public, and not listed under its `network`"
+            ) from None
+        except EgressUnreachableError:
+            raise UndeliverableError(f"{webhook.name} cannot be reached") from None
+        except (EgressTimeoutError, EgressAnswerError) as error:
+            raise UndeliverableError(error.message) from None
+        finally:
+            await egress.close()
 
     async def _receiver(self, workspace_id: str, name: str) -> tuple[Webhook, str, str]:
         found = await self._db.read(lambda tx: notices.webhooks(tx, workspace_id))
@@ -242,11 +236,11 @@ class Courier:
         return webhook, url or "", secret or ""
 
 
-def check_answer(answer: httpx.Response) -> None:
+def check_answer(answer: Answer) -> None:
     """UndeliverableError for everything but a 2xx. Redirects are not followed: what is signed goes where the
     operator said.
     """
-    status = answer.status_code
+    status = answer.status
     if 200 <= status < 300:
         return
     if 300 <= status < 400:

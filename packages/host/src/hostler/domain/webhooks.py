@@ -57,13 +57,15 @@ _EVENT_OF: dict[PauseStatus, NoticeEvent] = {
 
 class Webhook(Strict):
     """A receiver. `url` may be a reference (`env:NAME`, `file:PATH`); `secret` must be one, since what stands
-    here is stored. `events`: empty for all.
+    here is stored. `events`: empty for all. `network`: hosts and networks that are not public, where it
+    may be all the same (`10.0.0.0/8`, `hooks.internal`, `127.0.0.1:9000`).
     """
 
     name: str
     url: str
     secret: str
     events: list[NoticeEvent] = []
+    network: list[str] = []
 
     def wants(self, event: NoticeEvent) -> bool:
         """Whether it is told of such an event."""
