@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from hostler.domain.mcp_entry import McpEntry
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import KIB, MIB
@@ -89,10 +90,11 @@ class ToolEntry(Strict, omit_defaults=True):
 
     exec: ExecEntry | None = None
     files: FilesEntry | None = None
+    mcp: McpEntry | None = None
 
     @property
     def kind(self) -> str:
-        """Its one key: `exec`, `files`."""
+        """Its one key: `exec`, `files`, `mcp`."""
         return self._said[0]
 
     @property

@@ -1,0 +1,178 @@
+"""What the configuration says of one MCP server, and what follows from it for each of its tools. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hostler.domain.patterns import best_match, matches
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.manifest import ToolEffect
+
+McpApproval = Literal["never", "required"]
+McpEffect = Literal["default", "pure", "idempotent"]
+"""No MCP server can be asked what came of a call, so that `reconcilable` is not among them."""
+McpLevel = Literal["trusted", "sandboxed"]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
+SECRET_PREFIXES = ("env:", "file:", "secret://")
+"""What a reference to a secret begins with; where one must be, the secret itself is refused: it is stored."""
+
+_SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|api[-_]?key|credential", re.IGNORECASE)
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_ENDPOINT = re.compile(r"[A-Za-z0-9.-]{1,253}:\d{1,5}")
+_OWN_HEADERS = frozenset(
+    {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
+)
+"""Headers that the client sets itself."""
+
+
+class McpEntry(Strict):
+    """An MCP server: a `command` whose stdin and stdout are spoken over, or the `url` of streamable HTTP.
+
+    `allow` and `deny` are patterns (`*`) of the server's own tool names; None allows all. `approval` and
+    `effects` are by such patterns too, the one that says most counts. What the server claims of its tools
+    (`readOnlyHint`, `idempotentHint`) counts for their effect only with `trust_annotations`.
+    `network`: what a sandboxed command may reach (`host:port`), or what besides public addresses the name in
+    `url` may lead to (hosts, addresses, networks, each with `:port` or without). `read` and `write` are
+    folders for a sandboxed command.
+    """
+
+    name: str
+    command: list[str] | None = None
+    url: str | None = None
+    environment: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    token: str | None = None
+    """Sent as `Authorization: Bearer`; a reference."""
+    allow: list[str] | None = None
+    deny: list[str] = []
+    approval: McpApproval | dict[str, McpApproval] = "never"
+    effects: dict[str, McpEffect] = {}
+    trust_annotations: bool = False
+    seconds: Seconds = 60.0
+    """The longest that one call may take."""
+    connect_seconds: Seconds = 60.0
+    """From the start of the server to the list of its tools; the first start of many has to download."""
+    result_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 4096
+    """What one answer may have."""
+    level: McpLevel = "sandboxed"
+    network: list[str] = []
+    read: list[str] = []
+    write: list[str] = []
+    cwd: str | None = None
+    """Where the command starts; None: in a folder of its own below the data directory."""
+
+    @property
+    def owner(self) -> str:
+        """How the server is named as the owner of its tools."""
+        return f"mcp:{self.name}"
+
+    @property
+    def result_bytes(self) -> int:
+        """`result_kib` in bytes."""
+        return self.result_kib * 1024
+
+    def allows(self, tool: str) -> bool:
+        """Whether agents may be given the server's tool of this name."""
+        if any(matches(pattern, tool) for pattern in self.deny):
+            return False
+        return self.allow is None or any(matches(pattern, tool) for pattern in self.allow)
+
+    def approval_of(self, tool: str) -> McpApproval:
+        """Whether the operator wants a person's approval for each call of it."""
+        if isinstance(self.approval, str):
+            return self.approval
+        best = best_match(self.approval, tool)
+        return "never" if best is None else self.approval[best]
+
+    def effect_of(self, tool: str, *, read_only: bool, idempotent: bool) -> ToolEffect:
+        """The effect class: the operator's word, else the server's where the operator trusts it."""
+        if (best := best_match(self.effects, tool)) is not None:
+            return self.effects[best]
+        if self.trust_annotations and read_only:
+            return "pure"
+        return "idempotent" if self.trust_annotations and idempotent else "default"
+
+
+def check_mcp_entry(entry: McpEntry) -> None:
+    """Refuse what cannot be connected to. InvalidArgumentError names the server and what would be right."""
+    try:
+        _check(entry)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"tools: mcp {entry.name!r}: {error.message}") from None
+
+
+def _check(entry: McpEntry) -> None:
+    if (entry.command is None) == (entry.url is None):
+        raise InvalidArgumentError("give either a command or a url")
+    if entry.command is not None:
+        _check_command(entry, entry.command)
+    else:
+        _check_url(entry, entry.url or "")
+    for which in (entry.allow or [], entry.deny, entry.effects, _patterns(entry.approval)):
+        for pattern in which:
+            if not pattern or len(pattern) > 200:
+                raise InvalidArgumentError(f"{pattern!r:.80} is no pattern of tool names")
+
+
+def _patterns(approval: McpApproval | dict[str, McpApproval]) -> Iterable[str]:
+    return () if isinstance(approval, str) else approval
+
+
+def _check_command(entry: McpEntry, command: list[str]) -> None:
+    _not_with(entry, "command", "headers", "token")
+    if not command or not command[0] or any("\0" in part for part in command):
+        raise InvalidArgumentError("command is a program and its arguments, like [npx, -y, some-server]")
+    for name, value in entry.environment.items():
+        if not _VARIABLE.fullmatch(name) or name.startswith("HOSTLER_"):
+            raise InvalidArgumentError(f"environment: {name!r:.80} is no name that it may have")
+        _check_secret("environment", name, value)
+    for endpoint in entry.network:
+        if not _ENDPOINT.fullmatch(endpoint):
+            raise InvalidArgumentError(
+                f"network: {endpoint!r:.80}; expected host:port, like api.example.com:443"
+            )
+    if entry.level == "trusted":
+        _not_with(entry, "level: trusted", "network", "read", "write")
+
+
+def _check_url(entry: McpEntry, url: str) -> None:
+    _not_with(entry, "url", "environment", "read", "write", "cwd")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise InvalidArgumentError("url is no address like https://example.com/mcp")
+    if parts.username or parts.password:
+        raise InvalidArgumentError("url holds a user or a password: give them as token or headers")
+    if entry.token is not None and not entry.token.startswith(SECRET_PREFIXES):
+        raise InvalidArgumentError("token is no reference: write env:NAME or file:PATH, since it is stored")
+    for name, value in entry.headers.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS or name.lower().startswith("mcp-"):
+            raise InvalidArgumentError(f"headers: {name!r:.80} is no header that can be set")
+        _check_secret("headers", name, value)
+    if entry.token is not None and any(name.lower() == "authorization" for name in entry.headers):
+        raise InvalidArgumentError("token and headers both say Authorization: give one of them")
+
+
+def _check_secret(where: str, name: str, value: str) -> None:
+    if _SECRET_NAME.search(name) and not value.startswith(SECRET_PREFIXES):
+        raise InvalidArgumentError(
+            f"{where}: {name} looks like a secret: write env:NAME or file:PATH, since it is stored"
+        )
+    if any(mark in value for mark in "\0\r\n"):
+        raise InvalidArgumentError(f"{where}: {name} holds a line break or NUL")
+
+
+def _not_with(entry: McpEntry, what: str, *names: str) -> None:
+    for name in names:
+        if getattr(entry, name):
+            raise InvalidArgumentError(f"{name} does not go with {what}")

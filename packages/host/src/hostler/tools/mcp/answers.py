@@ -1,0 +1,96 @@
+"""What a tool of a server answers, as JSON of ours: marked as foreign, with nothing standing twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hostler.tools.errors import ToolFailedError
+from hostler.tools.mcp.limits import MAX_ERROR_CHARS
+from hostler_protocol.errors import HostlerError
+
+MAX_COMPARED_CHARS = 1024 * 1024
+"""Text that is looked at for being the structured content once more."""
+
+
+def result_of(owner: str, tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The result: `source` and `untrusted`, with `content` (elements as in messages) and `structured`.
+
+    ToolFailedError where the tool says that it failed.
+    """
+    blocks = [block for block in answer.get("content") or [] if isinstance(block, dict)]
+    structured = answer.get("structuredContent")
+    if answer.get("isError"):
+        text = "\n".join(block.get("text", "") for block in blocks if block.get("type") == "text").strip()
+        said = text or (json.dumps(structured) if structured is not None else "it did not say why")
+        raise ToolFailedError.of(HostlerError(f"{tool} of {owner} failed: {said[:MAX_ERROR_CHARS]}"))
+    result: dict[str, Any] = {"source": owner, "untrusted": True}
+    if structured is not None:
+        result["structured"] = structured
+        blocks = [block for block in blocks if not _says_the_same(block, structured)]
+    if blocks or structured is None:
+        result["content"] = [_element(block) for block in blocks]
+    return result
+
+
+def wrapped_schema(output_schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The schema of such a result: what the tool declares is of its structured content."""
+    if output_schema is None:
+        return None
+    return {
+        "type": "object",
+        "required": ["structured"],
+        "properties": {"structured": {"$id": "urn:hostler:structured", **output_schema}},
+    }
+
+
+def _says_the_same(block: Mapping[str, Any], structured: Any) -> bool:
+    """Servers repeat structured content as text, for clients that do not know it."""
+    text = block.get("text")
+    if block.get("type") != "text" or not isinstance(text, str) or len(text) > MAX_COMPARED_CHARS:
+        return False
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = text
+    return structured in (said, {"result": said})
+
+
+def _element(block: Mapping[str, Any]) -> dict[str, Any]:
+    """One piece, in the form that elements of messages have."""
+    match block.get("type"):
+        case "text":
+            return {"type": "text", "text": block.get("text", "")}
+        case "image":
+            return {
+                "type": "image_base64",
+                "image_base64": block.get("data", ""),
+                "mime_type": block.get("mimeType"),
+            }
+        case "audio":
+            return {
+                "type": "file_base64",
+                "file_base64": block.get("data", ""),
+                "mime_type": block.get("mimeType"),
+            }
+        case "resource":
+            return _resource(block.get("resource") or {})
+        case "resource_link":
+            link = {"type": "file_url", "file_url": block.get("uri", ""), "file_name": block.get("name")}
+            return {name: value for name, value in link.items() if value is not None}
+        case other:
+            return {"type": "text", "text": f"[{other}: content that this host does not know]"}
+
+
+def _resource(resource: Mapping[str, Any]) -> dict[str, Any]:
+    name = resource.get("uri", "")
+    if "blob" in resource:
+        found = {
+            "type": "file_base64",
+            "file_base64": resource["blob"],
+            "file_name": name,
+            "mime_type": resource.get("mimeType"),
+        }
+        return {key: value for key, value in found.items() if value is not None}
+    return {"type": "text", "text": resource.get("text", ""), "uri": name}

@@ -1,0 +1,328 @@
+"""One session with an MCP server, over the official SDK: listed, called, probed, ended.
+
+A task of its own owns the session from its first word to its last. Calls are made by those who wait for them:
+if such a task is cancelled, the SDK tells the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, MCPError
+from mcp.client import Transport
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
+from hostler.tools.mcp.faults import TOO_LARGE_CODE, own_kind, too_large
+from hostler.tools.mcp.guard import guarded
+from hostler.tools.mcp.limits import MAX_ERROR_CHARS, MAX_LISTED_TOOLS, MAX_PAGES, MAX_REASON_CHARS, McpLimits
+from hostler.version import NAME, VERSION
+from hostler_protocol.errors import (
+    HostlerError,
+    InvalidArgumentError,
+    PayloadTooLargeError,
+    PluginStartError,
+    UnavailableError,
+)
+
+Progress = Callable[[float, float | None, str | None], None]
+EFFECT_KEY = "hostler/effect-key"
+"""In a call's `_meta`: the same whenever the same call is made again."""
+LISTEN_AGAIN_SECONDS = 30.0
+_EVENT_TOO_LARGE = "SSE stream failed: Server-sent event exceeded"
+"""How the SDK says that one event is over its limit."""
+_ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+_LOST_CODES = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR})
+LONGEST_CALL_SECONDS = 24 * 3600.0
+"""For the SDK's own clock: ours is the one that counts."""
+_log = logging.getLogger(__name__)
+
+
+class McpConnection:
+    """One session. `over` is done, with the reason, as soon as nothing can be asked on it any more."""
+
+    def __init__(self, name: str, transport: Transport, limits: McpLimits, *, seconds: float) -> None:
+        self.name = name
+        self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.changed = asyncio.Event()
+        """Set when the server says that its list of tools is another."""
+        self.heard_at = time.monotonic()
+        self.server = ""
+        """What the server calls itself."""
+        self._limits = limits
+        self._seconds = seconds
+        self._max_bytes = 0
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._leave = asyncio.Event()
+        self._client = Client(
+            guarded(transport, limits, self._ended),
+            cache=None,
+            read_timeout_seconds=seconds,
+            message_handler=self._hear,
+            client_info=types.Implementation(name=NAME, version=VERSION),
+        )
+        self._why: Callable[[], Awaitable[str]] | None = None
+        self._is_ending = False
+        """Nothing more comes from the server; why is being found out."""
+        self._task: asyncio.Task[None] | None = None
+        self._calls = asyncio.Semaphore(limits.calls)
+        self.active = 0
+        """Calls that wait for their answer."""
+
+    @classmethod
+    async def open(
+        cls,
+        name: str,
+        transport: Transport,
+        limits: McpLimits,
+        *,
+        seconds: float,
+        max_bytes: int,
+        why: Callable[[], Awaitable[str]] | None = None,
+    ) -> McpConnection:
+        """Connect and shake hands. `why`: says why a server ended. PluginStartError."""
+        connection = cls(name, transport, limits, seconds=seconds)
+        connection._max_bytes, connection._why = max_bytes, why
+        connection._task = asyncio.create_task(connection._live(), name=f"mcp {name}")
+        try:
+            async with asyncio.timeout(seconds):
+                ends: list[asyncio.Future[Any]] = [connection._opened, connection.over]
+                await asyncio.wait(ends, return_when="FIRST_COMPLETED")
+        except TimeoutError:
+            await connection.close()
+            raise PluginStartError(f"it did not answer within {seconds:g} s") from None
+        except BaseException:
+            await connection.close()
+            raise
+        if connection.over.done():
+            await connection.close()
+            raise PluginStartError(connection.over.result())
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be asked something."""
+        return not (self.over.done() or self._leave.is_set() or self._is_ending)
+
+    async def close(self) -> None:
+        """End it, and the server's process with it."""
+        self._leave.set()
+        task = self._task
+        if task is None:
+            return
+        if not self._opened.done():
+            task.cancel()
+        await asyncio.wait([task], timeout=self._limits.cancel_seconds)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+
+    def give_up(self, reason: str) -> None:
+        """Say that it is over; its task then ends it."""
+        self._tell_over(reason)
+        self._leave.set()
+
+    # -- its life ---------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        reason = "the connection was closed"
+        try:
+            async with self._client:
+                info = self._client.server_info
+                self.server = "" if info is None else f"{info.name} {info.version}".strip()[:200]
+                self._opened.set_result(None)
+                listening = asyncio.create_task(self._listen())
+                try:
+                    await self._leave.wait()
+                finally:
+                    listening.cancel()
+                    await asyncio.wait([listening])
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001  whatever the SDK raises, the server is gone, and this is why
+            reason = _reason(error)
+        finally:
+            self._tell_over(reason)
+
+    def _ended(self, reason: str | None) -> None:
+        """Nothing more comes from the transport."""
+        if reason is not None or self._why is None:
+            self.give_up(reason or "the server ended the connection")
+        elif not self._leave.is_set():
+            self._is_ending = True
+            self._asking = asyncio.create_task(self._ask_why(self._why))
+
+    async def _ask_why(self, why: Callable[[], Awaitable[str]]) -> None:
+        self.give_up(await why())
+
+    def _tell_over(self, reason: str) -> None:
+        if not self.over.done():
+            self.over.set_result(reason[:MAX_REASON_CHARS])
+
+    async def _hear(self, message: Any) -> None:
+        self.heard_at = time.monotonic()
+        if isinstance(message, types.ToolListChangedNotification):
+            self.changed.set()
+        elif isinstance(message, Exception):
+            _log.debug("mcp %s: %s", self.name, str(message)[:MAX_REASON_CHARS])
+
+    async def _listen(self) -> None:
+        """Keep the newer revision's stream of notices open; older servers tell of changes by themselves."""
+        capabilities = self._client.server_capabilities.tools
+        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS or capabilities is None:
+            return
+        while capabilities.list_changed:
+            try:
+                async with self._client.listen(tools_list_changed=True) as notices:
+                    self.changed.set()  # what happened before it was open is not told
+                    async for _ in notices:
+                        self.changed.set()
+            except (ListenNotSupportedError, MCPError):
+                return
+            except (SubscriptionLost, TimeoutError) as error:
+                _log.debug("mcp %s: %s", self.name, error)
+            await asyncio.sleep(LISTEN_AGAIN_SECONDS)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    async def tools(self) -> list[dict[str, Any]]:
+        """Its whole list, in the words of the protocol. UnavailableError."""
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        try:
+            async with asyncio.timeout(self._seconds):
+                for _ in range(MAX_PAGES):
+                    params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
+                    page = await self._client.session.list_tools(params=params)
+                    found += [
+                        tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools
+                    ]
+                    if page.next_cursor is None or len(found) >= MAX_LISTED_TOOLS:
+                        break
+                    cursor = page.next_cursor
+        except TimeoutError:
+            raise UnavailableError(f"it did not list its tools within {self._seconds:g} s") from None
+        except (MCPError, ValidationError, RuntimeError, RecursionError) as error:
+            raise UnavailableError(f"it did not list its tools: {_reason(error)}") from error
+        self.heard_at = time.monotonic()
+        return found
+
+    async def probe(self, seconds: float) -> bool:
+        """Whether it answers."""
+        session = self._client.session
+        try:
+            async with asyncio.timeout(seconds):
+                if self._client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    await session.send_discover(self._client.protocol_version)
+                else:
+                    await session.send_ping()
+        except (TimeoutError, RuntimeError):
+            return False
+        except MCPError as error:
+            if error.code in {types.REQUEST_TIMEOUT, types.CONNECTION_CLOSED} or own_kind(
+                error.code, error.data
+            ):
+                return False
+        except ValidationError:
+            pass  # an answer of a kind
+        self.heard_at = time.monotonic()
+        return True
+
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        seconds: float,
+        effect_key: str,
+        progress: Progress,
+        confirm: Callable[[], Awaitable[None]] | None = None,
+    ) -> dict[str, Any]:
+        """The answer of a tool, in the words of the protocol.
+
+        ToolFailedError, OutcomeUnknownError; any other error: the server was not asked.
+        """
+        async with self._calls:
+            if confirm is not None:
+                await confirm()
+            if not self.is_open:
+                raise UnavailableError(f"{self.name} was not asked: its connection is over")
+            self.active += 1
+            try:
+                async with asyncio.timeout(seconds):
+                    answer = await self._ask(tool, arguments, effect_key, progress)
+            except TimeoutError:
+                raise OutcomeUnknownError(
+                    f"{tool} of {self.name} did not answer within {seconds:.4g} s; it may have done its work"
+                ) from None
+            finally:
+                self.active -= 1
+        self.heard_at = time.monotonic()
+        if isinstance(answer, types.InputRequiredResult):
+            text = f"{tool} of {self.name} asks back, and this host answers no questions of servers"
+            raise ToolFailedError.of(HostlerError(text))
+        return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    async def _ask(
+        self, tool: str, arguments: Mapping[str, Any], effect_key: str, tell: Progress
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        async def told(progress: float, total: float | None, message: str | None) -> None:
+            self.heard_at = time.monotonic()
+            tell(progress, total, message)
+
+        meta: Any = {EFFECT_KEY: effect_key}
+        params = types.CallToolRequestParams(name=tool, arguments=dict(arguments), _meta=meta)
+        request = types.CallToolRequest(params=params)
+        try:
+            # not `call_tool`: it holds results against the server's schema in unbounded time, on this loop
+            return await self._client.session.send_request(
+                request, _ANSWER, request_read_timeout_seconds=LONGEST_CALL_SECONDS, progress_callback=told
+            )
+        except MCPError as error:
+            raise self._outcome(tool, error) from error
+        except (ValidationError, RecursionError) as error:
+            text = f"{tool} of {self.name} answered with what is no result of a tool"
+            raise ToolFailedError.of(HostlerError(text)) from error
+        except RuntimeError as error:
+            raise UnavailableError(f"{self.name} was not asked: {_reason(error)}") from error
+
+    def _outcome(self, tool: str, error: MCPError) -> HostlerError:
+        """What an error in the place of an answer says of the call."""
+        said, code = error.message[:MAX_REASON_CHARS], error.code
+        kind = own_kind(code, error.data)
+        if kind == "gone":
+            self.give_up(said)
+        if kind in {"refused", "gone"}:
+            return UnavailableError(f"{tool} of {self.name} was not called: {said}")
+        large = too_large(self._max_bytes)
+        if code == TOO_LARGE_CODE or said.startswith(_EVENT_TOO_LARGE) or large in said:
+            text = f"{tool} of {self.name} was called, but {large}"
+            return ToolFailedError.of(PayloadTooLargeError(text, limit_bytes=self._max_bytes))
+        if kind == "lost" or code in _LOST_CODES:
+            text = f"the answer of {tool} of {self.name} was lost, it may have done its work: {said}"
+            return OutcomeUnknownError(text)
+        text = f"{tool} of {self.name} failed: {error.message[:MAX_ERROR_CHARS]}"
+        invalid = code == types.INVALID_PARAMS
+        return ToolFailedError.of(InvalidArgumentError(text) if invalid else HostlerError(text))
+
+
+def _reason(error: BaseException) -> str:
+    """What happened, without the groups that the SDK's tasks put around it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, MCPError):
+        return error.message
+    if isinstance(error, ValidationError):
+        return f"what it answered is no MCP: {error.errors()[0]['msg']}"
+    if isinstance(error, HostlerError):
+        return error.message
+    return str(error) or type(error).__name__

@@ -1,0 +1,104 @@
+"""What a server says of its tools: each is checked alone, and one bad tool hides no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.tools.mcp.limits import MAX_DESCRIPTION_CHARS, MAX_TOOLS, MAX_WARNINGS
+from hostler.tools.schema import SchemaError, ToolSchema
+from hostler_protocol.ids import digest
+from hostler_protocol.limits import MAX_TOOL_NAME_CHARS
+
+_NAME = re.compile(rf"[a-zA-Z_][a-zA-Z0-9_.-]{{0,{MAX_TOOL_NAME_CHARS - 1}}}")
+_CUT = " [cut]"
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool in its server's words: everything that reaches a model, or decides how it is called."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
+    output_schema: dict[str, Any] | None = None
+    read_only: bool = False
+    """The server's own word, like the next one."""
+    idempotent: bool = False
+
+    @property
+    def digest(self) -> str:
+        """What an approval of the operator is for."""
+        return digest(msgspec.to_builtins(self))
+
+    @property
+    def told(self) -> str:
+        """The description as models get it."""
+        if len(self.description) <= MAX_DESCRIPTION_CHARS:
+            return self.description
+        return self.description[: MAX_DESCRIPTION_CHARS - len(_CUT)] + _CUT
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One reading of a server's list."""
+
+    tools: Mapping[str, Definition]
+    warnings: tuple[str, ...] = ()
+
+
+def read_definitions(listed: Sequence[Mapping[str, Any]]) -> Seen:
+    """The usable tools by name, and what was wrong with the others. Takes tools as the protocol has them."""
+    found: dict[str, Definition] = {}
+    warnings: list[str] = []
+    for raw in listed:
+        name = str(raw.get("name"))
+        if len(found) == MAX_TOOLS:
+            warnings.append(f"{len(listed)} tools are listed; the first {MAX_TOOLS} count")
+            break
+        wrong = _wrong_name(name, found)
+        if wrong is None:
+            definition = _definition(name, raw)
+            wrong = _wrong_schema(definition)
+        if wrong is not None:
+            warnings.append(f"a tool is left out: {wrong}")
+            continue
+        found[name] = definition
+    return Seen(found, tuple(warnings[:MAX_WARNINGS]))
+
+
+def _definition(name: str, raw: Mapping[str, Any]) -> Definition:
+    hints = raw.get("annotations") or {}
+    return Definition(
+        name=name,
+        description=raw.get("description") or "",
+        parameters=raw.get("inputSchema") or {},
+        output_schema=raw.get("outputSchema"),
+        read_only=hints.get("readOnlyHint") is True,
+        idempotent=hints.get("idempotentHint") is True,
+    )
+
+
+def _wrong_name(name: str, known: Mapping[str, Definition]) -> str | None:
+    if not _NAME.fullmatch(name):
+        return (
+            f"{name[:100]!r} is no name that it may have: a letter or '_', then letters, digits, "
+            f"'_', '-', '.', at most {MAX_TOOL_NAME_CHARS} in all"
+        )
+    return f"the name {name!r} stands twice" if name in known else None
+
+
+def _wrong_schema(definition: Definition) -> str | None:
+    if definition.parameters.get("type", "object") != "object":
+        return f"the parameters of {definition.name!r} must be an object"
+    for what, schema in (("parameters", definition.parameters), ("output", definition.output_schema)):
+        if schema is None:
+            continue
+        try:
+            ToolSchema(schema)
+        except SchemaError as error:
+            return f"the schema of the {what} of {definition.name!r} cannot be used: {error}"
+    return None

@@ -1,0 +1,261 @@
+"""One MCP server's life: connected, listed, asked, connected again with back-off. No SDK in here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hostler.domain.breaker import CLOSED, Breaker
+from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.tool_pins import Sight, StoredPin
+from hostler.tools.errors import OutcomeUnknownError
+from hostler.tools.mcp.connecting import connect
+from hostler.tools.mcp.definitions import Definition, Seen, read_definitions
+from hostler.tools.mcp.port import McpSurroundings
+from hostler.tools.port import ToolInvocation
+from hostler_protocol.errors import HostlerError, UnavailableError
+
+if TYPE_CHECKING:
+    from hostler.tools.mcp.connection import McpConnection
+
+PROGRESS_SECONDS = 1.0
+"""Between two lines of the log about one call's progress."""
+MAX_PROGRESS_CHARS = 200
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class McpServerStatus:
+    """How a server stands. `state`: connecting, ready, down (retried), failed (given a longer rest)."""
+
+    name: str
+    state: str
+    reason: str | None
+    """Why it is not ready."""
+    retry_in_seconds: float | None
+    server: str
+    """What it calls itself."""
+    warnings: tuple[str, ...]
+    restarts: int
+
+
+class McpServer:
+    """`start` connects and keeps the connection; `pins` and `seen` are what is known of its tools."""
+
+    def __init__(self, entry: McpEntry, around: McpSurroundings) -> None:
+        self.entry = entry
+        self.revision = 0
+        """Rises with each change of `pins` and `seen`."""
+        self.pins: Mapping[str, StoredPin] = {}
+        self.seen: Seen | None = None
+        """None: it was not listed since this host began."""
+        self.restarts = 0
+        self._around = around
+        self._limits = around.limits
+        self._breaker: Breaker = CLOSED
+        self._connection: McpConnection | None = None
+        self._attempt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the current attempt to connect, or the next one, is over."""
+        self._listed_at = 0.0
+        self._keeper: asyncio.Task[None] | None = None
+
+    # -- its life ---------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Read what is stored of its tools: they can be offered before it is connected."""
+        self._know(await self._around.pins.known(self.entry.owner))
+
+    def start(self) -> None:
+        """Connect, and keep it so from here on."""
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep(), name=f"keeper of mcp {self.entry.name}")
+
+    async def close(self) -> None:
+        """End the connection and the process."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        if not self._attempt.done():
+            self._attempt.set_result(None)
+
+    async def _keep(self) -> None:
+        while True:
+            try:
+                connection = await self._connect()
+            except HostlerError as error:
+                self._failed(error.message, lasting=bool(error.details.get("lasting")))
+                connection = None
+            self._connection = connection
+            self._attempt.set_result(None)
+            self._attempt = asyncio.get_running_loop().create_future()
+            if connection is not None:
+                try:
+                    await self._look_after(connection)
+                finally:
+                    self._connection = None
+                    await connection.close()
+            await asyncio.sleep(self._breaker.wait_seconds(time.monotonic()))
+
+    async def _connect(self) -> McpConnection:
+        connection = await connect(self.entry, self._around)
+        try:
+            await self._list(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    def _failed(self, reason: str, *, lasting: bool = False) -> None:
+        self._breaker = self._breaker.failed(time.monotonic(), reason, lasting=lasting)
+        _log.warning("mcp server %s: %s", self.entry.name, reason)
+
+    async def _look_after(self, connection: McpConnection) -> None:
+        """List again when the server says so, and from time to time; see that it is still there."""
+        began = time.monotonic()
+        followed = began
+        while not connection.over.done():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(self._limits.follow_seconds, self._limits.idle_seconds)):
+                    await self._something(connection)
+            if connection.over.done():
+                break
+            now = time.monotonic()
+            try:
+                if connection.changed.is_set() or now - self._listed_at > self._limits.refresh_seconds:
+                    await asyncio.sleep(max(0.0, self._listed_at + self._limits.relist_seconds - now))
+                    connection.changed.clear()
+                    await self._list(connection)
+                elif now - followed > self._limits.follow_seconds:
+                    followed = now
+                    await self.load()
+            except HostlerError as error:
+                connection.give_up(error.message)
+            idle = now - connection.heard_at > self._limits.idle_seconds and not connection.active
+            if idle and not await connection.probe(self._limits.probe_seconds):
+                connection.give_up(f"it did not answer within {self._limits.probe_seconds:g} s")
+        if time.monotonic() - began >= self._limits.stable_seconds:
+            self._breaker = CLOSED
+        self.restarts += 1
+        self._failed(connection.over.result())
+
+    async def _something(self, connection: McpConnection) -> None:
+        """Until the connection is over, or its list changed."""
+        change = asyncio.ensure_future(connection.changed.wait())
+        ends: list[asyncio.Future[Any]] = [change, connection.over]
+        try:
+            await asyncio.wait(ends, return_when="FIRST_COMPLETED")
+        finally:
+            change.cancel()
+
+    # -- its tools --------------------------------------------------------------------------------
+
+    async def _list(self, connection: McpConnection) -> None:
+        self._listed_at = time.monotonic()
+        seen = read_definitions(await connection.tools())
+        sights = {
+            name: Sight(name, definition.digest, msgspec.to_builtins(definition))
+            for name, definition in seen.tools.items()
+        }
+        pins = await self._around.pins.see(self.entry.owner, sights)
+        for warning in seen.warnings if self.seen is None or seen.warnings != self.seen.warnings else ():
+            _log.warning("mcp server %s: %s", self.entry.name, warning)
+        self.seen = seen
+        self.revision += 1
+        self._know(pins)
+
+    def _know(self, pins: Mapping[str, StoredPin]) -> None:
+        if pins != self.pins:
+            self.pins = pins
+            self.revision += 1
+
+    def live_digest(self, tool: str) -> str | None:
+        """What the server says the tool is now; None: it is not there, or was not listed yet."""
+        definition: Definition | None = None if self.seen is None else self.seen.tools.get(tool)
+        return None if definition is None else definition.digest
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    async def connection(self) -> McpConnection:
+        """The connection, listed; waits for one attempt to make it. UnavailableError with the reason."""
+        self.start()
+        if (current := self._open()) is not None:
+            return current
+        now = time.monotonic()
+        if self._breaker.refuses(now):
+            rest = self._breaker.wait_seconds(now)
+            raise UnavailableError(f"{self._down} (next try in {rest:.0f} s)")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.entry.connect_seconds):
+                await asyncio.shield(self._attempt)
+        if (current := self._open()) is None:
+            raise UnavailableError(self._down)
+        return current
+
+    def _open(self) -> McpConnection | None:
+        current = self._connection
+        return current if current is not None and current.is_open else None
+
+    @property
+    def _down(self) -> str:
+        return (
+            f"mcp server {self.entry.name} is down: {self._breaker.reason or 'it is still being connected'}"
+        )
+
+    async def call(
+        self, connection: McpConnection, tool: str, invocation: ToolInvocation, seconds: float
+    ) -> dict[str, Any]:
+        """Ask on this connection; a server that does not answer in time is asked whether it is there."""
+        try:
+            return await connection.call(
+                tool,
+                invocation.parameters,
+                seconds=seconds,
+                effect_key=invocation.effect_key,
+                progress=_Progress(invocation),
+                confirm=invocation.confirm,
+            )
+        except OutcomeUnknownError:
+            if connection.is_open and not await connection.probe(self._limits.probe_seconds):
+                connection.give_up("it answers nothing any more")
+            raise
+
+    def status(self) -> McpServerStatus:
+        """How it stands."""
+        now = time.monotonic()
+        connection = self._open()
+        ready = connection is not None
+        failed = not ready and self._breaker.failures > 0
+        down = "failed" if self._breaker.refuses(now) else "down" if failed else "connecting"
+        return McpServerStatus(
+            name=self.entry.name,
+            state="ready" if ready else down,
+            reason=self._breaker.reason if failed else None,
+            retry_in_seconds=self._breaker.wait_seconds(now) if failed else None,
+            server=connection.server if connection is not None else "",
+            warnings=() if self.seen is None else self.seen.warnings,
+            restarts=self.restarts,
+        )
+
+
+class _Progress:
+    """Writes a call's progress into the log, now and then."""
+
+    def __init__(self, invocation: ToolInvocation) -> None:
+        self._invocation = invocation
+        self._told_at = 0.0
+
+    def __call__(self, done: float, total: float | None, message: str | None) -> None:
+        now = time.monotonic()
+        if now - self._told_at < PROGRESS_SECONDS:
+            return
+        self._told_at = now
+        of = "" if total is None else f" of {total:g}"
+        said = "" if message is None else f": {message[:MAX_PROGRESS_CHARS]!r}"
+        _log.info("run %s: %s: %g%s%s", self._invocation.run_id, self._invocation.tool_name, done, of, said)

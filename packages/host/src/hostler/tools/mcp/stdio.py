@@ -1,0 +1,105 @@
+"""The SDK's transport over a process of ours: newline-delimited messages, each of bounded length."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from hostler.tools.mcp.faults import TOO_LARGE_CODE, too_large
+from hostler.tools.mcp.port import ServerPipes
+
+Incoming = SessionMessage | Exception
+HEAD_BYTES = 512
+"""Where the id of a message that is too large is looked for."""
+_ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,128})")')
+
+
+class LineReader:
+    """Bytes to messages. A line over `max_bytes` is not kept: its request gets an error instead of it."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._line = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[Incoming]:
+        """The messages that are whole now."""
+        found: list[Incoming] = []
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._take(end, found)
+            if not self._skipping and self._line.strip():
+                found.append(_message(bytes(self._line)))
+            self._line.clear()
+            self._skipping = False
+        self._take(rest, found)
+        return found
+
+    def _take(self, part: bytes, found: list[Incoming]) -> None:
+        if self._skipping:
+            return
+        self._line += part
+        if len(self._line) > self._max_bytes:
+            self._skipping = True
+            found.append(_excuse(bytes(self._line[:HEAD_BYTES]), self._max_bytes))
+            self._line.clear()
+
+
+def _message(line: bytes) -> Incoming:
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValidationError as error:
+        return ValueError(f"a line that is no message: {error.errors()[0]['msg']}")
+
+
+def _excuse(head: bytes, max_bytes: int) -> Incoming:
+    match = _ID.search(head)
+    text = too_large(max_bytes)
+    if match is None:
+        return ValueError(text)
+    id_: int | str = int(match[1]) if match[1] else match[2].decode("utf-8", "replace")
+    error = types.ErrorData(code=TOO_LARGE_CODE, message=text)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id_, error=error))
+
+
+@asynccontextmanager
+async def over_pipes(
+    pipes: ServerPipes, *, max_bytes: int, close_seconds: float
+) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
+    """Speak with a process; it is ended, with all it started, when the block is left."""
+    to_session, from_server = anyio.create_memory_object_stream[Incoming](0)
+    to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def read() -> None:
+        lines = LineReader(max_bytes)
+        async with to_session:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                while data := await pipes.read():
+                    for message in lines.feed(data):
+                        await to_session.send(message)
+
+    async def write() -> None:
+        async with from_session:
+            with suppress(OSError):
+                async for message in from_session:
+                    text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    await pipes.write(text.encode() + b"\n")
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        tasks.start_soon(write)
+        try:
+            yield from_server, to_server
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await pipes.close(close_seconds)
+                from_server.close()
+                to_server.close()
