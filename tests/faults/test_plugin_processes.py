@@ -17,7 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from hostler.plugins.orphans import INSTANCE_VARIABLE, Register
+from hostler.plugins.orphans import Register
+from hostler.sandbox.marks import INSTANCE_VARIABLE
 from hostler_protocol.errors import PluginCrashedError
 from support.plugin_runs import begin, living, run, until_none_living, wire
 

@@ -22,8 +22,9 @@ from hostler.plugins.limits import (
     ProcessLimits,
 )
 from hostler.plugins.logs import PluginLog
-from hostler.plugins.process import Command, PluginProcess, start_process
+from hostler.plugins.process import PluginProcess, start_process
 from hostler.plugins.stdio import StdioTransport
+from hostler.sandbox.kept import Command
 from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId

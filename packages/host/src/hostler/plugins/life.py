@@ -19,7 +19,7 @@ from hostler.plugins.environment import Environments
 from hostler.plugins.limits import ConnectionLimits, ProcessLimits, StartLimits
 from hostler.plugins.logs import PluginLog
 from hostler.plugins.orphans import Register
-from hostler.plugins.process import Command, PluginProcess, start_process
+from hostler.plugins.process import PluginProcess, start_process
 from hostler.plugins.sources import (
     Folder,
     PluginSource,
@@ -32,6 +32,7 @@ from hostler.plugins.sources import (
 )
 from hostler.plugins.stdio import StdioTransport
 from hostler.plugins.transport import Transport
+from hostler.sandbox.kept import Command
 from hostler_protocol.errors import PluginError, PluginStartError, UnavailableError
 
 LASTING_EXIT_STATUS = 3

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.plugins.logs import PluginLog
-from hostler.plugins.process import Command, start_process
+from hostler.plugins.process import start_process
+from hostler.sandbox.kept import Command
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The keeper: a small process between the host and one plugin, so that nothing of the plugin outlives it.
+"""The keeper: a small process between the host and one child, so that nothing of the child outlives it.
 
 Run by path with the host's interpreter and nothing but the standard library. It holds the read end of a
 control socket; the host holds the other. When the socket ends (the host said so, ended, or was killed), or
@@ -14,8 +14,12 @@ How it reaches all of them, strongest first:
              until the host finds it by its marker.
 `group`      the plugin's process group only (systems without the above).
 
+The child is a plugin, or a command of an agent, and may be sandboxed: then bubblewrap, or what confines, is
+executed in its place, and the keeper watches its limits (guard.py).
+
 Control messages are JSON lines. In: one start order. Out: `{"pid", "containment", "note"}` or `{"error"}`,
-later `{"exit": wait status}`, and `{"clean": bool}` at the end.
+`{"told": {...}}` for what a sandbox did not let happen, later `{"exit": wait status}`, and `{"clean": bool}`
+at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +33,10 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from hostler.sandbox.guard import Guard
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -62,8 +69,10 @@ def _mount(source: bytes, target: bytes, kind: bytes, flags: int) -> None:
 class Keeper:
     """One plugin process and all that comes from it."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, doors: int | None) -> None:
         self.control = control
+        self.doors = doors
+        self.guard: Guard | None = None
         self.mode = "group"
         self.note = ""
         self.init = 0
@@ -78,19 +87,26 @@ class Keeper:
             return 0
         wake = self._watch_children()
         self._contain(order["containment"])
+        if order.get("sandbox") is not None:
+            self.guard = _guard(order["sandbox"], self._say, self.doors)
         try:
             self.plugin = self.group = self._start(order)
+            why_not = None
+            if self.guard is not None:
+                why_not = self.guard.launched([self.control.fileno()])
         except OSError as error:
-            self._say({"error": f"{order['command'][0]}: {error.strerror}"})
+            why_not = f"{order['command'][0]}: {error.strerror}"
+        if why_not is not None:
+            self._say({"error": why_not})
             self._kill_all()
             return 1
         devnull = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(devnull, fd)
-        self._say({"pid": self.plugin, "containment": self.mode, "note": self.note})
+        self._say({"pid": self.plugin, "containment": self._promise(), "note": self.note})
         status = self._wait(wake)
         if status is not None:
-            self._say({"exit": status})
+            self._say({"exit": status if self.guard is None else self.guard.status_of(status)})
         self._say({"clean": self._kill_all()})
         return 0
 
@@ -184,6 +200,8 @@ class Keeper:
             finally:
                 os._exit(127)
         os.close(tell)
+        if self.guard is not None:
+            self.guard.forked(pid)
         if reason := _read_all(failed):
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
@@ -196,30 +214,55 @@ class Keeper:
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
+        command = order["command"]
+        if self.guard is not None:
+            command = self.guard.in_child(_unshare_users)
         if sys.platform == "linux":
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if self.mode != "namespace" and os.getppid() != keeper:
                 os._exit(127)
         os.chdir(order["cwd"])
         # everything else is close-on-exec: Python opens it so
-        os.execvpe(order["command"][0], order["command"], order["env"])  # noqa: S606 - no shell is wanted
+        os.execvpe(command[0], command, order["env"])  # noqa: S606 - no shell is wanted
+
+    def _promise(self) -> str:
+        """How it is contained: a sandbox may do more than the keeper."""
+        own = None if self.guard is None else self.guard.order["mode"]
+        return own or self.mode
 
     # -- waiting ----------------------------------------------------------------------------------
 
     def _wait(self, wake: int) -> int | None:
         """Until the plugin ended (its wait status) or the host wants it gone (None)."""
         poller = select.poll()
-        poller.register(wake, select.POLLIN)
-        poller.register(self.control, select.POLLIN)
+        for fd in (wake, self.control.fileno()):
+            poller.register(fd, select.POLLIN)
+        if self.guard is not None and self.guard.listener >= 0:
+            poller.register(self.guard.listener, select.POLLIN)
         while True:
             self._reap()
             if self.status is not None:
                 return self.status
-            for fd, _ in poller.poll():
-                if fd != wake:
+            for fd, events in poller.poll(self._rest()):
+                if fd == self.control.fileno():
                     return None  # only the end of the socket, or a byte that means the same, arrives
-                if signal.SIGTERM in os.read(wake, 512):
-                    return None
+                if fd == wake:
+                    if signal.SIGTERM in os.read(wake, 512):
+                        return None
+                elif self.guard is not None and not events & select.POLLIN:
+                    poller.unregister(fd)  # nobody is left who could ask
+                elif self.guard is not None:
+                    self.guard.answer()
+            if self.guard is not None and self.guard.reached is not None:
+                return None
+
+    def _rest(self) -> float | None:
+        """Milliseconds until the limits of a sandbox are looked at again."""
+        return None if self.guard is None else 1000 * self.guard.look(self._root()) + 1
+
+    def _root(self) -> int:
+        """Below which process all others are; 0: /proc shows no others."""
+        return 0 if self.mode == "namespace" and not self.note else os.getpid()
 
     def _reap(self) -> bool:
         """Collect what ended, the plugin's status among it. False: no children are left."""
@@ -287,6 +330,17 @@ def _parent(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[1])
 
 
+def _guard(order: dict[str, Any], say: Any, doors: int | None) -> Guard:
+    sys.path.append(os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - only a sandbox needs more files
+    from hostler.sandbox.guard import Guard  # noqa: PLC0415
+
+    return Guard(order, say, doors)
+
+
+def _unshare_users() -> None:
+    _checked(_libc.unshare(CLONE_NEWUSER), "unshare")
+
+
 def _read_all(fd: int) -> bytes:
     data = b""
     while part := os.read(fd, 4096):
@@ -301,10 +355,11 @@ def _write(path: str, text: str) -> None:
 
 
 def main() -> int:
-    """Take the control socket from the host; the plugin must not inherit it."""
-    control = socket.socket(fileno=int(sys.argv[1]))
-    control.set_inheritable(False)
-    return Keeper(control).run()
+    """Take the sockets from the host; the child must not inherit them."""
+    control, *doors = map(int, sys.argv[1:])
+    for fd in (control, *doors):
+        os.set_inheritable(fd, False)
+    return Keeper(socket.socket(fileno=control), doors[0] if doors else None).run()
 
 
 if __name__ == "__main__":
