@@ -119,6 +119,43 @@ def test_a_checkpoint_that_is_of_no_use_leaves_the_tail(value: Any) -> None:
     assert system(driven) == "You are a helpful assistant."
 
 
+def test_what_gathered_while_no_notes_could_be_made_is_told_later_without_a_gap() -> None:
+    """Notes reach on from where they ended, one piece a turn, until they have caught up."""
+    told: list[str] = []
+    broken = True
+
+    def script(messages: list[ModelMessage]) -> Any:
+        if not summarises(messages):
+            return f"answer {words(19)}"
+        if broken:
+            return RuntimeFailure("cannot")
+        told.append(text_of(messages[1].content))
+        return f"notes {len(told)}"
+
+    host = ScriptedHost(models={"main": script})
+
+    def turn(number: int) -> Driven:
+        before = len(told)
+        driven = host.drive_sync(LocalAgent, f"q{number} {words(18)}", config=SMALL)
+        assert driven.status == "completed"
+        assert len(told) <= before + 1
+        assert sum(len(text_of(m.content).split()) for m in requests(driven)[-1].messages) <= 300
+        return driven
+
+    for number in range(40):
+        turn(number)
+    assert CHECKPOINT not in host.world.states["conversation"]
+    broken = False
+    for number in range(40, 60):
+        turn(number)
+    seen = [line.split()[1] for text in told for line in text.split("\n") if line.startswith("User: ")]
+    assert seen == [f"q{n}" for n in range(len(seen))]
+    assert len(seen) > 50  # caught up: the rest is in the window
+    last = turn(60)
+    asked_now = [text_of(c).split()[0] for role, c in asked(last) if role == "user"]
+    assert asked_now[0] == f"q{len(seen)}" or asked_now == [f"q{n}" for n in range(len(seen), 61)]
+
+
 def test_where_no_notes_can_be_made_the_oldest_messages_are_left_out() -> None:
     def script(messages: list[ModelMessage]) -> Any:
         return RuntimeFailure("cannot") if summarises(messages) else "ok"
@@ -266,6 +303,15 @@ def test_passages_stand_before_the_message() -> None:
     assert content.endswith("[1] (sky.md) the sky is blue\n\n[2] the blue whale\n\nThe message:\nthe sky")
     calls = [(c.params.kb_id, c.params.top_k) for c in driven.calls if c.method == "knowledge.retrieve"]
     assert calls == [("kb", 1), ("more", 1)]
+
+
+def test_passages_leave_room_in_a_small_window() -> None:
+    knowledge = {"kb": [f"the sky {n} {words(500)}" for n in range(9)]}
+    config = MAIN | {"knowledge-bases": ["kb"], "retrieval-top-k": 9, "context-window-tokens": 2_000}
+    driven = drive_sync(LocalAgent, "the sky", config=config, models={"main": "ok"}, knowledge=knowledge)
+    content = asked(driven)[-1][1]
+    assert 1_000 < len(content) < 4_500
+    assert content.endswith("The message:\nthe sky")
 
 
 def test_a_model_orders_the_passages() -> None:

@@ -25,7 +25,13 @@ _WHY_EMPTY: Final = {
     "content_filter": "its service held the answer back by its content rules: ask differently",
     "tool_calls": "it asked for a tool and named none: choose another model",
 }
+MAX_HOPELESS_ROUNDS = 8
+"""Rounds one after the other in which nothing that was asked for could be called."""
 _ENOUGH = "not called: config `max-tool-iterations` of this run is reached. Answer with what you have"
+_HOPELESS = (
+    f"not called: {MAX_HOPELESS_ROUNDS} rounds one after the other asked for nothing that can be called. "
+    "Answer with what you have"
+)
 
 
 class LocalAgent(Runner):
@@ -87,6 +93,8 @@ class _Work:
         self._call_ids: set[str] = set()
         self._round = 0
         self._tool_rounds = 0
+        self._hopeless_rounds = 0
+        self._refused = False
         self._steered_endings = 0
         self._said = False
 
@@ -99,7 +107,7 @@ class _Work:
                 await self._ctx.emit(message(answer.text))
                 self._said = True
             if answer.tool_calls:
-                if self._is_enough and self._tool_rounds > self._settings.max_tool_iterations:
+                if self._refused:
                     await self._end_without_answer(answer)
                     return
                 await self._call(answer)
@@ -109,7 +117,8 @@ class _Work:
 
     @property
     def _is_enough(self) -> bool:
-        return self._tool_rounds >= self._settings.max_tool_iterations
+        is_hopeless = self._hopeless_rounds >= MAX_HOPELESS_ROUNDS
+        return is_hopeless or self._tool_rounds >= self._settings.max_tool_iterations
 
     def _extra(self) -> dict[str, Any]:
         return {"tool_choice": "none"} if self._toolbox.specs and self._is_enough else {}
@@ -123,11 +132,15 @@ class _Work:
             tool_calls=[wish.call for wish in wishes],
             reasoning=answer.reasoning,
         )
+        is_hopeless = all(wish.problem for wish in wishes)
         if self._is_enough:
-            results = await refused_round(self._ctx, wishes, _ENOUGH)
+            self._refused = True
+            why = _HOPELESS if self._hopeless_rounds >= MAX_HOPELESS_ROUNDS else _ENOUGH
+            results = await refused_round(self._ctx, wishes, why)
         else:
             results = await tool_round(self._ctx, self._settings, wishes)
         self._tool_rounds += 1
+        self._hopeless_rounds = self._hopeless_rounds + 1 if is_hopeless else 0
         await self._situation.add([asked, *results, *await steered(self._ctx)], self._round)
 
     async def _goes_on(self, answer: Answer) -> bool:
@@ -152,8 +165,11 @@ class _Work:
         await self._ctx.emit(failed("local-agent.empty_answer", text, retryable))
 
     async def _end_without_answer(self, answer: Answer) -> None:
-        text = (
-            f"model {answer.model_id!r} goes on asking for tools after {self._settings.max_tool_iterations} "
-            "rounds of them; raise config `max-tool-iterations`, or ask for less at once"
-        )
+        if self._tool_rounds > self._settings.max_tool_iterations:
+            after = f"{self._settings.max_tool_iterations} rounds of them"
+            remedy = "raise config `max-tool-iterations`, or ask for less at once"
+        else:
+            after = f"{MAX_HOPELESS_ROUNDS} rounds of calls that cannot be made"
+            remedy = "choose a model that can use tools"
+        text = f"model {answer.model_id!r} goes on asking for tools after {after}; {remedy}"
         await self._ctx.emit(failed("local-agent.tool_limit", text))

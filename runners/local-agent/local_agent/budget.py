@@ -27,11 +27,19 @@ FILE_TOKENS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens: of a whole request, of the recent messages that are kept, and of a summary."""
+    """Tokens: of a whole request, of the recent messages that are kept, and of a summary.
+
+    A sixth of the request at most is for `files` that outlive the messages they came with.
+    """
 
     request: int
     keep_recent: int
     summary: int
+
+    @property
+    def files(self) -> int:
+        """Of the files that go on with the summary."""
+        return self.request // 6
 
     def tighter(self, taken: int) -> Budget:
         """Three fifths of what was just refused, for the one retry."""

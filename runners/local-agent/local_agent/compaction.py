@@ -13,14 +13,15 @@ import msgspec
 
 from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
-from hostler_sdk.types import ArtifactElement, ModelMessage, TextElement, text_of
+from hostler_sdk.types import ContentElement, ModelMessage, text_of
 from local_agent.draft import Turn, shortened
+from local_agent.files import files_of, name_of
 from local_agent.models import Models
 
 KEY: Final = "runner.compaction.checkpoint"
 SCHEMA_VERSION: Final = 1
-MAX_SUMMARY_CHARS = 60_000
-"""A state value holds 256 KiB of JSON, and a character takes up to four bytes."""
+MAX_SUMMARY_CHARS = 50_000
+"""A state value holds 256 KiB of JSON, a character takes up to four bytes, and files stand beside it."""
 MAX_TOLD_CHARS = 6_000
 """Of one message, as the model that summarises is given it."""
 CHARACTERS_PER_TOKEN = 4
@@ -43,6 +44,9 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     tokens_before: int
     created_at: float
     conversation_id: str | None
+    files: list[ContentElement] = []
+    """References to pictures and files of that part which go on with the conversation: ours, beside the
+    convention's fields."""
 
 
 async def load(ctx: RunContext) -> tuple[Checkpoint | None, bool]:
@@ -61,7 +65,9 @@ async def load(ctx: RunContext) -> tuple[Checkpoint | None, bool]:
     return (found if usable else None), True
 
 
-async def save(ctx: RunContext, summary: str, last: Turn, tokens_before: int) -> None:
+async def save(
+    ctx: RunContext, summary: str, files: list[ContentElement], last: Turn, tokens_before: int
+) -> None:
     """Keep a summary that reaches to `last`. Its time is the event's: the same when the run is resumed."""
     at = ctx.trigger.timestamp
     checkpoint = Checkpoint(
@@ -70,6 +76,7 @@ async def save(ctx: RunContext, summary: str, last: Turn, tokens_before: int) ->
         tokens_before=tokens_before,
         created_at=last.created_at if at is None else at,
         conversation_id=ctx.context.conversation_id,
+        files=files,
     )
     try:
         await ctx.states.set("conversation", KEY, msgspec.to_builtins(checkpoint))
@@ -79,21 +86,10 @@ async def save(ctx: RunContext, summary: str, last: Turn, tokens_before: int) ->
         await ctx.emit(log(f"the summary could not be kept: {error.message}", "warning"))
 
 
-async def summarised(
-    models: Models, notes: str, turns: Sequence[Turn], *, most: int, room: int
-) -> str | None:
-    """New notes of at most `most` tokens from the old ones and what was said since; None where none came.
-
-    What is told takes at most `room` tokens: of more, the newest.
-    """
-    told: list[str] = []
-    for turn in reversed(turns):
-        room -= turn.tokens
-        if room < 0 and told:
-            break
-        told.insert(0, _told(turn.message))
+async def summarised(models: Models, notes: str, turns: Sequence[Turn], *, most: int) -> str | None:
+    """New notes of at most `most` tokens from the old ones and what was said since; None where none came."""
     parts = [f"Your notes so far:\n{notes}"] if notes else []
-    parts.append("What was said since:\n" + "\n\n".join(told))
+    parts.append("What was said since:\n" + "\n\n".join(_told(turn.message) for turn in turns))
     written = await models.summary(
         [
             ModelMessage(role="system", content=_ORDER.format(words=max(most * 2 // 3, 20))),
@@ -106,12 +102,6 @@ async def summarised(
 
 
 def _told(message: ModelMessage) -> str:
-    content = message.content
-    files = [] if content is None or isinstance(content, str) else content
-    names = [
-        f"[{element.file_name or 'a file'}]" if isinstance(element, ArtifactElement) else "[a file]"
-        for element in files
-        if not isinstance(element, TextElement)
-    ]
-    parts = [f"{message.role.capitalize()}:", shortened(text_of(content), MAX_TOLD_CHARS), *names]
+    names = [f"[{name_of(element)}]" for element in files_of(message)]
+    parts = [f"{message.role.capitalize()}:", shortened(text_of(message.content), MAX_TOLD_CHARS), *names]
     return " ".join(part for part in parts if part)

@@ -33,9 +33,11 @@ class Counter:
         return shares(messages, await self._count(messages))
 
     async def fixed(self, draft: Draft) -> None:
-        """Size of what every request of the run holds: prompt, tools, event and notes."""
+        """Size of what every request of the run holds: prompt, tools, event, notes and their files."""
         own = [*draft.prompt, draft.current]
         notes = with_notes([], draft.summary)
+        if draft.files:
+            notes.append(ModelMessage(role="user", content=list(draft.files)))
         if self.exact:
             draft.fixed_tokens = await self._count(own, self._tools)
             draft.summary_tokens = await self._count(notes)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from hostler_sdk.types import ModelMessage, text_of
+from hostler_sdk.types import ContentElement, ModelMessage, text_of
+from local_agent.files import with_files, within_bytes
 
 SHORT_RESULT_CHARS = (2_000, 400)
 """What an earlier tool result is shortened to where there is no room: first generously, then not."""
@@ -20,6 +21,7 @@ class Turn:
 
     message: ModelMessage
     cursor: str
+    seq: int
     created_at: float
     tokens: int
 
@@ -35,12 +37,16 @@ class Piece:
 
 @dataclass(slots=True)
 class Draft:
-    """The request as it grows. `fixed_tokens` are those of prompt, tools and event."""
+    """The request as it grows. `fixed_tokens` are those of prompt, tools and event.
+
+    `files` are those of the part that the summary stands for; `summary_tokens` are of both.
+    """
 
     prompt: Sequence[ModelMessage]
     current: ModelMessage
     fixed_tokens: int = 0
     summary: str = ""
+    files: Sequence[ContentElement] = ()
     summary_tokens: int = 0
     past: list[Turn] = field(default_factory=list)
     work: list[Piece] = field(default_factory=list)
@@ -69,12 +75,20 @@ class Draft:
         for most in SHORT_RESULT_CHARS:
             if _total(self, past, work) > limit:
                 work = [_shortened(piece, most) for piece in work]
-        return [
-            *with_notes(self.prompt, self.summary),
-            *(turn.message for turn in past),
-            self.current,
-            *(piece.message for piece in work),
-        ]
+        said = [*(turn.message for turn in past), self.current, *(piece.message for piece in work)]
+        sent = with_files(within_bytes(said, self.current), self.files)
+        return [*with_notes(self.prompt, self.summary), *sent]
+
+
+def oldest(past: Sequence[Turn], room: int) -> list[Turn]:
+    """The first messages that fit into `room` tokens; one at least, where there is any."""
+    taken: list[Turn] = []
+    for turn in past:
+        room -= turn.tokens
+        if room < 0 and taken:
+            break
+        taken.append(turn)
+    return taken
 
 
 def split(past: Sequence[Turn], room: int) -> tuple[list[Turn], list[Turn]]:

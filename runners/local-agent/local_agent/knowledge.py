@@ -52,11 +52,16 @@ async def _ordered(
     return [found[place] for place in dict.fromkeys(places)][: settings.rerank_top_k]
 
 
-def with_passages(message: ModelMessage, found: Sequence[KnowledgeItem]) -> ModelMessage:
-    """The user's message with passages before it."""
-    if not found:
+def with_passages(message: ModelMessage, found: Sequence[KnowledgeItem], most: int) -> ModelMessage:
+    """The user's message with passages before it: the best ones, of `most` characters in all."""
+    told: list[str] = []
+    for number, item in enumerate(found, 1):
+        told.append(f"[{number}]{_named(item)} {item.content[: min(MAX_PASSAGE_CHARS, most)]}")
+        most -= len(told[-1])
+        if most <= 0:
+            break
+    if not told:
         return message
-    told = [f"[{n}]{_named(item)} {item.content[:MAX_PASSAGE_CHARS]}" for n, item in enumerate(found, 1)]
     block = "\n\n".join([_HEAD, *told, "The message:\n"])
     content: Content
     if message.content is None or isinstance(message.content, str):

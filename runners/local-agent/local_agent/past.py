@@ -1,4 +1,4 @@
-"""Reads the conversation's history, newest first, as far as the budget reaches."""
+"""Reads the conversation's history as far as the budget reaches: its end, and for notes its beginning."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from hostler_sdk.errors import Expired, InvalidArgument, NotFound
 from hostler_sdk.types import MAX_PAGE_ITEMS, TranscriptItem
 from local_agent.conversation import message_of
 from local_agent.counting import Counter
-from local_agent.draft import Draft, Turn
+from local_agent.draft import Draft, Turn, oldest
 
 DEAD_CURSOR = (InvalidArgument, Expired, NotFound)
 """What the host says to a cursor that it no longer knows."""
 MAX_MESSAGES = 1_000
-"""That are read at most: what is older, and not in the notes, is left out."""
+"""That are read at most, from either end: what lies between waits for the next notes."""
 
 
 async def read_past(
@@ -41,8 +41,32 @@ async def read_past(
         cursor = page.next_cursor
 
 
+async def read_oldest(
+    ctx: RunContext, counter: Counter, *, after: str | None, at_a_time: int, room: int
+) -> list[Turn]:
+    """The first messages after a cursor, or of all, that fit into `room` tokens; oldest first."""
+    found: list[Turn] = []
+    cursor = after
+    while True:
+        page = await ctx.history.page(
+            after_cursor=cursor,
+            limit=min(at_a_time, MAX_PAGE_ITEMS),
+            direction="forward",
+            include_artifacts=True,
+        )
+        found += await counter.turns(_turns(page.items))
+        taken = oldest(found, room)
+        if len(taken) < len(found) or len(found) >= MAX_MESSAGES:
+            return taken
+        if not page.has_more or page.next_cursor in (None, cursor):
+            return found
+        cursor = page.next_cursor
+
+
 def _turns(items: list[TranscriptItem]) -> list[Turn]:
     said = [(item, message_of(item)) for item in items]
     return [
-        Turn(message, item.cursor, item.created_at, tokens=0) for item, message in said if message is not None
+        Turn(message, item.cursor, item.seq, item.created_at, tokens=0)
+        for item, message in said
+        if message is not None
     ]

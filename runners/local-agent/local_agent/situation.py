@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from hostler_sdk import RunContext, log
-from hostler_sdk.types import ModelMessage
+from hostler_sdk.types import ContentElement, ModelMessage
 from local_agent.answer import Answer
 from local_agent.budget import Budget
 from local_agent.compaction import load, save, summarised
 from local_agent.conversation import content_of
 from local_agent.counting import Counter
-from local_agent.draft import Draft, split
+from local_agent.draft import Draft, Turn, oldest, split
+from local_agent.files import lasting
 from local_agent.knowledge import passages, with_passages
 from local_agent.models import Models
-from local_agent.past import DEAD_CURSOR, read_past
+from local_agent.past import DEAD_CURSOR, read_oldest, read_past
 from local_agent.settings import Settings
 from local_agent.toolbox import Toolbox
 
@@ -23,12 +24,19 @@ from local_agent.toolbox import Toolbox
 class Situation:
     """The draft of the request, and the memory behind it. Make it with `of`."""
 
-    def __init__(self, ctx: RunContext, models: Models, toolbox: Toolbox, draft: Draft) -> None:
+    def __init__(
+        self, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox, draft: Draft
+    ) -> None:
         self._ctx = ctx
         self._models = models
         self._toolbox = toolbox
         self._draft = draft
         self._counter = Counter(ctx, models.first, toolbox.specs)
+        self._at_a_time = settings.history_at_a_time
+        self._whole = True
+        """Whether the draft holds everything that the notes do not."""
+        self._covered: str | None = None
+        """Cursor of the last message that the notes hold."""
         self._keeps_notes = False
         self._made_notes = False
 
@@ -36,12 +44,13 @@ class Situation:
     async def of(cls, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox) -> Situation:
         """Everything that is known at the beginning of the run."""
         found = await passages(ctx, settings, ctx.input.text)
-        current = with_passages(ModelMessage(role="user", content=content_of(ctx.input)), found)
-        own = cls(ctx, models, toolbox, Draft(settings.prompt, current))
+        said = ModelMessage(role="user", content=content_of(ctx.input))
+        current = with_passages(said, found, models.budget.request)
+        own = cls(ctx, settings, models, toolbox, Draft(settings.prompt, current))
         await own._counter.fixed(own._draft)
         readable = ctx.context.available_apis.history_page and ctx.context.has_history_before
         if readable and settings.history_at_a_time:
-            await own._remember(settings.history_at_a_time)
+            await own._remember()
         return own
 
     async def ask(self, extra: dict[str, Any]) -> Answer:
@@ -52,48 +61,81 @@ class Situation:
         """Go on with what a round brought."""
         self._draft.add(messages, await self._counter.sizes(messages), round_)
 
-    async def _remember(self, at_a_time: int) -> None:
-        ctx, counter, draft = self._ctx, self._counter, self._draft
-        budget = self._models.budget
-        checkpoint, self._keeps_notes = await load(ctx)
-        whole: bool | None = None
+    async def _remember(self) -> None:
+        draft, budget = self._draft, self._models.budget
+        checkpoint, self._keeps_notes = await load(self._ctx)
         if checkpoint is not None:
-            draft.summary = checkpoint.summary
-            await counter.fixed(draft)
-            after = checkpoint.covers_until
+            await self._note(checkpoint.summary, checkpoint.files, checkpoint.covers_until)
             try:
-                whole = await read_past(
-                    ctx, counter, draft, after=after, at_a_time=at_a_time, limit=budget.request
-                )
+                await self._read(budget)
             except DEAD_CURSOR as error:
                 note = f"the notes on this conversation are of no use any more: {error.message}"
-                await ctx.emit(log(note, "warning"))
-                draft.summary = ""
-                await counter.fixed(draft)
-        if whole is None:
-            whole = await read_past(
-                ctx, counter, draft, after=None, at_a_time=at_a_time, limit=budget.request
-            )
-        if not whole or draft.tokens > budget.request:
+                await self._ctx.emit(log(note, "warning"))
+                await self._note("", [], None)
+                await self._read(budget)
+        else:
+            await self._read(budget)
+        if not self._whole or draft.tokens > budget.request:
             await self._make_room(budget)
 
+    async def _read(self, budget: Budget) -> None:
+        self._whole = await read_past(
+            self._ctx,
+            self._counter,
+            self._draft,
+            after=self._covered,
+            at_a_time=self._at_a_time,
+            limit=budget.request,
+        )
+
+    async def _note(self, notes: str, files: list[ContentElement], covered: str | None) -> None:
+        self._draft.summary, self._draft.files, self._covered = notes, files, covered
+        await self._counter.fixed(self._draft)
+
     async def _make_room(self, budget: Budget) -> None:
-        """Put notes in the place of the older messages, once in a run; without notes they are left out."""
+        """Put notes in the place of the older messages, once in a run; without notes they are left out.
+
+        Notes hold a conversation from its beginning on, without a gap: where more has gathered than one
+        request takes, because no notes could be made for a while, this run's reach as far as they can.
+        """
         draft = self._draft
         if not self._keeps_notes or self._made_notes:
             return
         past = sum(turn.tokens for turn in draft.past)
         room = budget.request - (draft.tokens - past)
-        older, kept = split(draft.past, min(budget.keep_recent, max(room, 0)))
+        older, _ = split(draft.past, min(budget.keep_recent, max(room, 0)))
         if not older:
             return
         self._made_notes = True
         before = draft.tokens
-        notes = await summarised(
-            self._models, draft.summary, older, most=budget.summary, room=budget.request - budget.summary
-        )
+        told = await self._first(older, budget.request - budget.summary)
+        notes = await summarised(self._models, draft.summary, told, most=budget.summary)
         if notes is None:
             return
-        await save(self._ctx, notes, older[-1], before)
-        draft.summary, draft.past = notes, kept
-        await self._counter.fixed(draft)
+        files = await self._lasting(told, budget.files)
+        await save(self._ctx, notes, files, told[-1], before)
+        draft.past = [turn for turn in draft.past if turn.seq > told[-1].seq]
+        await self._note(notes, files, told[-1].cursor)
+
+    async def _first(self, older: list[Turn], room: int) -> list[Turn]:
+        """The messages that the next notes are about: those that follow on the last ones."""
+        if self._whole:
+            return oldest(older, room)
+        found = await read_oldest(
+            self._ctx, self._counter, after=self._covered, at_a_time=self._at_a_time, room=room
+        )
+        return [turn for turn in found if turn.seq <= older[-1].seq] or older[:1]
+
+    async def _lasting(self, told: list[Turn], room: int) -> list[ContentElement]:
+        """The newest files of what the notes stand for, as many as `room` tokens take."""
+        before = ModelMessage(role="user", content=list(self._draft.files))
+        files = lasting([before, *(turn.message for turn in told)])
+        if not files:
+            return []
+        sizes = await self._counter.sizes([ModelMessage(role="user", content=[file]) for file in files])
+        kept: list[ContentElement] = []
+        for file, size in zip(files[::-1], sizes[::-1], strict=True):
+            if size <= room:
+                room -= size
+                kept.insert(0, file)
+        return kept

@@ -9,7 +9,13 @@ from typing import Any
 from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import FunctionSpec
+from local_agent.draft import shortened
+from local_agent.schemas import MAX_DESCRIPTION_CHARS, offered_schema
 
+MAX_TOOLS = 128
+"""That one request offers, as the common services take it."""
+ROOM_FOR_MARK = 64
+"""For the words that say that a description was cut."""
 MAX_NAME_CHARS = 64
 """Of a function's name, as the common services take it."""
 _REFUSED = re.compile(r"[^A-Za-z0-9_-]")
@@ -43,6 +49,13 @@ class Toolbox:
 async def open_toolbox(ctx: RunContext) -> Toolbox:
     """Ask for every tool the run may call, in the order of its resources."""
     callable_ = [tool for tool in ctx.resources.tools if "call" in tool.operations]
+    if len(callable_) > MAX_TOOLS:
+        text = (
+            f"{len(callable_)} tools are granted to this run, and the first {MAX_TOOLS} are offered, as many "
+            "as services take; name fewer in the agent's `allowed_tool_names`"
+        )
+        await ctx.emit(log(text, "warning"))
+        callable_ = callable_[:MAX_TOOLS]
     functions = function_names([tool.tool_name for tool in callable_])
     specs: list[FunctionSpec] = []
     for tool in callable_:
@@ -87,7 +100,5 @@ def allowed_name(name: str) -> str:
 
 
 def _spec(function: str, description: str, parameters: dict[str, Any]) -> FunctionSpec:
-    whole = {"type": "object", **parameters}
-    if whole["type"] == "object":
-        whole.setdefault("properties", {})  # some services refuse an object without them
-    return FunctionSpec(name=function, description=description, parameters=whole)
+    told = shortened(description, MAX_DESCRIPTION_CHARS - ROOM_FOR_MARK)
+    return FunctionSpec(name=function, description=told, parameters=offered_schema(parameters))

@@ -1,0 +1,117 @@
+"""Pictures and files of a conversation: how many go with one request, and which outlive the notes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hostler_sdk.types import (
+    ArtifactElement,
+    ContentElement,
+    FileBase64Element,
+    FileUrlElement,
+    ImageBase64Element,
+    ImageUrlElement,
+    ModelMessage,
+    TextElement,
+)
+
+MAX_SENT_BYTES = 20 * 1024 * 1024
+"""Of all files of one request: the host takes 24 MiB, and not every size is known."""
+MAX_KEPT_FILES = 8
+"""That go on with the notes of a conversation: the newest."""
+MAX_ADDRESS_CHARS = 2_000
+_HEAD = "Files from the earlier part of this conversation:"
+_REST = "\nThe message:"
+
+
+def files_of(message: ModelMessage) -> list[ContentElement]:
+    """What a message holds besides text."""
+    content = message.content
+    if content is None or isinstance(content, str):
+        return []
+    return [element for element in content if not isinstance(element, TextElement)]
+
+
+def lasting(messages: Sequence[ModelMessage]) -> list[ContentElement]:
+    """The newest files of these messages that can be kept as references, oldest first, each once."""
+    kept: dict[bytes, ContentElement] = {}
+    for message in reversed(messages):
+        for element in reversed(files_of(message)):
+            if _is_reference(element):
+                kept.setdefault(msgspec.json.encode(element), element)
+    return list(kept.values())[:MAX_KEPT_FILES][::-1]
+
+
+def with_files(messages: Sequence[ModelMessage], files: Sequence[ContentElement]) -> list[ModelMessage]:
+    """The messages with files at the beginning of the first one that is the user's.
+
+    Not a message of its own: many chat templates want user and assistant in turns.
+    """
+    place = next((n for n, message in enumerate(messages) if message.role == "user"), None)
+    if not files or place is None:
+        return list(messages)
+    first = messages[place]
+    own = [TextElement(text=first.content)] if isinstance(first.content, str) else first.content or []
+    content = [TextElement(text=_HEAD), *files, TextElement(text=_REST), *own]
+    return [
+        *messages[:place],
+        msgspec.structs.replace(first, content=content),
+        *messages[place + 1 :],
+    ]
+
+
+def within_bytes(messages: Sequence[ModelMessage], always: ModelMessage) -> list[ModelMessage]:
+    """The messages with their oldest files as names alone, where all together are too large to be sent.
+
+    The files of `always` stay whatever they take: if they are too many, the host says so.
+    """
+    room = MAX_SENT_BYTES - sum(map(_size, files_of(always)))
+    if sum(_size(e) for m in messages if m is not always for e in files_of(m)) <= room:
+        return list(messages)
+    fitting: list[ModelMessage] = []
+    for message in reversed(messages):
+        if message is always or not files_of(message):
+            fitting.append(message)
+            continue
+        content: list[ContentElement] = []
+        for element in reversed(message.content if isinstance(message.content, list) else []):
+            size = _size(element)
+            room -= size
+            content.append(element if room >= 0 or not size else TextElement(text=f"[{name_of(element)}]"))
+        fitting.append(msgspec.structs.replace(message, content=content[::-1]))
+    return fitting[::-1]
+
+
+def name_of(element: ContentElement) -> str:
+    """How a file is called where it is not shown."""
+    match element:
+        case ArtifactElement() | FileUrlElement() | FileBase64Element():
+            return element.file_name or "a file"
+        case ImageUrlElement() | ImageBase64Element():
+            return "a picture"
+        case _:
+            return "text"
+
+
+def _size(element: ContentElement) -> int:
+    match element:
+        case ArtifactElement(size_bytes=size):
+            return size or 0
+        case ImageBase64Element(image_base64=inline) | FileBase64Element(file_base64=inline):
+            return len(inline) * 3 // 4
+        case _:
+            return 0
+
+
+def _is_reference(element: ContentElement) -> bool:
+    match element:
+        case ArtifactElement():
+            return True
+        case ImageUrlElement(image_url=image):
+            return len(image.url) <= MAX_ADDRESS_CHARS
+        case FileUrlElement(file_url=url):
+            return len(url) <= MAX_ADDRESS_CHARS
+        case _:
+            return False
