@@ -195,13 +195,14 @@ def test_each_failure_says_what_it_is() -> None:
     with_toolbox(body)
 
 
-def test_a_result_over_its_size_is_refused_by_name_of_the_limit() -> None:
+def test_a_result_that_fits_into_no_message_is_refused_by_name_of_the_limit() -> None:
     async def body(plugin: PluginProcess) -> None:
-        assert len(await call(plugin, "large", size=MAX_RESULT_BYTES - 100)) == MAX_RESULT_BYTES - 100
-        for size in (MAX_RESULT_BYTES, MAX_MESSAGE_BYTES + 1):
+        fits = MAX_MESSAGE_BYTES - 1_000
+        assert len(await call(plugin, "large", size=fits)) == fits > MAX_RESULT_BYTES
+        for size in (MAX_MESSAGE_BYTES - 100, MAX_MESSAGE_BYTES + 1):
             error = await refusal(plugin, "large", size=size)
             assert isinstance(error, PayloadTooLargeError)
-            assert f"{MAX_RESULT_BYTES:,}" in error.message
+            assert f"{MAX_MESSAGE_BYTES:,}" in error.message
 
     with_toolbox(body)
 

@@ -25,8 +25,9 @@ from hostler.domain.tools import ToolPin
 from hostler.ports import Tx
 from hostler.runlog import RunLog
 from hostler.stores.journal import Entry
+from hostler.tool_artifacts import CallArtifacts
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
-from hostler.tools.port import Found, ToolInvocation, ToolService
+from hostler.tools.port import Found, RunPlace, ToolInvocation, ToolService
 from hostler_protocol.calls import ToolCallParams, ToolCallReply
 from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError
 
@@ -65,6 +66,8 @@ class _Call:
     write: WriteOutcome
     resolution: int = 0
     verdict: Verdict | None = None
+    artifacts: CallArtifacts | None = None
+    """What the tool made, this time that it was asked."""
 
     @property
     def tool(self) -> str:
@@ -267,6 +270,7 @@ class ToolCalls:
         """Ask the tool, its intent being durable; again, looked up or in doubt where no answer comes."""
         pause = FIRST_RETRY_SECONDS
         for last in (n == MAX_TRIES for n in range(1, MAX_TRIES + 1)):
+            call = replace(call, artifacts=self._artifacts(call))
             try:
                 result = await self._service(call).call(self._invocation(call))
             except OutcomeUnknownError as error:
@@ -326,19 +330,29 @@ class ToolCalls:
             return await self._perform(said)
 
     async def _settle(self, call: _Call, result: Any, error: HostlerError | None) -> ToolCallReply:
-        """Write the outcome down; from then on it is never computed again."""
-        reply = ToolCallReply(result=result)
+        """Write the outcome down; from then on it is never computed again. A large result is an artifact."""
+        made = call.artifacts or self._artifacts(call)
+        if error is None:
+            try:
+                result = await made.within_limit(result)
+            except HostlerError as refused:
+                error = ToolFailedError.of(refused)
+        makes = bool(made.made) and error is None
         verdict = call.verdict
-        settle = None
-        if verdict is not None and (told := verdict.settle) is not None:
 
-            def settle(tx: Tx) -> None:
-                told(tx, error)
+        def settle(tx: Tx) -> None:
+            if makes:
+                made.create(tx)
+            if verdict is not None and verdict.settle is not None:
+                verdict.settle(tx, error)
 
-        durable = not call.is_pure or verdict is not None
+        reply = ToolCallReply(result=result)
+        durable = not call.is_pure or verdict is not None or makes
         await call.write(None if error else reply, error, durable=durable, settle=settle)
         if error is not None:
             raise JournalledError(error)
+        if makes:
+            made.announce()
         return reply
 
     # -- the tool ---------------------------------------------------------------------------------
@@ -346,7 +360,11 @@ class ToolCalls:
     def _key(self, call: _Call) -> str:
         return effect_key_of(self.scope.run_id, call.name.call_id, call.arguments, call.resolution)
 
+    def _artifacts(self, call: _Call) -> CallArtifacts:
+        return CallArtifacts(self.scope, call.tool, call.name.call_id)
+
     def _invocation(self, call: _Call) -> ToolInvocation:
+        grant = self.scope.grant
         return ToolInvocation(
             tool_name=call.tool,
             parameters=call.arguments,
@@ -358,6 +376,8 @@ class ToolCalls:
             actor=self.scope.event.envelope.actor,
             deadline=self.scope.deadline_at,
             confirm=self.confirm,
+            place=RunPlace(grant.agent_id, grant.bot_id, grant.conversation_id, grant.thread_id),
+            artifacts=call.artifacts,
         )
 
     def _service(self, call: _Call) -> ToolService:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from hostler_protocol._base import Lenient, Sparse
+from hostler_protocol._base import Lenient, Sparse, always
 from hostler_protocol.events import Actor
+from hostler_protocol.limits import Count
 
 
 class ToolCallContext(Lenient, omit_defaults=True):
@@ -26,7 +27,7 @@ class ToolInvokeParams(Lenient):
     """`tool/call`: run a tool, named as in its manifest. Answers come in any order.
 
     The tool's own error is the answer's error: `invalid_argument` where the parameters do not fit,
-    `payload_too_large` for a result over `max_result_bytes`, `cancelled` after `tool/cancel`, else
+    `payload_too_large` for a result that fits into no message, `cancelled` after `tool/cancel`, else
     `runtime_error` with its text.
     """
 
@@ -36,9 +37,23 @@ class ToolInvokeParams(Lenient):
 
 
 class ToolOutcome(Lenient):
-    """The tool's result as plain JSON."""
+    """The tool's result as plain JSON. Of one over `max_result_bytes` the host makes an artifact."""
 
     result: Any
+
+
+class KeptResult(Sparse):
+    """What stands for a tool's result over `max_result_bytes`, which became an artifact.
+
+    Its content is the result as JSON, or, of one that is text, that text. `preview` is how it begins.
+    """
+
+    artifact_id: str
+    size_bytes: Count
+    preview: str
+    mime_type: str | None = None
+    file_name: str | None = None
+    type: Literal["artifact"] = always("artifact")
 
 
 class ToolLookupParams(Lenient):

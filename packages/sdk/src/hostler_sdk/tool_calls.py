@@ -32,6 +32,9 @@ from hostler_sdk.tools import Tool, ToolContext
 MAX_TOOL_THREADS = 32
 """Plain functions that run at once, each in a thread; more wait for their turn."""
 
+ENVELOPE_BYTES = 512
+"""What stands around a result in its message."""
+
 logger = logging.getLogger("hostler_sdk")
 
 
@@ -118,10 +121,10 @@ class ToolCalls:
             encoded = raw(answer)
         except (TypeError, ValueError, RecursionError) as error:  # msgspec: not JSON, or endless
             raise HostlerError(f"the result of {tool.name} is not JSON: {error}") from error
-        size, limit = len(bytes(encoded)), self._link.limits.max_result_bytes
+        size, limit = len(bytes(encoded)) + ENVELOPE_BYTES, self._link.limits.max_message_bytes
         if size > limit:
             raise PayloadTooLargeError(
-                f"the result of {tool.name} has {size:,} bytes; at most {limit:,} are allowed: "
+                f"the result of {tool.name} has {size:,} bytes; at most {limit:,} fit into a message: "
                 "larger content belongs into an artifact",
                 limit_bytes=limit,
             )

@@ -126,6 +126,12 @@ async def not_json() -> Any:
     return {"loop": object()}
 
 
+@tool(effect="pure")
+async def repeated(value: Any, times: int) -> list[Any]:
+    """Says it so many times."""
+    return [value] * times
+
+
 @tool
 async def large(size: int) -> str:
     """Gives so many characters."""

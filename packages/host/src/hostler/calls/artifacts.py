@@ -97,7 +97,7 @@ def attachment_reader(scope: CallScope) -> ReadArtifact:
     """Gives model providers the bytes behind a message's references, within the run's reach."""
 
     async def read(element: ArtifactElement) -> Attachment | None:
-        found = await _find(scope, element.artifact_id)
+        found = await find_in_reach(scope, element.artifact_id)
         if found is None:
             return None
         if found.size_bytes > MAX_ATTACHMENT_BYTES:
@@ -116,13 +116,14 @@ def attachment_reader(scope: CallScope) -> ReadArtifact:
 
 
 async def _artifact(scope: CallScope, artifact_id: str) -> StoredArtifact:
-    found = await _find(scope, artifact_id)
+    found = await find_in_reach(scope, artifact_id)
     if found is None:
         raise NotFoundError(f"artifact_id {artifact_id[:100]!r} is no artifact that this run may see")
     return found
 
 
-async def _find(scope: CallScope, artifact_id: str) -> StoredArtifact | None:
+async def find_in_reach(scope: CallScope, artifact_id: str) -> StoredArtifact | None:
+    """The artifact, if there is one of this id that the run may see."""
     found = await scope.services.db.read(lambda tx: artifacts.find(tx, scope.workspace_id, artifact_id))
     if found is None or not artifact_in_reach(found, scope.run_id, scope.grant, scope.event.envelope.input):
         return None

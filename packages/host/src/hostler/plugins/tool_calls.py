@@ -7,8 +7,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from hostler.plugins.limits import ConnectionLimits
 from hostler.plugins.requests import Requests
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
@@ -16,12 +14,10 @@ from hostler_protocol.errors import (
     CancelledCallError,
     DeadlineExceededError,
     HostlerError,
-    PayloadTooLargeError,
     PluginError,
     UnavailableError,
 )
 from hostler_protocol.frames import MessageId
-from hostler_protocol.limits import MAX_RESULT_BYTES
 from hostler_protocol.tools import ToolCancelNote, ToolFound, ToolInvokeParams, ToolLookupParams, ToolOutcome
 
 Confirm = Callable[[], Awaitable[None]]
@@ -53,12 +49,6 @@ class ToolCalls:
         ToolFailedError, OutcomeUnknownError; any other error: nothing was sent.
         """
         reply: ToolOutcome = await self._ask("tool/call", params.tool_name, params, deadline, confirm)
-        size = len(msgspec.json.encode(reply.result))
-        if size > MAX_RESULT_BYTES:
-            text = (
-                f"the result of {params.tool_name} has {size:,} bytes; at most {MAX_RESULT_BYTES:,} are read"
-            )
-            raise ToolFailedError.of(PayloadTooLargeError(text, limit_bytes=MAX_RESULT_BYTES))
         return reply.result
 
     async def look_up(self, params: ToolLookupParams, deadline: float | None = None) -> ToolFound:

@@ -28,7 +28,7 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 _MAX_UPLOADED = 10_000
 """Uploads of one run that a later attempt of it may announce."""
 
-Source = Literal["event", "run", "upload", "registered"]
+Source = Literal["event", "run", "upload", "tool", "registered"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ def find(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
 
 
 def uploaded_by(tx: Tx, ws: str, run_id: str) -> list[StoredArtifact]:
-    """What a run uploaded and is still there, at most 10,000."""
+    """What a run uploaded, or its tools made, and is still there, at most 10,000."""
     rows = tx.all(_q.uploaded_by, ws=ws, run_id=run_id, now=tx.now, limit=_MAX_UPLOADED)
     return [_stored(row) for row in rows]
 

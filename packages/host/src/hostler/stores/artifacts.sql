@@ -20,7 +20,8 @@ SELECT * FROM artifacts WHERE workspace_id = :ws AND artifact_id = :artifact_id
 
 -- name: uploaded_by
 SELECT * FROM artifacts
-WHERE workspace_id = :ws AND run_id = :run_id AND source = 'upload' AND (expires_at IS NULL OR expires_at > :now)
+WHERE workspace_id = :ws AND run_id = :run_id AND source IN ('upload', 'tool')
+  AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY created_at, artifact_id
 LIMIT :limit
 

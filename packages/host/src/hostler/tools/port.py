@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hostler.domain.tools import ToolPin
 from hostler_protocol.calls import ToolDetail
+from hostler_protocol.content import ArtifactRef
 from hostler_protocol.events import Actor
 from hostler_protocol.grants import ToolResource
 
-__all__ = ["Found", "OfferedTool", "ToolInvocation", "ToolPin", "ToolService"]
+__all__ = [
+    "Found",
+    "GivenArtifact",
+    "OfferedTool",
+    "RunArtifacts",
+    "RunPlace",
+    "ToolInvocation",
+    "ToolPin",
+    "ToolService",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,44 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where a run stands: runs of equal places in one workspace share what belongs to a conversation."""
+
+    agent_id: str
+    bot_id: str | None = None
+    conversation_id: str | None = None
+    thread_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenArtifact:
+    """An artifact within the run's reach. `content` can be read once."""
+
+    artifact_id: str
+    name: str | None
+    mime_type: str | None
+    size_bytes: int
+    content: AsyncIterator[bytes]
+
+
+class RunArtifacts(Protocol):
+    """The artifacts that a run may read, and those that one call of a tool makes for it."""
+
+    async def open(self, artifact_id: str) -> GivenArtifact:
+        """NotFoundError where the run has no such artifact in its reach."""
+        ...
+
+    async def keep(
+        self, content: bytes | AsyncIterator[bytes], *, name: str | None = None, mime_type: str | None = None
+    ) -> ArtifactRef:
+        """Make an artifact. It is there once the call's outcome is, and never where the call fails.
+
+        PayloadTooLargeError, StorageError.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ToolInvocation:
     """One call of a tool. `parameters` were checked, and are those that the effect key stands for."""
 
@@ -51,6 +99,9 @@ class ToolInvocation:
     """UTC epoch seconds; None: never."""
     confirm: Callable[[], Awaitable[None]] | None = None
     """Awaited right before the request goes out; raises where the call may no longer be made."""
+    place: RunPlace | None = None
+    artifacts: RunArtifacts | None = None
+    """Files for the tool and from it."""
 
 
 @dataclass(frozen=True, slots=True)
