@@ -16,7 +16,7 @@ from hostler.sql.database import SqlDatabase
 from hostler.sql.statements import Query
 from hostler.stores import claims, hosts, journal, runs
 from hostler.stores.journal import Entry
-from hostler.stores.runs import Appended, Fenced, Moved, NewRun, Opened
+from hostler.stores.runs import Appended, Fenced, Moved, NewRun, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import ExpiredError, NotFoundError
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
@@ -117,9 +117,20 @@ def test_a_paused_run_keeps_its_lane_and_a_parallel_one_needs_none(database: Sql
     assert claim(database) == ["r1"], "it was there before the one that waits"
 
 
+def test_what_opening_a_run_answers_is_what_is_stored(database: SqlDatabase) -> None:
+    shapes = [
+        new("r1", lane="l", binding={"scope": "bot"}, requester="user:ada", priority=3),
+        new("r2", lane="l", conversation_id="c", thread_id="t", bot_id="b", event_id="e"),
+        new("r3", lane="l", parallel=True, deadline_at=10, parent_run_id="r1"),
+        new("r4", not_before=2**50, gathering="key", gather_until=2**51, gathered_bytes=5),
+    ]
+    for one in shapes:
+        assert write(database, lambda tx, one=one: runs.open(tx, one, "h1")) == at(database, one.run_id)
+
+
 def test_racing_for_a_lane_one_run_gets_it(database: SqlDatabase) -> None:
-    async def race() -> list[Opened]:
-        async def one(number: int) -> Opened:
+    async def race() -> list[Run]:
+        async def one(number: int) -> Run:
             return await database.write(lambda tx: runs.open(tx, new(f"r{number}", lane="l"), "h1"))
 
         return await asyncio.gather(*(one(number) for number in range(50)))

@@ -117,7 +117,7 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: str | 
         return Opened("rejected", reason=admission.reason)
     if gathering.gathers(event, concurrency.debounce):
         run = gathering.held(run, event, concurrency.debounce, tx.now)
-    begun = runs.open(tx, run, claim)
+    begun = runs.open(tx, run, claim, lane_is_free=lane.free)
     if run.gathering is not None:
         gathering.begin(tx, run, event)
     cancelled: list[Asked] = []
@@ -131,7 +131,7 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: str | 
     held_back = run.not_before is not None and run.not_before > tx.now
     return Opened(
         "queued" if held_back else admission.answer,
-        run=runs.get(tx, run.workspace_id, run.run_id),
+        run=begun,
         begins="now" if begun.status == "claimed" else "later",
         cancelled=cancelled,
     )
@@ -142,6 +142,8 @@ class _Lane:
     """A lane as the event finds it: who holds it, which run could absorb the event."""
 
     parallel: bool
+    free: bool = False
+    """Nobody holds it, and nobody waits in it that could begin."""
     holder: Run | None = None
     waiting: int = 0
     steered: Run | None = None
@@ -162,6 +164,8 @@ class _Lane:
 def _lane(tx: Tx, opening: Opening, run: NewRun, *, steers: bool = True) -> _Lane:
     if run.parallel:
         return _Lane(parallel=True)
+    if runs.lane_is_free(tx, run.lane):
+        return _Lane(parallel=False, free=True)
     holder = runs.active_in_lane(tx, run.workspace_id, run.lane)
     waiting = runs.count_waiting(tx, run.lane, MAX_QUEUED_PER_LANE)
     last = holder if not waiting else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 from pathlib import Path
@@ -113,6 +114,8 @@ async def _serve(settings: Settings, *, with_parent: bool) -> None:
         with contextlib.suppress(AttributeError):  # no SIGHUP on this platform
             loop.add_signal_handler(signal.SIGHUP, reload.set)
         await _greet(host, server.url)
+        gc.collect()
+        gc.freeze()  # what was made to start with stays: a collection need not go through it each time
         tasks = [
             asyncio.create_task(_reload(host, reload)),
             asyncio.create_task(stop.wait()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -186,11 +187,12 @@ async def body_pieces(ask: Ask, *, limit: int) -> AsyncIterator[bytes]:
             return
 
 
-def _list_fields(kind: type[Any]) -> set[str]:
+@functools.cache  # looking at a type costs more than the rest of a request
+def _list_fields(kind: type[Any]) -> frozenset[str]:
     info = msgspec.inspect.type_info(kind)
     if not isinstance(info, msgspec.inspect.StructType):
         raise TypeError(f"{kind!r} is no struct")
-    return {f.encode_name for f in info.fields if isinstance(f.type, msgspec.inspect.ListType)}
+    return frozenset(f.encode_name for f in info.fields if isinstance(f.type, msgspec.inspect.ListType))
 
 
 def _invalid(where: str, name: str, expected: str) -> InvalidArgumentError:

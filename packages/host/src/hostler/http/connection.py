@@ -7,13 +7,13 @@ connections, and problem documents also for what is no HTTP at all.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hostler.http.asgi import Scope
-from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS
+from hostler.http.limits import HEADER_SECONDS, MAX_CONNECTIONS, MAX_CORKED_BYTES
 from hostler.http.problems import PROBLEM_TYPE, RequestTimeoutError, encode_problem, problem_of, status_of
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, UnavailableError
 
@@ -25,6 +25,57 @@ def raw_problem(error: HostlerError, reason: str) -> bytes:
         f"HTTP/1.1 {status_of(error)} {reason}\r\ncontent-type: {PROBLEM_TYPE}\r\n"
         f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
     ).encode("ascii") + body
+
+
+class Corked:
+    """The transport of a connection; what is written within one turn of the loop goes out as one piece.
+
+    uvicorn writes the head of an answer and its body by themselves, each of which would be a system call and
+    a packet.
+    """
+
+    __slots__ = ("_held", "_loop", "_size", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Write at the end of this turn; much is written now, so that its flow is controlled."""
+        if not data:
+            return
+        if not self._held:
+            self._loop.call_soon(self._flush)
+        self._held.append(data)
+        self._size += len(data)
+        if self._size > MAX_CORKED_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Close once all that was written is out."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._held, self._size = [], 0
+        self._transport.abort()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Another protocol goes on with this connection: what was written before stands before its bytes."""
+        self._flush()
+        self._transport.set_protocol(protocol)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held, self._size = self._held, [], 0
+            if not self._transport.is_closing():
+                self._transport.write(held[0] if len(held) == 1 else b"".join(held))
 
 
 class BoundedConnection(H11Protocol):
@@ -50,7 +101,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is there: its headers are due."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", Corked(transport, self.loop)))
         if len(self.connections) > self.max_connections:
             error = UnavailableError(f"more than {self.max_connections:,} connections are open")
             self._end(raw_problem(error, "Service Unavailable"))

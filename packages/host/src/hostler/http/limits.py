@@ -24,6 +24,8 @@ JSON_BODY_SECONDS = 60.0
 """A whole JSON body: a client that drips bytes is cut off here."""
 MAX_WAIT_SECONDS = 300.0
 """`?wait=`: more is capped; most proxies give up long before."""
+MAX_CORKED_BYTES = 64 * KIB
+"""What is written to a connection within one turn of the loop, before it goes out."""
 MAX_CONNECTIONS = 10_000
 """Open connections of the process; further ones are answered 503."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -102,13 +102,6 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """The new run either has its lane (`claimed`) or waits for it (`queued`). Attempt 1 in both cases."""
-
-    status: Literal["claimed", "queued"]
-
-
-@dataclass(frozen=True, slots=True)
 class Appended:
     """The position of the first entry and the sequence of the first result (none: of the next one)."""
 
@@ -168,6 +161,14 @@ def new_run_after(
         ordinal=ordinal,
         follows=follows,
     )
+
+
+def opened_run(run: NewRun, row: Row) -> Run:
+    """What stands in the database once `row`, the columns of a new run, is inserted."""
+    given: dict[str, Any] = {name: row.get(name) for name in _RUN_COLUMNS}
+    given |= {"parallel": run.parallel, "binding": dict(run.binding or {}), "attempt": 1, "base_attempt": 1}
+    given |= {"crashes": 0, "position": 1, "sequence": 0, "kept_sequence": 0, "steers": 0}
+    return Run(**given)
 
 
 def run_of(row: Row) -> Run:

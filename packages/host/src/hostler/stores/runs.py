@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -18,13 +18,13 @@ from hostler.sql.statements import load
 from hostler.stores import journal
 from hostler.stores.journal import Entry
 from hostler.stores.plain import without_nul
-from hostler.stores.run_rows import Appended, Fenced, Moved, NewRun, Opened, Run, run_of
+from hostler.stores.run_rows import Appended, Fenced, Moved, NewRun, Run, opened_run, run_of
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 from hostler_protocol.runs import RunStatus
 
-__all__ = ["Appended", "Fenced", "Moved", "NewRun", "Opened", "Run"]
+__all__ = ["Appended", "Fenced", "Moved", "NewRun", "Run"]
 
 _q = load(__file__)
 _LATEST = 2**62
@@ -41,19 +41,23 @@ _MAX_RACES = 10
 """How often a change of status is tried again when other hosts change the run meanwhile."""
 
 
-def open(tx: Tx, run: NewRun, claim: str | None) -> Opened:  # noqa: A001  the word for it; used as runs.open
-    """Store a new run. With `claim` (a host id) it starts at once if its lane is free and nobody waits."""
+def open(  # noqa: A001  the word for it; used as runs.open
+    tx: Tx, run: NewRun, claim: str | None, *, lane_is_free: bool = False
+) -> Run:
+    """Store a new run. With `claim` (a host id) it starts at once if its lane is free and nobody waits.
+
+    It is either `claimed` or `queued`, at attempt 1. `lane_is_free`: that was seen in this transaction.
+    """
     starts = claim is not None and (run.not_before is None or run.not_before <= tx.now)
-    if starts and not run.parallel:
+    if starts and not run.parallel and not lane_is_free:
         starts = tx.one(_q.lane_taken, lane=run.lane, now=tx.now) is None
-    if starts and not _insert(tx, run, "claimed", claim):
-        starts = False  # another host took the lane in this moment
-    if not starts:
-        _insert(tx, run, "queued", None)
-    status: Literal["claimed", "queued"] = "claimed" if starts else "queued"
-    entry = lifecycle(None, status, cause="opened", actor=claim or "host", status_code=None)
+    row = _row(tx, run, "claimed", claim) if starts else _row(tx, run, "queued", None)
+    if not tx.run(_q.insert, **row):  # another host took the lane in this moment
+        starts, row = False, _row(tx, run, "queued", None)
+        tx.run(_q.insert, **row)
+    entry = lifecycle(None, row["status"], cause="opened", actor=claim or "host", status_code=None)
     journal.append(tx, run.workspace_id, run.run_id, 1, [entry], position=0, sequence=0)
-    return Opened(status)
+    return opened_run(run, row)
 
 
 def append(tx: Tx, run_id: str, attempt: int, entries: Sequence[Entry]) -> Appended | Fenced:
@@ -271,6 +275,11 @@ def children(
     return [run_of(row) for row in rows]
 
 
+def lane_is_free(tx: Tx, lane: str) -> bool:
+    """Whether nobody holds a lane and nobody waits in it who could begin."""
+    return tx.one(_q.lane_is_free, lane=lane, now=tx.now) is not None
+
+
 def count_waiting(tx: Tx, lane: str, limit: int) -> int:
     """How many runs wait in a lane and could begin in it; counts no further than `limit`."""
     row = tx.one(_q.count_waiting, lane=lane, now=tx.now, limit=limit)
@@ -312,39 +321,37 @@ def next_due(tx: Tx, since: int) -> int | None:
     return None if row is None or row["due"] is None else int(row["due"])
 
 
-def _insert(tx: Tx, run: NewRun, status: RunStatus, host_id: str | None) -> bool:
-    rows = tx.run(
-        _q.insert,
-        workspace_id=run.workspace_id,
-        run_id=run.run_id,
-        agent_id=run.agent_id,
-        agent_name=run.agent_name,
-        agent_version=run.agent_version,
-        runner_id=run.runner_id,
-        event_id=run.event_id,
-        parent_run_id=run.parent_run_id,
-        bot_id=run.bot_id,
-        conversation_id=run.conversation_id,
-        thread_id=run.thread_id,
-        requester=run.requester,
-        lane=run.lane,
-        active_lane=run.lane if holds_lane(status) and not run.parallel else None,
-        parallel=int(run.parallel),
-        priority=run.priority,
-        not_before=run.not_before,
-        ordinal=_next_ordinal() if run.ordinal is None else run.ordinal,
-        status=status,
-        host_id=host_id,
-        binding=msgspec.json.encode(run.binding or {}).decode(),
-        created_at=tx.now,
-        deadline_at=run.deadline_at,
-        follows=run.follows,
-        gathering=run.gathering,
-        gather_until=run.gather_until,
-        gathered=0 if run.gathering is None else 1,
-        gathered_bytes=run.gathered_bytes,
-    )
-    return rows == 1
+def _row(tx: Tx, run: NewRun, status: RunStatus, host_id: str | None) -> dict[str, Any]:
+    return {
+        "workspace_id": run.workspace_id,
+        "run_id": run.run_id,
+        "agent_id": run.agent_id,
+        "agent_name": run.agent_name,
+        "agent_version": run.agent_version,
+        "runner_id": run.runner_id,
+        "event_id": run.event_id,
+        "parent_run_id": run.parent_run_id,
+        "bot_id": run.bot_id,
+        "conversation_id": run.conversation_id,
+        "thread_id": run.thread_id,
+        "requester": run.requester,
+        "lane": run.lane,
+        "active_lane": run.lane if holds_lane(status) and not run.parallel else None,
+        "parallel": int(run.parallel),
+        "priority": run.priority,
+        "not_before": run.not_before,
+        "ordinal": _next_ordinal() if run.ordinal is None else run.ordinal,
+        "status": status,
+        "host_id": host_id,
+        "binding": msgspec.json.encode(run.binding or {}).decode(),
+        "created_at": tx.now,
+        "deadline_at": run.deadline_at,
+        "follows": run.follows,
+        "gathering": run.gathering,
+        "gather_until": run.gather_until,
+        "gathered": 0 if run.gathering is None else 1,
+        "gathered_bytes": run.gathered_bytes,
+    }
 
 
 def _next_ordinal() -> int:

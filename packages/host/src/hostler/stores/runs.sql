@@ -120,6 +120,12 @@ WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
   AND (cast(:agent_name AS text) IS NULL OR agent_name = :agent_name)
 ORDER BY created_at DESC, run_id DESC LIMIT :limit
 
+-- name: lane_is_free
+-- A row where no run holds the lane, and none waits in it that could begin.
+SELECT 1 AS free WHERE NOT EXISTS (SELECT 1 FROM runs WHERE active_lane = :lane)
+  AND NOT EXISTS (SELECT 1 FROM runs WHERE lane = :lane AND status = 'queued'
+                  AND (not_before IS NULL OR not_before <= :now OR attempt > 1))
+
 -- name: lane_holder
 -- The run that holds a lane, if any.
 SELECT * FROM runs WHERE workspace_id = :workspace_id AND active_lane = :lane
