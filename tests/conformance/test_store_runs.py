@@ -125,7 +125,7 @@ def test_what_opening_a_run_answers_is_what_is_stored(database: SqlDatabase) -> 
         new("r4", not_before=2**50, gathering="key", gather_until=2**51, gathered_bytes=5),
     ]
     for one in shapes:
-        assert write(database, lambda tx, one=one: runs.open(tx, one, "h1")) == at(database, one.run_id)
+        assert write(database, partial(runs.open, run=one, claim="h1")) == at(database, one.run_id)
 
 
 def test_racing_for_a_lane_one_run_gets_it(database: SqlDatabase) -> None:
