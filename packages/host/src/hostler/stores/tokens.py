@@ -45,6 +45,9 @@ _MARKS = (
 _unspaced_runs = re.compile(f"[{_UNSPACED}]+")
 _words = re.compile(rf"[\w{_MARKS}]+")
 _symbols = re.compile(rf"[^\w\s{_MARKS}]")
+_ASCII = [chr(code) for code in range(128)]
+_ASCII_BLANKS = str.maketrans({char: " " for char in _ASCII if not char.isalnum()})
+_ASCII_SYMBOLS = {char: f"\ue001{ord(char):x}" for char in _ASCII if char == "_" or _symbols.fullmatch(char)}
 _terms = re.compile(r'"([^"]*\S[^"]*)"(?!\S)|(\S+)')
 _SCOPE = "\ue000"
 """Begins the tokens that say where an item belongs. No word can begin with it: it is no letter."""
@@ -161,6 +164,10 @@ def _token(*scope: str | None) -> str:
 
 def _rest(folded: str) -> set[str]:
     """Words and symbols of a text without unspaced scripts."""
+    if folded.isascii():  # the same as below, at a fifth of the cost
+        found = {word[:MAX_TOKEN_CHARS] for word in set(folded.translate(_ASCII_BLANKS).split())}
+        found.update([token for mark, token in _ASCII_SYMBOLS.items() if mark in folded])
+        return found
     found = {word[:MAX_TOKEN_CHARS] for word in _words.findall(folded.replace("_", " "))}
     found.update(f"\ue001{ord(mark):x}" for mark in set(_symbols.findall(folded)))
     if "_" in folded:
