@@ -15,7 +15,7 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import new_id
+from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.methods import RunStartParams
-from hostler_protocol.results import AgentRunResult
 
 RUNNER = '''
 import asyncio, time
@@ -74,8 +74,8 @@ class Answering:
     over: asyncio.Future[float] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     seconds: float = 0.0
 
-    def on_result(self, result: AgentRunResult, size: int) -> None:
-        self.seconds = float(msgspec.json.decode(result.data)["message"]["content"])
+    def on_results(self, arrived: Sequence[ResultArrived]) -> None:
+        self.seconds = float(msgspec.json.decode(arrived[-1].result.data)["message"]["content"])
 
     def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
         self.connection.reply(call_id, {"value": "Ada", "version": 1})

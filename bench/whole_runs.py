@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +31,8 @@ from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import new_id
+from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.methods import RunStartParams
-from hostler_protocol.results import AgentRunResult
 
 RESULTS = 20
 AT_ONCE = 32
@@ -100,8 +100,8 @@ class Listening:
     run_id: str
     over: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
-    def on_result(self, result: AgentRunResult, size: int) -> None:
-        self.connection.credit(self.run_id, 1, size)
+    def on_results(self, arrived: Sequence[ResultArrived]) -> None:
+        self.connection.credit(self.run_id, len(arrived), sum(item.size for item in arrived))
 
     def on_end(self) -> None:
         self.over.set_result(None)

@@ -15,7 +15,7 @@ from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.sql.statements import Query
 from hostler.stores import claims, hosts, journal, runs
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Deltas, Entry
 from hostler.stores.runs import Appended, Fenced, Moved, NewRun, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import ExpiredError, NotFoundError
@@ -64,7 +64,7 @@ def result(result_type: str, text: str = "{}") -> Entry:
     return Entry("result", result_type, f'{{"data":{text}}}'.encode())
 
 
-def append(database: SqlDatabase, run_id: str, attempt: int, *entries: Entry) -> Appended | Fenced:
+def append(database: SqlDatabase, run_id: str, attempt: int, *entries: Entry | Deltas) -> Appended | Fenced:
     return write(database, lambda tx: runs.append(tx, run_id, attempt, entries))
 
 
@@ -380,6 +380,24 @@ def test_deltas_share_rows_and_come_back_one_by_one(database: SqlDatabase) -> No
     assert at(database, "r1").kept_sequence == 301
     completed = read(database, lambda tx: journal.of_type(tx, "r1", "message.completed"))
     assert [entry.sequence for entry in completed.items] == [301]
+
+
+def test_deltas_written_many_at_once_stand_as_those_written_one_by_one(database: SqlDatabase) -> None:
+    many = [b'{"data":{"n":%d}}' % n for n in range(700)]
+    long = b'{"data":"%b"}' % (b"x" * 30_000)
+    last = [result("log"), delta(7)]
+    together: list[Any] = [delta(0), Deltas(many[1:300]), Deltas(many[300:]), Deltas([long] * 5), *last]
+    alone: list[Any] = [*map(delta, range(700)), *[Entry("result", "message.delta", long)] * 5, *last]
+    opened(database, new("r1"))
+    assert append(database, "r1", 1, *together) == Appended(2, 1)
+    assert [row["count"] for row in read(database, lambda tx: tx.all(ROWS))] == [1, 256, 256, 190, 2, 1, 1, 1]
+    opened(database, new("r2"))
+    assert append(database, "r2", 1, *alone) == Appended(2, 1)
+    assert at(database, "r1").sequence == at(database, "r2").sequence == 707
+    pages = [read(database, partial(journal.results, run_id=run_id)).items for run_id in ("r1", "r2")]
+    first, second = ([(entry.sequence, entry.position, entry.data) for entry in page] for page in pages)
+    assert first == second
+    assert [sequence for sequence, _, _ in first] == list(range(1, 708))
 
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 1000])

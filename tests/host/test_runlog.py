@@ -70,7 +70,7 @@ class Attempt:
         body = b'{"data":{"n":%d}}' % number
         published = StoredResult.of(RUN, number, "message.delta", body)
         return Item(
-            entry=Entry("result", "message.delta", body), published=published, synced=False, size=10, **more
+            entry=Entry("result", "message.delta", body), published=[published], synced=False, size=10, **more
         )
 
     async def numbers(self) -> list[int]:

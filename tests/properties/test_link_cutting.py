@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -98,6 +99,42 @@ def test_any_cutting_gives_the_same_events_and_answers(side: Side, cuts: list[in
     edges = [0, *sorted(cut % len(said) for cut in cuts), len(said)]
     pieces = [said[a:b] for a, b in pairwise(edges)]
     assert hear(prepared(side), pieces) == hear(prepared(side), [said])
+
+
+RESULTS = st.fixed_dictionaries(
+    {
+        "run_id": st.sampled_from(["r1", "r1", "r1", "r2", "r9"]),
+        "type": st.sampled_from(["message.delta", "log", "confetti", 7]),
+        "sequence": st.integers(1, 6) | st.sampled_from([0, -1, 2**53, "1"]),
+        "data": st.sampled_from([{"text": "x"}, {"text": "x" * 560}, {"text": "x" * 700}, [], "\ud83d"]),
+    },
+    optional={"usage": st.sampled_from([{"input_tokens": 1}, {"input_tokens": -1}]), "more": st.none()},
+)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), RESULTS), max_size=25))
+@settings(deadline=None, max_examples=200)
+def test_results_are_taken_alike_however_their_json_is_written(sent: list[tuple[int, Any]]) -> None:
+    next_one = {"r1": 0, "r2": 0, "r9": 0}
+    messages = []
+    for kind, drawn in sent:
+        params = drawn
+        if kind > 1:  # mostly in order
+            next_one[drawn["run_id"]] += 1
+            params = {**drawn, "sequence": next_one[drawn["run_id"]]}
+        messages.append({"jsonrpc": "2.0", "method": "run/result", "params": params})
+    dense = [json.dumps(each, separators=(",", ":")).encode() + b"\n" for each in messages]
+    other = [
+        b'{"method":"run/result","jsonrpc":"2.0",' + each.partition(b'"run/result",')[2] for each in dense
+    ]
+    links = [prepared(Side.HOST) for _ in range(2)]
+    for link in links:
+        list(link.receive(line({"id": 3, "result": {}}) + line({"id": 4, "result": {}})))
+    assert hear(links[0], [b"".join(dense)]) == hear(links[1], [b"".join(other)])
+    assert links[0].runs == links[1].runs
+    assert [links[0].credit(run_id) for run_id in next_one] == [
+        links[1].credit(run_id) for run_id in next_one
+    ]
 
 
 def test_byte_by_byte_too() -> None:

@@ -23,6 +23,7 @@ from hostler.domain.outcomes import (
 )
 from hostler.domain.sequence import MAX_WARNINGS_PER_RUN, ResultStream
 from hostler_protocol.content import Usage
+from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.manifest import Capabilities
 from hostler_protocol.results import RESULT_TYPES, TERMINAL_RESULTS, AgentRunResult, decode_data
 from support.grants import grant_of, manifest_of
@@ -106,6 +107,15 @@ def results(draw: st.DrawFn) -> AgentRunResult:
     )
 
 
+plain_deltas = st.builds(
+    lambda text: AgentRunResult(
+        run_id="r1",
+        type="message.delta",
+        sequence=1,
+        data=msgspec.Raw(msgspec.json.encode({"chunk": {"role": "assistant", "content": text}})),
+    ),
+    st.text(max_size=5),
+)
 hosts = st.sampled_from(["end", "end", "fail", "stopping", "timing", "stop", "timeout"])
 scripts = st.lists(results() | hosts, max_size=25)
 
@@ -192,6 +202,32 @@ def test_what_is_stored_is_valid_and_what_it_projects_is_within_the_grant(
             case _:
                 pass
     assert len(said) == len(set(said)), "a message enters the transcript once"
+
+
+@given(st.lists(results() | plain_deltas, max_size=25))
+@settings(max_examples=300, deadline=None)
+def test_deltas_taken_many_at_once_are_stored_as_one_by_one(script: list[AgentRunResult]) -> None:
+    arrived = [ResultArrived(each, len(bytes(each.data))) for each in script]
+    one_by_one, together = (ResultStream("r1", GRANT, artifact_id=lambda: "new") for _ in range(2))
+    expected = [_shown(step) for step in play(one_by_one, list(script))]
+    found: list[Any] = []
+    at = 0
+    while at < len(arrived):
+        if (deltas := together.receive_deltas(arrived, at)) is None:
+            steps = together.receive(arrived[at].result, arrived[at].size)
+            found += [_shown(step) for step in steps]
+            at += 1
+        else:
+            bodies = deltas.bodies()
+            found += [(n, "message.delta", body) for n, body in enumerate(bodies, deltas.first)]
+            at += len(bodies)
+    assert found == expected
+    assert together.state == one_by_one.state
+    assert together.outcome == one_by_one.outcome
+
+
+def _shown(step: Step) -> Any:
+    return (step.sequence, step.type, step.body()) if isinstance(step, Stored) else step
 
 
 @given(scripts)

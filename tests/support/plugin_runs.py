@@ -7,7 +7,7 @@ import contextlib
 import os
 import secrets
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import new_id
+from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.limits import Limits
 from hostler_protocol.methods import RunStartParams
 from hostler_protocol.results import AgentRunResult
@@ -76,6 +77,10 @@ class Recorder:
     over: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     something: asyncio.Event = field(default_factory=asyncio.Event)
     taken: int = 0
+
+    def on_results(self, arrived: Sequence[ResultArrived]) -> None:
+        for item in arrived:
+            self.on_result(item.result, item.size)
 
     def on_result(self, result: AgentRunResult, size: int) -> None:
         self.taken += 1

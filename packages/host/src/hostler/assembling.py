@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -29,7 +29,7 @@ from hostler.run_calls import RunCalls
 from hostler.runlog import RunLog
 from hostler.stores import runs
 from hostler.stores.blobs import BlobFolder
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Entries
 from hostler.stores.pause_claims import begin_resuming
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
@@ -128,7 +128,7 @@ class Parts:
         cost = self.gated.spent.cost
         return Used(added(self.run.usage, self.meter.usage), str(cost) if cost else None)
 
-    def to_running(self, host_id: str, tx: Tx, entries: Sequence[Entry]) -> Moved | Fenced:
+    def to_running(self, host_id: str, tx: Tx, entries: Entries) -> Moved | Fenced:
         """The plugin takes the run: its grant is frozen, and a pause whose decisions are in is claimed."""
         run, deadline = self.run, self.prepared.deadline_at
         moved = runs.transition(

@@ -6,7 +6,7 @@ Nothing is shown to anyone before its commit; credit for a result goes back to t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hostler.calls.scope import CallScope
-from hostler.domain.outcomes import Ending, Paused, Step, Stored, Warned
+from hostler.domain.outcomes import Ending, Paused, Step, Stored, StoredDeltas, Warned
 from hostler.domain.recording import RESUMED, Resumed
 from hostler.endings import finish
 from hostler.feed import StoredResult
@@ -23,7 +23,7 @@ from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
 from hostler.projecting import Projector
 from hostler.runlog import Item, RunLog
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Deltas, Entries, Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.errors import HostlerError
 
@@ -67,6 +67,13 @@ class AttemptResults:
             else:
                 self._store(step, size if step is credited else 0, credited=step is credited)
 
+    def write_deltas(self, deltas: StoredDeltas, size: int) -> None:
+        """Write down deltas that were received together, of `size` bytes in all."""
+        published = StoredResult.deltas(self.run.run_id, deltas.first, deltas.payloads)
+        done = partial(self._committed, len(published), size)
+        entry = Deltas(deltas.bodies())
+        self.log.add(Item(entry=entry, published=published, synced=False, size=size, done=done))
+
     def went_live(self, frontier: int) -> None:
         """Note where the attempt began to do what no recording holds."""
         data = _encoder.encode(Resumed(self.run.attempt, frontier))
@@ -91,7 +98,7 @@ class AttemptResults:
                 return
             case None:
                 if credited:
-                    item.done = partial(self._committed, size)
+                    item.done = partial(self._committed, 1, size)
         self.log.add(item)
 
     def add_pause(
@@ -113,7 +120,7 @@ class AttemptResults:
         published = StoredResult.of(self.run.run_id, stored.sequence, stored.type, body)
         item = Item(
             entry=entry,
-            published=published,
+            published=(published,),
             synced=not stored.is_delta,
             size=len(published.json),
         )
@@ -124,7 +131,7 @@ class AttemptResults:
             self.had_effects = True
         return item, entry
 
-    def _end(self, ending: Ending, entry: Entry, tx: Tx, entries: Sequence[Entry]) -> Any:
+    def _end(self, ending: Ending, entry: Entry, tx: Tx, entries: Entries) -> Any:
         usage, cost = self.used()
         return finish(
             tx,
@@ -142,13 +149,13 @@ class AttemptResults:
     def _told_over(self, _answer: Any, _error: HostlerError | None) -> None:
         self.over()
 
-    def _committed(self, size: int, _answer: Any, error: HostlerError | None) -> None:
+    def _committed(self, results: int, size: int, _answer: Any, error: HostlerError | None) -> None:
         if error is None:
-            self._credit += 1
-            self._credit_bytes += size
-            if self._credit == 1:
+            if self._credit == 0:
                 # one credit message for all results of the commit that has just been told
                 asyncio.get_running_loop().call_soon(self._send_credit)
+            self._credit += results
+            self._credit_bytes += size
 
     def _send_credit(self) -> None:
         results, size = self._credit + self._wider, self._credit_bytes

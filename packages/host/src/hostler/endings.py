@@ -7,7 +7,6 @@ with its children, the end of one that nobody works on) goes the same way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -15,7 +14,7 @@ import msgspec
 from hostler import steering
 from hostler.ports import Tx
 from hostler.stores import pauses, runs
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Entries, Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.runs import RunStatus
@@ -44,7 +43,7 @@ def finish(
     cause: str,
     actor: str,
     status_code: str | None = None,
-    entries: Sequence[Entry] = (),
+    entries: Entries = (),
     usage: Usage | None = None,
     cost: str | None = None,
     crashed: bool = False,
@@ -85,7 +84,7 @@ def begin_again(
     restart: bool = False,
     not_before: int | None = None,
     deadline_at: int | None = None,
-    entries: Sequence[Entry] = (),
+    entries: Entries = (),
     usage: Usage | None = None,
     cost: str | None = None,
 ) -> Moved | Fenced:

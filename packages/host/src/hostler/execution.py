@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -37,6 +38,7 @@ from hostler_protocol.errors import (
     UnavailableError,
 )
 from hostler_protocol.frames import MessageId
+from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.limits import INITIAL_RESULT_CREDIT
 from hostler_protocol.methods import RunStartParams
 from hostler_protocol.results import TERMINAL_RESULTS, AgentRunResult
@@ -200,8 +202,21 @@ class ActiveRun:
 
     # -- what the plugin says (RunHandler) --------------------------------------------------------
 
-    def on_result(self, result: AgentRunResult, size: int) -> None:
-        """Take one result."""
+    def on_results(self, arrived: Sequence[ResultArrived]) -> None:
+        """Take results that came together; deltas many at once."""
+        taken = 0
+        while taken < len(arrived) and self._parts is not None and not self._ended:
+            goes_on = self._parts.going_on is not None
+            deltas = None if goes_on else self._parts.stream.receive_deltas(arrived, taken)
+            if deltas is None:
+                self._take_result(arrived[taken].result, arrived[taken].size)
+                taken += 1
+            else:
+                before, taken = taken, taken + len(deltas.payloads)
+                size = sum([item.size for item in arrived[before:taken]])
+                self._results.write_deltas(deltas, size)
+
+    def _take_result(self, result: AgentRunResult, size: int) -> None:
         parts = self._parts
         if parts is None or self._ended or not self._may_end(result.type):
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -22,7 +21,7 @@ from hostler.pause_states import KeptState, keep, load
 from hostler.ports import Database, Tx
 from hostler.stores import pause_calls, pauses, run_notes, runs
 from hostler.stores.blobs import BlobFolder
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Entries
 from hostler.stores.run_rows import Fenced, Run
 from hostler.tools.port import ToolService
 from hostler_protocol.errors import InvalidArgumentError
@@ -116,7 +115,7 @@ class ExplicitPauses:
 
 
 def pause_run(
-    tx: Tx, run: Run, prepared: Prepared, entries: Sequence[Entry], *, actor: str, used: Used
+    tx: Tx, run: Run, prepared: Prepared, entries: Entries, *, actor: str, used: Used
 ) -> Parked | Fenced:
     """Open the pause and end the attempt, in one transaction. The next one has nothing but the state.
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +27,8 @@ SHARED_POLL_SECONDS = 1.0
 OWN_POLL_SECONDS = 30.0
 """The same where nobody else does: every change is told, this is only a second rope."""
 
+DELTA = "message.delta"
+
 _encoder = msgspec.json.Encoder()
 
 
@@ -37,7 +38,7 @@ def _head(run_id: str, result_type: str) -> bytes:
     return _encoder.encode({"run_id": run_id, "type": result_type})[:-1] + b',"sequence":'
 
 
-class StoredResult(NamedTuple):
+class StoredResult(msgspec.Struct, frozen=True, gc=False):
     """One committed result: its host sequence, its type, and the whole AgentRunResult as JSON."""
 
     sequence: int
@@ -48,6 +49,15 @@ class StoredResult(NamedTuple):
     def of(cls, run_id: str, sequence: int, result_type: str, body: bytes) -> StoredResult:
         """Join what the journal keeps of a result (`{"data": ...}`) to the whole."""
         return cls(sequence, result_type, b"%b%d,%b" % (_head(run_id, result_type), sequence, body[1:]))
+
+    @classmethod
+    def deltas(cls, run_id: str, first: int, payloads: Sequence[bytes]) -> list[StoredResult]:
+        """Consecutive deltas, of which only the payloads are given: the first has this sequence."""
+        head = _head(run_id, DELTA)
+        return [
+            cls(sequence, DELTA, b'%b%d,"data":%b}' % (head, sequence, payload))
+            for sequence, payload in enumerate(payloads, first)
+        ]
 
     @property
     def terminal(self) -> bool:

@@ -5,7 +5,6 @@ Also what becomes of a pause whose attempt is lost, in the transaction that sett
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from hostler.endings import begin_again, end_waiting
 from hostler.pause_steps import go_on
 from hostler.ports import Tx
 from hostler.stores import pause_claims, pauses, run_notes, runs
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Entries
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
 
@@ -38,7 +37,7 @@ class Parked:
 def park(
     tx: Tx,
     run: Run,
-    entries: Sequence[Entry],
+    entries: Entries,
     *,
     actor: str,
     used: Used,

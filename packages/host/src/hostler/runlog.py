@@ -15,7 +15,7 @@ from typing import Any
 from hostler.feed import Feed, StoredResult
 from hostler.ports import Database, Tx
 from hostler.stores import runs
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Deltas, Entries, Entry
 from hostler.stores.run_rows import Appended, Fenced, Moved
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
 from hostler_protocol.limits import MIB
@@ -27,7 +27,7 @@ LAST_RETRY_SECONDS = 5.0
 """Back-off while the database takes nothing (disk full, connection lost): the run waits, nothing is lost."""
 
 
-Move = Callable[[Tx, Sequence[Entry]], Moved | Fenced]
+Move = Callable[[Tx, Entries], Moved | Fenced]
 
 
 @dataclass(slots=True)
@@ -40,12 +40,12 @@ class Item:
     on disk first (blobs); `after` writes what depends on the entry.
     """
 
-    entry: Entry | None = None
+    entry: Entry | Deltas | None = None
     work: Callable[[Tx], tuple[Entry | None, Any]] | None = None
     move: Move | None = None
     before: Callable[[], Awaitable[None]] | None = None
     after: Callable[[Tx], None] | None = None
-    published: StoredResult | None = None
+    published: Sequence[StoredResult] = ()
     synced: bool = True
     size: int = 0
     last: bool = False
@@ -124,7 +124,7 @@ class RunLog:
     def entries_first(self, move: Callable[[Tx], Moved | Fenced]) -> Move:
         """A `move` that writes more than the change itself, all of it after what was queued before."""
 
-        def moved(tx: Tx, entries: Sequence[Entry]) -> Moved | Fenced:
+        def moved(tx: Tx, entries: Entries) -> Moved | Fenced:
             _append(tx, self.run_id, self.attempt, entries)
             return move(tx)
 
@@ -194,7 +194,7 @@ class RunLog:
                 self._fail(batch, error)
                 self.on_fenced(error)
                 return
-        self.feed.publish(self.run_id, [item.published for item in batch if item.published is not None])
+        self.feed.publish(self.run_id, [result for item in batch for result in item.published])
         for item, answer in zip(batch, answers, strict=True):
             if item.done is not None:
                 item.done(answer, None)
@@ -210,7 +210,7 @@ class RunLog:
 
 def _store(tx: Tx, run_id: str, attempt: int, batch: list[Item]) -> list[Any]:
     """Write a batch in one transaction: effects, entries, then what depends on them."""
-    entries: list[Entry] = []
+    entries: list[Entry | Deltas] = []
     answers: list[Any] = []
     for item in batch:
         entry, answer = item.work(tx) if item.work is not None else (item.entry, None)
@@ -227,7 +227,7 @@ def _store(tx: Tx, run_id: str, attempt: int, batch: list[Item]) -> list[Any]:
     return answers
 
 
-def _append(tx: Tx, run_id: str, attempt: int, entries: Sequence[Entry]) -> None:
+def _append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> None:
     if entries:
         _unfenced(runs.append(tx, run_id, attempt, entries))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hostler_protocol.frames import LineSplitter, MessageId
 from hostler_protocol.incoming import Broken, Incoming
 from hostler_protocol.limits import (
+    MAX_INTEGER,
     MAX_MISSING_SEQUENCES,
     MAX_REASON_CHARS,
     PROTOCOL_VERSION,
@@ -33,6 +34,14 @@ class RunFlow:
     live: bool = True
     last: int = 0
     missing: set[int] = field(default_factory=set)
+
+    def take_next(self, sequence: int) -> bool:
+        """Take the next result where it is in order and within the credit; False: nothing was changed."""
+        if sequence != self.last + 1 or self.credit <= 0 or not self.live or sequence > MAX_INTEGER:
+            return False
+        self.last = sequence
+        self.credit -= 1
+        return True
 
     def note(self, sequence: int) -> str | None:
         """Take a sequence number. 'repeated' means drop; 'gap' and 'late' mean warn; None: in order."""

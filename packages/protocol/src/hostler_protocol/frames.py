@@ -25,6 +25,7 @@ __all__ = [
     "Response",
     "describe_oversized",
     "encode",
+    "params_of_result",
     "parse",
     "raw",
 ]
@@ -32,6 +33,8 @@ __all__ = [
 _NULL = msgspec.Raw(b"null")
 _NO_PARAMS = msgspec.Raw(b"{}")
 _INT64 = range(-(2**63), 2**63)
+_BLANKS = b" \t\r"
+_RESULT_BEGINS = b'{"jsonrpc":"2.0","method":"run/result","params":'
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -170,6 +173,17 @@ def _id(wire: _Wire) -> MessageId | None:
     return wire.id if isinstance(wire.id, int | str) else None
 
 
+def params_of_result(line: bytes) -> bytes | None:
+    """The parameters of a `run/result` that is written as `encode` writes it.
+
+    None: it is something else, or written another way, and `parse` tells. What is given is undecoded: only
+    where it is one JSON object, the line was a message.
+    """
+    if line.startswith(_RESULT_BEGINS) and line.endswith(b"}"):
+        return line[len(_RESULT_BEGINS) : -1]
+    return None
+
+
 def encode(frame: Frame) -> bytes:
     """Encode one frame as JSON, without a line end."""
     match frame:
@@ -209,13 +223,16 @@ class LineSplitter:
 
     def feed(self, data: bytes) -> Iterator[bytes | Oversized]:
         """Take bytes in; give each finished line, without its end. Empty lines are skipped."""
-        start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            line = self._finish(data[start:end])
+        *ended, rest = data.split(b"\n")
+        whole = not self._buffer and self._scanner is None
+        for part in ended:
+            # the common case: the line came in one piece
+            fits = whole and len(part) <= self.max_bytes
+            line = part.strip(_BLANKS) if fits else self._finish(part)
+            whole = True
             if line:
                 yield line
-            start = end + 1
-        self._keep(data[start:])
+        self._keep(rest)
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)
@@ -229,12 +246,10 @@ class LineSplitter:
             self._buffer = bytearray()
 
     def _finish(self, part: bytes) -> bytes | Oversized:
-        if not self._buffer and self._scanner is None and len(part) <= self.max_bytes:
-            return part.strip(b" \t\r")  # the common case: the line came in one piece
         self._keep(part)
         line, size, scanner = self._buffer, self._size, self._scanner
         self._buffer, self._size, self._scanner = bytearray(), 0, None
-        return bytes(line).strip(b" \t\r") if scanner is None else scanner.found(size)
+        return bytes(line).strip(_BLANKS) if scanner is None else scanner.found(size)
 
 
 def describe_oversized(frame: bytes) -> Oversized:

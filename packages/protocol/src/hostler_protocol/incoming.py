@@ -26,7 +26,7 @@ class Noted(msgspec.Struct, frozen=True):
     params: Any
 
 
-class ResultArrived(msgspec.Struct, frozen=True):
+class ResultArrived(msgspec.Struct, frozen=True, gc=False):
     """A runner's result, in its order; `size` in bytes of its JSON. The payload is still undecoded."""
 
     result: AgentRunResult

@@ -46,6 +46,7 @@ from hostler_protocol.frames import (
     Response,
     describe_oversized,
     encode,
+    params_of_result,
     parse,
 )
 from hostler_protocol.incoming import (
@@ -80,6 +81,7 @@ from hostler_protocol.methods import (
     RunEndNote,
     RunParkNote,
     RunStartParams,
+    Side,
     StreamNote,
 )
 from hostler_protocol.payloads import decoder, fault_response, run_id_in
@@ -108,6 +110,9 @@ __all__ = [
 ]
 
 
+_decode_result = msgspec.json.Decoder(AgentRunResult).decode
+
+
 class Link(Sending):
     """One conversation, seen from `side`; `limits` are the host's, the plugin is told in `initialize`."""
 
@@ -116,6 +121,9 @@ class Link(Sending):
         if self._closed():
             return
         for line in self._lines.feed(data):
+            if (arrived := self._take_plain_result(line)) is not None:
+                yield arrived
+                continue
             yield from self._take(line)
             if self._closed():
                 return
@@ -131,11 +139,30 @@ class Link(Sending):
             return
         if len(frame) > self.limits.max_message_bytes:
             yield from self._take(describe_oversized(frame))
+        elif (arrived := self._take_plain_result(frame)) is not None:
+            yield arrived
         else:
             yield from self._take(frame)
 
     def _closed(self) -> bool:
         return self.state is State.CLOSED
+
+    def _take_plain_result(self, line: bytes | Oversized) -> ResultArrived | None:
+        """The short way of a result as nearly all are: of a run of ours, in order, within credit and size.
+
+        None: `_take` says what it is, and what is wrong with it. Nothing was changed.
+        """
+        if self.side is Side.PLUGIN or isinstance(line, Oversized):
+            return None
+        params = params_of_result(line)
+        if params is None or len(params) > self.limits.max_result_bytes:
+            return None
+        try:
+            result = _decode_result(params)
+        except DECODE_ERRORS:
+            return None
+        flow = self._runs.get(result.run_id)  # there is one: results may be sent in this state
+        return ResultArrived(result, len(params)) if flow and flow.take_next(result.sequence) else None
 
     def _take(self, line: bytes | Oversized) -> Iterator[Incoming]:
         parsed = line if isinstance(line, Oversized) else parse(line)

@@ -21,7 +21,7 @@ def _no_data() -> msgspec.Raw:
     return msgspec.Raw(b"{}")
 
 
-class AgentRunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AgentRunResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The envelope. From a runner, `sequence` counts within the attempt; from the host, 1..n per run."""
 
     run_id: str

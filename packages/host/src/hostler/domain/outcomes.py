@@ -134,6 +134,20 @@ class Stored(msgspec.Struct, frozen=True):
         )
 
 
+class StoredDeltas(msgspec.Struct, frozen=True):
+    """Consecutive deltas that came together: the sequence of the first, and the payload of each on one line.
+
+    What nearly all results of a run are, hence the short way for many at once.
+    """
+
+    first: int
+    payloads: list[bytes]
+
+    def bodies(self) -> list[bytes]:
+        """What the journal stores of each, as `Stored.body`."""
+        return [b'{"data":' + payload + b"}" for payload in self.payloads]
+
+
 @dataclass(frozen=True, slots=True)
 class Warned:
     """Something was dropped or is odd; `reason` names field and cause. Kept in the journal."""

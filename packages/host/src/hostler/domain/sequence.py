@@ -8,7 +8,7 @@ already checked the runner's own order, credit and sizes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,14 +23,17 @@ from hostler.domain.outcomes import (
     Projection,
     Step,
     Stored,
+    StoredDeltas,
     TranscriptWrite,
     Uploaded,
     Warned,
 )
 from hostler.domain.payloads import artifact_of, one_line, state_write_of, unknown_payload
+from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
 from hostler_protocol.ids import new_id
+from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.limits import MAX_INTEGER, MAX_REASON_CHARS, MAX_RESULT_BYTES
 from hostler_protocol.pausing import PendingCall
 from hostler_protocol.results import (
@@ -66,6 +69,7 @@ _CODE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _NO_OUTPUT_TYPES = (LogWritten, ToolCallStarted, ToolCallCompleted)
 """A run that produced nothing but these, and deltas, said nothing."""
 _encoder = msgspec.json.Encoder()
+_decode_delta = msgspec.json.Decoder(MessageDelta).decode
 
 Stop = Literal["cancelled", "timeout"]
 
@@ -146,6 +150,40 @@ class ResultStream:
                 self._invalid_terminal = error.message[:MAX_REASON_CHARS]
             text = error.message.removeprefix(f"{result.type}: ")
             return self.warn(f"{result.type[:MAX_TYPE_CHARS]} dropped: {text}", result.type)
+
+    def receive_deltas(self, arrived: Sequence[ResultArrived], start: int = 0) -> StoredDeltas | None:
+        """Take as many from `start` on as are deltas of text and nothing more, which is what most are.
+
+        None: the next one is something else, or wrong; `receive` it.
+        """
+        if self.outcome is not None:
+            return None
+        payloads: list[bytes] = []
+        for index in range(start, len(arrived)):
+            payload = self._plain_delta(arrived[index])
+            if payload is None:
+                break
+            payloads.append(payload)
+        if not payloads:
+            return None
+        first = self.state.sequence + 1
+        self.state.sequence += len(payloads)
+        return StoredDeltas(first, payloads)
+
+    def _plain_delta(self, arrived: ResultArrived) -> bytes | None:
+        result = arrived.result
+        if result.type != "message.delta" or result.usage is not None or result.timestamp is not None:
+            return None
+        if result.run_id != self.run_id or arrived.size > MAX_RESULT_BYTES:
+            return None
+        payload = bytes(result.data)
+        try:
+            delta = _decode_delta(payload)
+        except DECODE_ERRORS:
+            return None
+        # of text alone it cannot be deep
+        one_line = b"\n" not in payload and b"\r" not in payload
+        return payload if one_line and isinstance(delta.chunk.content, str) else None
 
     def end(self) -> list[Step]:
         """The runner's generator finished (`run/end`)."""

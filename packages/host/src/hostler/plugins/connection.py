@@ -287,16 +287,26 @@ class PluginConnection:
 
     def _take(self, incoming: Iterable[Incoming]) -> None:
         self._liveness.heard()
+        results: list[ResultArrived] = []
         for item in incoming:
             if isinstance(item, ResultArrived):
-                self._runs.result(item)
-            elif isinstance(item, Called):
+                if results and results[0].result.run_id != item.result.run_id:
+                    self._runs.results(results)
+                    results = []
+                results.append(item)
+                continue
+            if results:
+                self._runs.results(results)
+                results = []
+            if isinstance(item, Called):
                 if self._calls.add(item):
                     self._runs.call(item)
                 else:
                     self._deliver_calls()
             else:
                 self._take_other(item)
+        if results:
+            self._runs.results(results)
         if data := self.link.data_to_send():
             for message in data.splitlines(keepends=True):
                 self._send(message)

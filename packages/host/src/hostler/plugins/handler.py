@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from hostler_protocol.errors import PluginError
 from hostler_protocol.frames import MessageId
-from hostler_protocol.results import AgentRunResult
+from hostler_protocol.incoming import ResultArrived
 
 
 class RunHandler(Protocol):
@@ -16,8 +17,11 @@ class RunHandler(Protocol):
     (`end_run`, `park_run`): then none comes. Calls can be told from the moment `start_run` is called.
     """
 
-    def on_result(self, result: AgentRunResult, size: int) -> None:
-        """A result with the runner's own sequence; its payload is undecoded. Return `size` by `credit`."""
+    def on_results(self, arrived: Sequence[ResultArrived]) -> None:
+        """Results that came together, with the runner's own sequences; their payloads are undecoded.
+
+        Return their number and sizes by `credit`.
+        """
 
     def on_end(self) -> None:
         """The runner finished."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,14 +72,15 @@ class RunBook:
 
     # -- what is told -----------------------------------------------------------------------------
 
-    def result(self, item: ResultArrived) -> None:
-        """A result arrived."""
-        run_id = item.result.run_id
+    def results(self, arrived: Sequence[ResultArrived]) -> None:
+        """Results of one run arrived together."""
+        run_id = arrived[0].result.run_id
         run = self._runs.get(run_id)
         if run is not None:
-            run.held_bytes += item.size
-            self.held_bytes += item.size
-            self._tell(run_id, run, run.handler.on_result, item.result, item.size)
+            size = sum([item.size for item in arrived])
+            run.held_bytes += size
+            self.held_bytes += size
+            self._tell(run_id, run, run.handler.on_results, arrived)
 
     def call(self, called: Called) -> None:
         """A call is to be worked on."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +27,9 @@ from hostler_protocol.calls import CallParams
 from hostler_protocol.errors import PluginError, RemoteFaultError
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import new_id
+from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.limits import CANCEL_GRACE_SECONDS
 from hostler_protocol.methods import RunStartParams
-from hostler_protocol.results import AgentRunResult
 
 REPLAY_SECONDS = 60.0
 """How long one replay may take: nothing in it waits for anything but the runner itself."""
@@ -148,10 +148,11 @@ class Session:
 
     # -- what the plugin says (RunHandler) --------------------------------------------------------
 
-    def on_result(self, result: AgentRunResult, size: int) -> None:
-        """Take one result."""
-        self.connection.credit(self.run_id, 1, size)
-        self._take(self._stream.receive(result, size))
+    def on_results(self, arrived: Sequence[ResultArrived]) -> None:
+        """Take results."""
+        for item in arrived:
+            self.connection.credit(self.run_id, 1, item.size)
+            self._take(self._stream.receive(item.result, item.size))
 
     def on_end(self) -> None:
         """The runner finished."""

@@ -7,8 +7,10 @@ gaps, and a cursor that points into one is expired.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 import msgspec
@@ -60,6 +62,15 @@ class Entry(msgspec.Struct, frozen=True):
     at: int | None = None
 
 
+class Deltas(msgspec.Struct, frozen=True):
+    """Consecutive deltas that are to be journalled: the data of each, which are entries of their own."""
+
+    data: list[bytes]
+
+
+Entries = Sequence[Entry | Deltas]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
     """An entry as it stands in the journal; `sequence` where it is a result."""
@@ -87,7 +98,7 @@ def append(
     workspace_id: str,
     run_id: str,
     attempt: int,
-    entries: Sequence[Entry],
+    entries: Entries,
     *,
     position: int,
     sequence: int,
@@ -98,22 +109,21 @@ def append(
     """
     shared = {"run_id": run_id, "attempt": attempt, "workspace_id": workspace_id}
     rows: list[dict[str, Any]] = []
-    for batch in _batches(entries):
-        first = batch[0]
-        position += len(batch)
-        is_result = first.kind == "result"
-        sequence += len(batch) if is_result else 0
+    for entry, text, count in _rows_of(entries):
+        position += count
+        is_result = entry.kind == "result"
+        sequence += count if is_result else 0
         rows.append(
             {
                 **shared,
                 "last_position": position,
-                "count": len(batch),
+                "count": count,
                 "last_sequence": sequence if is_result else None,
-                "kind": first.kind,
-                "type": first.type,
-                "data": _lines(batch),
-                "blob": first.blob,
-                "at": tx.now if first.at is None else first.at,
+                "kind": entry.kind,
+                "type": entry.type,
+                "data": text,
+                "blob": entry.blob,
+                "at": tx.now if entry.at is None else entry.at,
             }
         )
     if len(rows) == 1:
@@ -243,38 +253,46 @@ def _entries_of(row: Row) -> list[StoredEntry]:
     ]
 
 
-def _batches(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Entries by row: consecutive deltas together, everything else alone."""
-    batch: list[Entry] = []
-    size = 0
+def _rows_of(entries: Entries) -> Iterator[tuple[Entry, str, int]]:
+    """Each row's entry, text, and how many it holds: consecutive deltas together, all else alone."""
+    deltas: list[bytes | str] = []
+    at: int | None = None
     for entry in entries:
-        if entry.type == DELTA and entry.kind == "result" and entry.blob is None:
-            length = len(entry.data)
-            if batch and (len(batch) == MAX_BATCH_ENTRIES or size + length > MAX_BATCH_BYTES):
-                yield batch
-                batch, size = [], 0
-            batch.append(entry)
-            size += length
-            continue
-        if batch:
-            yield batch
-            batch, size = [], 0
-        yield [entry]
-    if batch:
-        yield batch
+        more, more_at = _deltas_in(entry)
+        if deltas and (not more or more_at != at):
+            yield from _rows_of_deltas(deltas, at)
+            deltas = []
+        if isinstance(entry, Entry) and not more:
+            yield entry, _lines([entry.data]), 1
+        else:
+            deltas += more
+            at = more_at
+    yield from _rows_of_deltas(deltas, at)
 
 
-def _lines(batch: list[Entry]) -> str:
-    """The JSON texts of a row, one a line."""
-    if len(batch) > 1:
-        texts = [entry.data if isinstance(entry.data, bytes) else entry.data.encode() for entry in batch]
-        joined = b"\n".join(texts)
-        if joined.count(b"\n") == len(batch) - 1:  # decoded at once: most rows are many deltas
-            return joined.decode()
-    return "\n".join([_line(entry.data) for entry in batch])
+def _deltas_in(entry: Entry | Deltas) -> tuple[Sequence[bytes | str], int | None]:
+    """The deltas that an entry is, and when they were."""
+    if isinstance(entry, Deltas):
+        return entry.data, None
+    if entry.type == DELTA and entry.kind == "result" and entry.blob is None:
+        return (entry.data,), entry.at
+    return (), None
 
 
-def _line(data: bytes | str) -> str:
-    """The JSON text on one line: outside its strings a line end is only space."""
-    text = data if isinstance(data, str) else data.decode()
-    return text.replace("\n", " ") if "\n" in text else text
+def _rows_of_deltas(deltas: Sequence[bytes | str], at: int | None) -> Iterator[tuple[Entry, str, int]]:
+    start = 0
+    while start < len(deltas):
+        row = deltas[start : start + MAX_BATCH_ENTRIES]
+        ends = list(accumulate(map(len, row)))
+        row = row[: max(1, bisect_right(ends, MAX_BATCH_BYTES))]
+        yield Entry("result", DELTA, "", at=at), _lines(row), len(row)
+        start += len(row)
+
+
+def _lines(texts: Sequence[bytes | str]) -> str:
+    """The JSON texts of a row, one a line: outside its strings a line end is only space."""
+    joined = b"\n".join([text if isinstance(text, bytes) else text.encode() for text in texts])
+    if joined.count(b"\n") == len(texts) - 1:  # decoded at once: most rows are many deltas
+        return joined.decode()
+    lines = [text if isinstance(text, str) else text.decode() for text in texts]
+    return "\n".join([line.replace("\n", " ") for line in lines])

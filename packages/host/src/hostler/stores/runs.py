@@ -16,7 +16,7 @@ from hostler.domain.runs import begins_attempt, holds_lane, is_terminal, may_bec
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
 from hostler.stores import journal
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Deltas, Entries, Entry
 from hostler.stores.plain import without_nul
 from hostler.stores.run_rows import Appended, Fenced, Moved, NewRun, Run, opened_run, run_of
 from hostler_protocol.content import Usage
@@ -60,13 +60,13 @@ def open(  # noqa: A001  the word for it; used as runs.open
     return opened_run(run, row)
 
 
-def append(tx: Tx, run_id: str, attempt: int, entries: Sequence[Entry]) -> Appended | Fenced:
+def append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> Appended | Fenced:
     """Journal `entries` of a claimed or running attempt. The hot path: one UPDATE, then the rows."""
-    results, kept = _count_results(entries)
-    row = tx.one(_q.append, run_id=run_id, attempt=attempt, entries=len(entries), results=results, kept=kept)
+    count, results, kept = _counts(entries)
+    row = tx.one(_q.append, run_id=run_id, attempt=attempt, entries=count, results=results, kept=kept)
     if row is None:
         return _fenced(tx, run_id)
-    position, sequence = row["position"] - len(entries), row["sequence"] - results
+    position, sequence = row["position"] - count, row["sequence"] - results
     journal.append(tx, row["workspace_id"], run_id, attempt, entries, position=position, sequence=sequence)
     return Appended(position + 1, sequence + 1)
 
@@ -80,7 +80,7 @@ def transition(
     cause: str,
     actor: str,
     status_code: str | None = None,
-    entries: Sequence[Entry] = (),
+    entries: Entries = (),
     crashed: bool = False,
     restart: bool = True,
     host_id: str | None = None,
@@ -114,7 +114,7 @@ def transition(
             before, current, likely = likely, attempt, None
         entry = lifecycle(before, to, cause=cause, actor=actor, status_code=status_code)
         written = [*entries, entry]
-        results, kept = _count_results(written)
+        count, results, kept = _counts(written)
         moved = tx.one(
             _q.move,
             run_id=run_id,
@@ -125,7 +125,7 @@ def transition(
             new_attempt=int(begins_attempt(before, to)),
             crashed=int(crashed),
             restart=int(restart and begins_attempt(before, to)),
-            entries=len(written),
+            entries=count,
             results=results,
             kept=kept,
             holds_lane=int(holds_lane(to)),
@@ -139,7 +139,7 @@ def transition(
             grant_json=grant_json,
         )
         if moved is not None:
-            position, sequence = moved["position"] - len(written), moved["sequence"] - results
+            position, sequence = moved["position"] - count, moved["sequence"] - results
             workspace = moved["workspace_id"]
             journal.append(tx, workspace, run_id, current, written, position=position, sequence=sequence)
             return Moved(before, moved["attempt"], position + 1, sequence + 1, moved["steers"])
@@ -373,15 +373,19 @@ def _fenced(tx: Tx, run_id: str) -> Fenced:
     return Fenced(row["status"], row["attempt"])
 
 
-def _count_results(entries: Sequence[Entry]) -> tuple[int, int]:
-    """How many are results, and which of them (from 1; 0: none) is the last completed message."""
-    results = kept = 0
+def _counts(entries: Entries) -> tuple[int, int, int]:
+    """How many, how many of them results, and which of those (from 1; 0: none) the last completed message."""
+    others = results = kept = 0
     for entry in entries:
-        if entry.kind == "result":
+        if isinstance(entry, Deltas):
+            results += len(entry.data)
+        elif entry.kind == "result":
             results += 1
             if entry.type == "message.completed":
                 kept = results
-    return results, kept
+        else:
+            others += 1
+    return others + results, results, kept
 
 
 def lifecycle(
