@@ -33,7 +33,8 @@ from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import new_id
 
 PLUGIN = Path(__file__).with_name("ledger")
-RUNNER = "plugin:bench/ledger/default"
+PLUGIN_KEY = "bench/ledger"
+RUNNER = f"plugin:{PLUGIN_KEY}/default"
 BENCH = Caller("default", "bench", "bench", frozenset({"admin"}), frozenset({"installation"}))
 LOOK_SECONDS = 0.001
 Found = defaultdict[str, list[float]]
@@ -49,7 +50,8 @@ async def hosting(folder: Path) -> AsyncIterator[Host]:
     agent = {"name": "caller", "runner": RUNNER, "recovery": {"max_attempts": 2}}
     settings = Settings(data_dir=folder, workspace=BENCH.workspace_id, hold_seconds=0.0)
     async with Host.open(settings) as host:
-        config = convert({"plugins": [str(PLUGIN)], "agents": [agent]}, ConfigFile, "bench")
+        plugin = {"path": str(PLUGIN), "level": "trusted"}  # it writes down the moment of its death
+        config = convert({"plugins": [plugin], "agents": [agent]}, ConfigFile, "bench")
         await host.apply(config, actor="bench")
         yield host
 
@@ -88,6 +90,8 @@ async def call_seconds(host: Host, command: str, calls: int) -> tuple[float, str
 
 async def crash_seconds(host: Host, folder: Path, calls: int) -> tuple[float, str]:
     """Seconds from the death of a process, after so many calls, to the end of its run in the next one."""
+    # a process that has not failed before: no back-off has grown, no breaker opens
+    await host.supervisor.restart(PLUGIN_KEY)
     died = folder / "died"
     run_id = await begin(host, f"crash {calls} {died}")
     await ended(host, run_id)
