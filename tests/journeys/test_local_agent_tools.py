@@ -11,7 +11,7 @@ from typing import Any
 from support.agent_host import answering, ask, record, texts
 from support.databases import run
 from support.http_host import Event, Served
-from support.model_server import Answer, ModelServer, Recorded
+from support.model_server import Answer, ModelServer
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 ALL = {"allowed_tool_names": ["shop.*"]}
@@ -120,41 +120,6 @@ def test_only_what_the_policy_allows_is_offered(tmp_path: Path) -> None:
             await ask(served, "write to Ada")
             assert [t["function"]["name"] for t in server.requests[0].json["tools"]] == ["shop_prices"]
             assert "there is no tool 'shop_send'" in sent(server)[-1]["content"]
-
-    run(main())
-
-
-def test_a_long_conversation_is_kept_in_notes(tmp_path: Path) -> None:
-    """The checkpoint in the host's own state, found again by its own cursor, over several crossings."""
-
-    def reply(request: Recorded) -> Answer:
-        messages = request.json["messages"]
-        if messages[0]["content"].startswith("You keep the notes"):
-            last = messages[1]["content"].split("User: turn ")[-1].split()[0]
-            return Answer(pieces=[f"Known up to {last}."])
-        return Answer(pieces=["Noted. " + "so it is " * 10])
-
-    async def main() -> None:
-        small = {"window": 700, "reserve": 100, "keep_recent": 150, "summary": 50}
-        config: dict[str, Any] = {f"context_{name}_tokens": value for name, value in small.items()}
-        async with answering(tmp_path, **config) as (served, server):
-            server.always(reply)
-            for turn in range(40):
-                assert types(await ask(served, f"turn {turn} brings this " + "and that " * 10))[-1] == (
-                    "run.completed"
-                )
-            covered, crossings = -1, 0
-            for messages in (request.json["messages"] for request in server.requests):
-                if messages[0]["content"].startswith("You keep the notes"):
-                    told = [int(p.split()[0]) for p in messages[1]["content"].split("User: turn ")[1:]]
-                    assert told == list(range(covered + 1, told[-1] + 1))
-                    assert ("Your notes so far" in messages[1]["content"]) == (covered >= 0)
-                    covered, crossings = told[-1], crossings + 1
-                else:
-                    seen = [int(m["content"].split()[1]) for m in messages if m["role"] == "user"]
-                    assert seen == list(range(covered + 1, seen[-1] + 1))
-                    assert (f"Known up to {covered}." in messages[0]["content"]) == (covered >= 0)
-            assert 3 <= crossings <= 12
 
     run(main())
 

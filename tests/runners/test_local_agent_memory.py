@@ -13,8 +13,7 @@ from local_agent.settings import read_settings
 from hostler_protocol.content import ModelMessage, text_of
 from hostler_sdk.errors import DeadlineExceeded, InvalidArgument, RuntimeFailure
 from hostler_sdk.testing import Driven, ScriptedHost, drive_sync
-from support.local_agents import BOTH, CHECKPOINT, MAIN, asked, logs, requests, served, wish, wishes
-from support.model_server import Answer, ModelServer, Recorded
+from support.local_agents import BOTH, CHECKPOINT, MAIN, asked, logs, requests, wish, wishes
 
 SMALL: dict[str, Any] = MAIN | {
     "context-window-tokens": 400,
@@ -93,6 +92,19 @@ def test_notes_go_on_from_the_notes_before() -> None:
         assert text.startswith(f"Your notes so far:\nnotes {number}\n")
     seen = [line.split()[1] for text in told for line in text.split("\n") if line.startswith("User: ")]
     assert seen == [f"q{n}" for n in range(len(seen))]  # each message once, in its order
+
+
+def test_what_follows_the_notes_may_take_many_pages() -> None:
+    scribe = Scribe()
+    host = ScriptedHost(models={"main": scribe})
+    for turn in range(40):
+        driven = host.drive_sync(
+            LocalAgent, f"q{turn} {words(18)}", config=SMALL | {"context-history-fetch-limit": 3}
+        )
+        assert logs(driven) == ""
+        seen = [text_of(c).split()[0] for role, c in asked(driven) if role == "user"]
+        assert seen == [f"q{n}" for n in range(turn + 1)][-len(seen) :]
+    assert len(scribe.asked_for_notes) >= 2
 
 
 @pytest.mark.parametrize(
@@ -330,47 +342,3 @@ def test_an_answer_is_given_without_knowledge_where_there_is_none() -> None:
     assert "knowledge base 'other' is not granted" in logs(driven)
     nothing = drive_sync(LocalAgent, "sky", config=config, models={"main": "ok"}, knowledge={"kb": []})
     assert asked(nothing)[-1] == ("user", "sky")
-
-
-# -- on the wire ----------------------------------------------------------------------------------
-
-
-def test_five_hundred_turns_with_a_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each message reaches the model or its notes, and notes go on from the last ones at each crossing."""
-    turns = 500
-    small = {"window": 1_600, "reserve": 200, "keep-recent": 300, "summary": 60}
-    config = MAIN | {f"context-{name}-tokens": value for name, value in small.items()}
-
-    def reply(request: Recorded) -> Answer:
-        return Answer(pieces=[said(request)])
-
-    def said(request: Recorded) -> str:
-        messages = request.json["messages"]
-        if messages[0]["content"].startswith("You keep the notes"):
-            return f"Everything up to {messages[1]['content'].split('User: turn ')[-1].split()[0]} is known."
-        return f"Noted {messages[-1]['content'].split()[1]}, with {words(10)}"
-
-    async def test(server: ModelServer, host: ScriptedHost) -> None:
-        server.always(reply)
-        for turn in range(turns):
-            driven = await host.drive(LocalAgent, f"turn {turn} brings {words(12)}", config=config)
-            assert driven.status == "completed", driven.error
-        sent = [request.json["messages"] for request in server.requests]
-        notes = [m for m in sent if m[0]["content"].startswith("You keep the notes")]
-        assert len(sent) == turns + len(notes)
-        assert 15 <= len(notes) <= 35
-        assert max(len(str(messages)) for messages in sent) < 1_600 * 6
-        covered = -1  # the last turn that the notes hold
-        for messages in sent:
-            if messages in notes:
-                told = [int(part.split()[0]) for part in messages[1]["content"].split("User: turn ")[1:]]
-                assert told == list(range(covered + 1, told[-1] + 1))  # incremental: on from the last notes
-                covered = told[-1]
-            else:
-                if covered >= 0:
-                    assert f"Everything up to {covered} is known." in messages[0]["content"]
-                seen = [int(m["content"].split()[1]) for m in messages if m["role"] == "user"]
-                oldest = covered + 1
-                assert seen == list(range(oldest, seen[-1] + 1))
-
-    served(monkeypatch, test)

@@ -41,6 +41,9 @@ async def hosting(
     plugins: Sequence[Path] = (),
     policy: dict[str, Any] | None = None,
     config: Mapping[str, Any] | None = None,
+    window: int = 9000,
+    skills: Sequence[Path] = (),
+    extra_models: Sequence[ModelEntry] = (),
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """The same on a service that is there already, so that it outlives the host."""
@@ -53,7 +56,7 @@ async def hosting(
             api_key="k",
             price=PRICE,
             max_retries=0,
-            context_window=9000,
+            context_window=window,
         )
 
     named = {name.replace("_", "-"): value for name, value in (config or {}).items()}
@@ -64,10 +67,11 @@ async def hosting(
         "resource_policy": policy or {},
     }
     agents = [convert(spec, AgentSpec, "chat")]
-    models = [entry("main"), entry("spare")]
+    models = [entry("main"), entry("spare"), *extra_models]
     folders: list[Any] = [str(FOLDER), *map(str, plugins)]
     async with serving(data, agent=False, **settings) as served:
-        await served.host.apply(ConfigFile(plugins=folders, models=models, agents=agents), actor="test")
+        whole = ConfigFile(plugins=folders, models=models, agents=agents, skills=[*map(str, skills)])
+        await served.host.apply(whole, actor="test")
         yield served
 
 

@@ -29,7 +29,7 @@ FILE_TOKENS = 4_000
 class Budget:
     """Tokens: of a whole request, of the recent messages that are kept, and of a summary.
 
-    A sixth of the request at most is for `files` that outlive the messages they came with.
+    A quarter of the request at most is for `files` that outlive the messages they came with.
     """
 
     request: int
@@ -39,7 +39,7 @@ class Budget:
     @property
     def files(self) -> int:
         """Of the files that go on with the summary."""
-        return self.request // 6
+        return self.request // 4
 
     def tighter(self, taken: int) -> Budget:
         """Three fifths of what was just refused, for the one retry."""

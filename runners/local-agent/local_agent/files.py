@@ -87,6 +87,8 @@ def within_bytes(messages: Sequence[ModelMessage], always: ModelMessage) -> list
 def name_of(element: ContentElement) -> str:
     """How a file is called where it is not shown."""
     match element:
+        case ArtifactElement(file_name=None, mime_type=kind) if (kind or "").startswith("image/"):
+            return "a picture"
         case ArtifactElement() | FileUrlElement() | FileBase64Element():
             return element.file_name or "a file"
         case ImageUrlElement() | ImageBase64Element():

@@ -23,22 +23,22 @@ async def read_past(
     Stops where the draft takes more than `limit` tokens; says whether everything was read. One of
     DEAD_CURSOR where `after` is a cursor the host no longer knows.
     """
-    cursor: str | None = None
+    most = min(at_a_time, MAX_PAGE_ITEMS)
+    page = await ctx.history.page(after_cursor=after, limit=most, include_artifacts=True)
     draft.past = []
+    floor: int | None = None
     while True:
-        page = await ctx.history.page(
-            before_cursor=cursor,
-            after_cursor=after,
-            limit=min(at_a_time, MAX_PAGE_ITEMS),
-            include_artifacts=True,
-        )
-        draft.past[:0] = await counter.turns(_turns(page.items[::-1]))
+        new = [item for item in page.items[::-1] if floor is None or item.seq >= floor]
+        draft.past[:0] = await counter.turns(_turns(new))
         await counter.settle(draft, limit)
-        if not page.has_more or page.next_cursor in (None, cursor):
+        if len(new) < len(page.items) or not page.has_more or page.next_cursor is None:
             return True
         if draft.tokens > limit or len(draft.past) >= MAX_MESSAGES:
             return False
-        cursor = page.next_cursor
+        if after is not None and floor is None:  # a page has one cursor: the other end is known by its number
+            begin = await ctx.history.page(after_cursor=after, limit=1, direction="forward")
+            floor = begin.items[0].seq if begin.items else None
+        page = await ctx.history.page(before_cursor=page.next_cursor, limit=most, include_artifacts=True)
 
 
 async def read_oldest(

@@ -210,6 +210,8 @@ class World:
         return calls.RetrieveReply(items=[msgspec.structs.replace(items[i], score=s) for i, s in ranked])
 
     def _history_page(self, params: calls.HistoryPageParams) -> Page[TranscriptItem]:
+        if params.before_cursor is not None and params.after_cursor is not None:
+            raise InvalidArgument("before_cursor and after_cursor are both given; a page takes one of them")
         before = len(self.history) + 1 if params.before_cursor is None else _position(params.before_cursor)
         after = 0 if params.after_cursor is None else _position(params.after_cursor)
         found = [item for item in self.history if after < item.seq < before]
