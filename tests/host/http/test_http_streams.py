@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from hostler.http.streams import Streams
+from hostler.feed import BATCH_RESULTS, StoredResult
+from hostler.http.sse import frame
+from hostler.http.streams import EventStream, Streams
 from hostler.sql.statements import parse
 from support.databases import run
 from support.http_host import ADMIN_KEY, Event, Served, iter_events, read_events, serving
@@ -147,6 +149,30 @@ def test_events_answered_with_their_stream(tmp_path: Path) -> None:
             assert refused.status_code == 403
 
     run(_with(tmp_path, scenario))
+
+
+def test_what_has_piled_up_goes_out_without_pauses() -> None:
+    """However long the pace is: it is for what comes bit by bit."""
+    types = ["message.delta"] * (3 * BATCH_RESULTS) + ["run.completed"]
+    results = [StoredResult.of("r1", n, kind, b'{"data":{}}') for n, kind in enumerate(types, 1)]
+    sent: list[bytes] = []
+
+    async def watch(after: int) -> AsyncIterator[list[StoredResult]]:
+        for start in range(after, len(results), BATCH_RESULTS):
+            yield results[start : start + BATCH_RESULTS]
+
+    async def receive() -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    async def main() -> None:
+        async with asyncio.timeout(20):
+            await EventStream(Streams(pace=3600), "r1", watch).send({"method": "GET"}, receive, send)
+
+    run(main())
+    assert b"".join(sent) == b"".join(map(frame, results))
 
 
 def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:

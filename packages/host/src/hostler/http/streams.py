@@ -14,7 +14,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-from hostler.feed import StoredResult
+from hostler.feed import BATCH_RESULTS, StoredResult
 from hostler.http.answers import Headers
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.connection import BoundedConnection
@@ -181,7 +181,7 @@ class Streams:
                 # Asked before and after the tick: others of this run may wake before or after this one.
                 if (fanout := self._at(stream, cursor)) is not None:
                     return fanout, cursor
-                await self._tick(loop)
+                await self._breathe(loop, batch)
                 if (fanout := self._at(stream, cursor)) is not None:
                     return fanout, cursor
         return None
@@ -223,7 +223,7 @@ class Streams:
                     fanout.write(piece, loop.time())
                 if batch[-1].type in TERMINAL_RESULTS:
                     break
-                await self._tick(loop)
+                await self._breathe(loop, batch)
             for stream in list(fanout.members):
                 fanout.dismiss(stream, None)
         except HostlerError as error:
@@ -247,6 +247,13 @@ class Streams:
             stream.last_write = now
             await stream.write(COMMENT)
         return True
+
+    async def _breathe(self, loop: asyncio.AbstractEventLoop, batch: list[StoredResult]) -> None:
+        """Between two batches: the pace is for what comes bit by bit, not for what has piled up already."""
+        if len(batch) < BATCH_RESULTS:
+            await self._tick(loop)
+        else:
+            await asyncio.sleep(0)
 
     async def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait for the next common tick: one timer for all streams."""
