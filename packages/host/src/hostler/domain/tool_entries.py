@@ -11,7 +11,9 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.openapi_entry import OpenApiEntry
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import KIB, MIB
@@ -91,6 +93,8 @@ class ToolEntry(Strict, omit_defaults=True):
     exec: ExecEntry | None = None
     files: FilesEntry | None = None
     mcp: McpEntry | None = None
+    openapi: OpenApiEntry | None = None
+    fetch: FetchEntry | None = None
 
     @property
     def kind(self) -> str:

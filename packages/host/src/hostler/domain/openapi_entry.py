@@ -1,0 +1,139 @@
+"""What the configuration says of one OpenAPI document, and what follows from it for its operations. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hostler.domain.patterns import best_match, matches
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import KIB
+from hostler_protocol.manifest import ToolEffect
+
+OpenApiApproval = Literal["never", "required"]
+OpenApiEffect = Literal["default", "pure", "idempotent"]
+"""No such service can be asked what came of a call, so that `reconcilable` is not among them."""
+_REFERENCES = ("env:", "file:")
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_EFFECT_OF_METHOD: dict[str, ToolEffect] = {
+    "get": "pure",
+    "head": "pure",
+    "put": "idempotent",
+    "delete": "idempotent",
+}
+"""As HTTP says of its methods: repeating a PUT or DELETE leaves what one alone would have left."""
+
+
+class OpenApiEntry(Strict):
+    """An OpenAPI document, whose operations become tools.
+
+    `document` is a file or an address; one from an address needs its `digest`, so that a change is seen and
+    approved. `allow`, `deny`, `approval` and `effects` are by patterns (`*`) of an operation's name, or its
+    method and path (`GET /pets/*`). `auth` gives each security scheme of the document its secret, as a
+    reference; for HTTP basic that is `user:password`. `anonymous`: operations that want a scheme which is not
+    given are offered, and called without it. `network`: hosts and networks that are not public and where the
+    service may be all the same.
+    """
+
+    name: str
+    document: str
+    digest: str | None = None
+    base_url: str | None = None
+    allow: list[str] | None = None
+    deny: list[str] = []
+    approval: OpenApiApproval | dict[str, OpenApiApproval] = "never"
+    effects: dict[str, OpenApiEffect] = {}
+    auth: dict[str, str] = {}
+    anonymous: bool = False
+    network: list[str] = []
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 30.0
+    """The longest that one call may take, with what is tried again."""
+    response_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 4096
+    """What one answer may have; the rest is not read."""
+
+    @property
+    def owner(self) -> str:
+        """How the document is named as the owner of its tools."""
+        return f"openapi:{self.name}"
+
+    @property
+    def is_address(self) -> bool:
+        """Whether the document is fetched."""
+        return self.document.lower().startswith(("http://", "https://"))
+
+    @property
+    def response_bytes(self) -> int:
+        """`response_kib` in bytes."""
+        return self.response_kib * KIB
+
+    def allows(self, names: tuple[str, str]) -> bool:
+        """Whether agents may be given the operation of this name, and of this method and path."""
+        if any(matches(pattern, name) for pattern in self.deny for name in names):
+            return False
+        return self.allow is None or any(matches(pattern, name) for pattern in self.allow for name in names)
+
+    def approval_of(self, names: tuple[str, str]) -> OpenApiApproval:
+        """Whether the operator wants a person's approval for each call of it."""
+        if isinstance(self.approval, str):
+            return self.approval
+        best = _best(self.approval, names)
+        return "never" if best is None else self.approval[best]
+
+    def effect_of(self, names: tuple[str, str], method: str, *, has_key: bool) -> ToolEffect:
+        """The effect class: the operator's word, else by the method, and by a header for idempotency keys."""
+        if (best := _best(self.effects, names)) is not None:
+            return self.effects[best]
+        return _EFFECT_OF_METHOD.get(method, "idempotent" if has_key else "default")
+
+
+def _best(
+    patterns: dict[str, OpenApiApproval] | dict[str, OpenApiEffect], names: tuple[str, str]
+) -> str | None:
+    by_name, by_path = (best_match(patterns, name) for name in names)
+    return by_path if by_name is None else by_name
+
+
+def check_openapi_entry(entry: OpenApiEntry) -> None:
+    """Refuse what cannot be used. InvalidArgumentError names the entry and what would be right."""
+    try:
+        _check(entry)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"tools: openapi {entry.name!r}: {error.message}") from None
+
+
+def _check(entry: OpenApiEntry) -> None:
+    if not entry.document:
+        raise InvalidArgumentError("document is empty: name a file or an address")
+    if entry.digest is not None and not _DIGEST.fullmatch(entry.digest):
+        raise InvalidArgumentError("digest is not sha256: and 64 hexadecimal digits")
+    for what, url in (
+        ("document", entry.document if entry.is_address else None),
+        ("base_url", entry.base_url),
+    ):
+        if url is not None:
+            _check_url(what, url)
+    for scheme, secret in entry.auth.items():
+        if not secret.startswith(_REFERENCES):
+            raise InvalidArgumentError(
+                f"auth: {scheme[:100]!r} is no reference: write env:NAME or file:PATH, since it is stored"
+            )
+    approval = {} if isinstance(entry.approval, str) else entry.approval
+    for pattern in (*(entry.allow or []), *entry.deny, *approval, *entry.effects):
+        if not pattern or len(pattern) > 500:
+            raise InvalidArgumentError(f"{pattern!r:.80} is no pattern of operations")
+
+
+def _check_url(what: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or (what == "base_url" and (parts.query or parts.fragment)):
+        raise InvalidArgumentError(f"{what} is no address like https://api.example.com/v1")
+    if "@" in parts.netloc:
+        raise InvalidArgumentError(f"{what} holds a user or a password: give them under auth")

@@ -1,0 +1,1 @@
+"""Operations of OpenAPI documents as tools: read once, bounded, called through the guard of `egress`."""

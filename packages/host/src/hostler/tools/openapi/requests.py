@@ -1,0 +1,86 @@
+"""From the arguments of a call to the request that carries them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.tools.openapi.limits import MAX_URL_CHARS
+from hostler.tools.openapi.operations import Operation
+from hostler.tools.openapi.parameters import form_body, header_value, in_cookie, in_header, in_path, in_query
+from hostler.tools.openapi.security import Credentials
+from hostler_protocol.errors import InvalidArgumentError
+
+_TEMPLATE = re.compile(r"\{([^{}]*)\}")
+_SAFE_IN_TEMPLATE = re.compile(r"[^!-~]|[\"<>\\^`?#]")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRequest:
+    """What is sent. It may hold secrets."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def request_of(
+    operation: Operation, arguments: Mapping[str, Any], credentials: Credentials, effect_key: str
+) -> ServiceRequest:
+    """InvalidArgumentError, naming the parameter, for a value that can't be sent."""
+    in_template: dict[str, str] = {}
+    query: list[str] = []
+    cookies: list[str] = []
+    headers = {"accept": "application/json, */*;q=0.5"}
+    for argument, parameter in operation.parameters.items():
+        if argument not in arguments:
+            continue
+        value = arguments[argument]
+        match parameter.location:
+            case "path":
+                in_template[parameter.name] = in_path(parameter, value)
+            case "query":
+                query += in_query(parameter, value)
+            case "header":
+                headers[parameter.name.lower()] = in_header(parameter, value)
+            case "cookie":
+                cookies += in_cookie(parameter, value)
+    query += credentials.query
+    cookies += credentials.cookies
+    if cookies:
+        headers["cookie"] = "; ".join(cookies)
+    if operation.key_header is not None:
+        headers[operation.key_header.lower()] = header_value(operation.key_header, effect_key)
+    content = b""
+    if (body := operation.body) is not None and body.argument in arguments:
+        value = arguments[body.argument]
+        content = msgspec.json.encode(value) if body.kind == "json" else form_body(value)
+        headers["content-type"] = body.media_type
+    headers |= credentials.headers
+    url = f"{operation.server}{_path(operation.path, in_template)}"
+    if query:
+        url = f"{url}?{'&'.join(query)}"
+    if len(url) > MAX_URL_CHARS:
+        raise InvalidArgumentError(f"the arguments make an address of over {MAX_URL_CHARS:,} characters")
+    return ServiceRequest(operation.method.upper(), url, headers, content)
+
+
+def _path(template: str, values: Mapping[str, str]) -> str:
+    """The path; what values make of it has as many steps as the template, and none that goes back."""
+    written = []
+    for part in template.split("/"):
+        step = _TEMPLATE.sub(lambda match: values[match[1]], _plain(part))
+        if part != step and step.lower().replace("%2e", ".") in (".", ".."):
+            raise InvalidArgumentError("the arguments would lead to another path")
+        written.append(step)
+    return "/".join(written)
+
+
+def _plain(part: str) -> str:
+    """The template's own text, escaped where no address may hold it."""
+    return _SAFE_IN_TEMPLATE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), part)

@@ -1,0 +1,213 @@
+"""The operations of all configured documents, as one source of tools."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hostler.config import resolve_secret
+from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
+from hostler.domain.tool_entries import ToolEntry
+from hostler.egress import Egress, EgressPolicy, Resolver
+from hostler.tools.errors import ToolChangedError
+from hostler.tools.openapi.calling import Caller
+from hostler.tools.openapi.document import DocumentError
+from hostler.tools.openapi.loading import Loaded, load
+from hostler.tools.openapi.operations import Operation
+from hostler.tools.openapi.requests import request_of
+from hostler.tools.openapi.security import Credentials, credentials_of
+from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler_protocol.errors import InvalidArgumentError, UnavailableError
+from hostler_protocol.grants import ToolResource
+from hostler_protocol.ids import digest
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApiStatus:
+    """How a document stands. `problem`: why it gives no tools; `left_out`: operations that can't be tools."""
+
+    name: str
+    document: str
+    tools: int = 0
+    digest: str | None = None
+    problem: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """A document as it was read, and the way to its service."""
+
+    entry: OpenApiEntry
+    egress: Egress
+    caller: Caller
+    loaded: Loaded | None = None
+    problem: str | None = None
+
+    def operation(self, name: str) -> Operation | None:
+        return None if self.loaded is None else self.loaded.operations.usable.get(name)
+
+
+class OpenApiTools:
+    """A `ToolSource` and a `ToolKind`. They are the operator's, and offered in the host's own workspace.
+
+    A document is read when it is configured. `resolver` and `sleep` are there for tests.
+    """
+
+    id_prefix = "openapi:"
+
+    def __init__(
+        self,
+        workspace_id: str,
+        *,
+        resolver: Resolver | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._workspace = workspace_id
+        self._resolver = resolver
+        self._sleep = sleep
+        self._services: dict[str, _Service] = {}
+        self._offered: dict[str, OfferedTool] = {}
+        self.revision = 0
+
+    # -- configuration ----------------------------------------------------------------------------
+
+    def check(self, entries: Sequence[ToolEntry]) -> None:
+        """Refuse what can't be used whatever the documents say. InvalidArgumentError."""
+        for entry in _own(entries):
+            check_openapi_entry(entry)
+            try:
+                EgressPolicy.of(entry.network)
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(
+                    f"tools: openapi {entry.name!r}: network: {error.message}"
+                ) from None
+
+    async def configure(self, entries: Sequence[ToolEntry]) -> None:
+        """Read these documents, and offer the tools of no others any more."""
+        wanted = {entry.name: entry for entry in _own(entries)}
+        kept = {n: s for n, s in self._services.items() if s.entry == wanted.get(n) and s.problem is None}
+        fresh = await asyncio.gather(*(self._open(e) for name, e in wanted.items() if name not in kept))
+        left = [service for name, service in self._services.items() if kept.get(name) is not service]
+        self._services = kept | {service.entry.name: service for service in fresh}
+        self._offered = {
+            tool.pin.tool_id: tool for service in self._services.values() for tool in _tools(service)
+        }
+        self.revision += 1
+        await asyncio.gather(*(service.egress.close() for service in left))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(service.egress.close() for service in self._services.values()))
+
+    async def _open(self, entry: OpenApiEntry) -> _Service:
+        egress = Egress(EgressPolicy.of(entry.network, any_port=True), resolver=self._resolver)
+        caller = Caller(entry.owner, egress, entry.seconds, entry.response_bytes, self._sleep)
+        try:
+            loaded = await load(entry, self._resolver)
+        except DocumentError as error:
+            log.error("openapi %s gives no tools: %s", entry.name, error)
+            return _Service(entry, egress, caller, problem=str(error))
+        for name, why in loaded.operations.problems.items():
+            log.info("openapi %s: %s is no tool: %s", entry.name, name, why)
+        return _Service(entry, egress, caller, loaded)
+
+    # -- what there is ----------------------------------------------------------------------------
+
+    def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
+        """Every operation that is a tool, by its id."""
+        return self._offered if workspace_id == self._workspace else {}
+
+    def documents(self, workspace_id: str) -> list[OpenApiStatus]:
+        """How each document stands, by name."""
+        if workspace_id != self._workspace:
+            return []
+        return [_status(self._services[name]) for name in sorted(self._services)]
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    async def call(self, invocation: ToolInvocation) -> Any:
+        """Ask the service. See `ToolSource.call`."""
+        tool = self.offered(invocation.workspace_id).get(invocation.pin.tool_id)
+        if tool is None or tool.pin != invocation.pin:
+            raise ToolChangedError(
+                f"tool {invocation.tool_name!r} is no longer the one that this run was given"
+            )
+        owner, _, name = invocation.pin.tool_id.partition("#")
+        service = self._services[owner.removeprefix(self.id_prefix)]
+        operation = service.operation(name)
+        assert operation is not None
+        credentials = await _credentials(invocation.tool_name, operation)
+        request = request_of(operation, invocation.parameters, credentials, invocation.effect_key)
+        return await service.caller.call(invocation, request, credentials)
+
+    async def lookup(self, invocation: ToolInvocation) -> Found | None:
+        """No such service can be asked what came of a call."""
+        raise InvalidArgumentError(f"tool {invocation.tool_name!r} can't tell what came of a call")
+
+
+async def _credentials(tool_name: str, operation: Operation) -> Credentials:
+    """UnavailableError, naming the reference, where a secret is not to be had."""
+    secrets: dict[str, str] = {}
+    try:
+        for scheme in operation.security:
+            found = await asyncio.to_thread(resolve_secret, scheme.reference)
+            secrets[scheme.reference] = found or ""
+        return credentials_of(operation.security, secrets)
+    except InvalidArgumentError as error:
+        raise UnavailableError(f"tool {tool_name!r} lacks a secret: {error.message}") from None
+
+
+def _own(entries: Sequence[ToolEntry]) -> list[OpenApiEntry]:
+    return [entry.openapi for entry in entries if entry.openapi is not None]
+
+
+def _tools(service: _Service) -> list[OfferedTool]:
+    if service.loaded is None:
+        return []
+    return [_offer(service.entry, operation) for operation in service.loaded.operations.usable.values()]
+
+
+def _offer(entry: OpenApiEntry, operation: Operation) -> OfferedTool:
+    names = operation.names
+    return OfferedTool(
+        resource=ToolResource(
+            tool_name=f"{entry.name}.{operation.name}",
+            tool_type="openapi",
+            description=operation.description,
+            operations=["detail", "call"],
+            approval=entry.approval_of(names),
+        ),
+        pin=ToolPin(
+            tool_id=f"{entry.owner}#{operation.name}",
+            owner=entry.owner,
+            schema_digest=digest(
+                {
+                    "method": operation.method,
+                    "server": operation.server,
+                    "path": operation.path,
+                    "description": operation.description,
+                    "parameters": operation.schema,
+                }
+            ),
+            effect=entry.effect_of(names, operation.method, has_key=operation.key_header is not None),
+        ),
+        parameters=operation.schema,
+    )
+
+
+def _status(service: _Service) -> OpenApiStatus:
+    loaded = service.loaded
+    return OpenApiStatus(
+        name=service.entry.name,
+        document=service.entry.document,
+        tools=0 if loaded is None else len(loaded.operations.usable),
+        digest=None if loaded is None else loaded.digest,
+        problem=service.problem,
+        left_out={} if loaded is None else loaded.operations.problems,
+    )
