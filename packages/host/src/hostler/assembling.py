@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
+from hostler.assets import RunDoors
 from hostler.attempt_pauses import Attempt, AttemptPauses
 from hostler.attempt_results import AttemptResults
 from hostler.domain.pause_values import NewCall
@@ -34,6 +35,7 @@ from hostler.stores.pause_claims import begin_resuming
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import CancelledCallError
+from hostler_protocol.events import AgentRunContext
 
 
 @dataclass(slots=True)
@@ -56,6 +58,8 @@ class Equipment:
     explicit_pauses: ExplicitPauses
     stall_seconds: float
     """How long recorded answers of a resumed attempt wait for what the runner did before them."""
+    assets: RunDoors = field(default_factory=RunDoors)
+    """Tokens for services outside that runs work with."""
     gated: WeakValueDictionary[str, GatedRun] = field(default_factory=WeakValueDictionary)
     """The runs under way, by id: a child finds the budget of its parent."""
 
@@ -112,6 +116,12 @@ class Parts:
     calls: RunCalls
     pauses: AttemptPauses
     going_on: GoingOn | None
+
+    def context_with(self, assets: RunDoors) -> AgentRunContext:
+        """What the runner gets; with a run token, where it asks for one."""
+        context, prepared = self.prepared.context, self.prepared
+        may_wait = not prepared.manifest.capabilities.resumable  # others could be parked meanwhile
+        return assets.open(context, prepared.grant, self.calls, may_wait=may_wait)
 
     def close(self) -> None:
         """The attempt is over: nothing of it goes on."""

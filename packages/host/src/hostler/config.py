@@ -27,6 +27,8 @@ ModelType = Literal["llm", "rerank"]
 
 T = TypeVar("T")
 
+ASSETS_PATH = "/mcp"
+"""Where the MCP server is."""
 MAX_CONFIG_BYTES = 4 * 1024 * 1024
 """One configuration file; thousands of agents fit."""
 
@@ -288,6 +290,8 @@ class Settings:
     """From one collection of what is no longer kept to the next."""
     requests_per_second: float = 1000.0
     """Per API key."""
+    public_url: str | None = None
+    """Where services outside reach this host over HTTP, without a path; None: where it listens."""
     passive: bool = False
     """Only look and configure: no run is taken, and a plugin is started only when something asks for it."""
 
@@ -295,3 +299,8 @@ class Settings:
     def database_url(self) -> str:
         """Where the facts lie."""
         return self.database or str(self.data_dir / "hostler.db")
+
+    @property
+    def assets_url(self) -> str | None:
+        """Where runs are reached with their tokens, as far as it is known before the server listens."""
+        return None if self.public_url is None else f"{self.public_url.rstrip('/')}{ASSETS_PATH}"

@@ -144,7 +144,7 @@ class ActiveRun:
         params = RunStartParams(
             runner_id=run.runner_id,
             runner_name=prepared.manifest.name,
-            context=prepared.context,
+            context=parts.context_with(equipment.assets),
             credit=INITIAL_RESULT_CREDIT,
         )
         await connection.start_run(params, self)
@@ -183,6 +183,7 @@ class ActiveRun:
         for timer in (self._stop_timer, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
+        self.equipment.assets.close(self.run.run_id, self.run.attempt)
         if self._parts is not None:
             self._parts.close()
         self._log.close()

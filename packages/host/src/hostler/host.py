@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from hostler.assembling import Equipment
+from hostler.assets import RunDoors
 from hostler.bindery import Bindery
 from hostler.bundled import shipped_runner
 from hostler.calls.scope import Services
@@ -89,6 +90,7 @@ class Host:
             OWN_POLL_SECONDS if self.db.dialect == "sqlite" else SHARED_POLL_SECONDS,
         )
         self.bindery = Bindery(self.db, self.filters)
+        self.assets = RunDoors(settings.assets_url)
         self.skills = Skills(self.db, settings.workspace)
         self.configurator = Configurator(
             self.db,
@@ -249,6 +251,7 @@ class Host:
             cancel_grace_seconds=self.settings.cancel_grace_seconds,
             hold_seconds=self.settings.hold_seconds,
             explicit_pauses=explicit_pauses,
+            assets=self.assets,
             stall_seconds=self.settings.stall_seconds,
         )
 

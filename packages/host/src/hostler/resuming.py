@@ -78,7 +78,7 @@ class Loaded:
             case "call" | "refusal":
                 self._add_call(entry)
             case "intent":
-                self.recording.add_intent(intent_of(entry.data).name, entry.data)
+                self._add_intent(entry)
             case "context":
                 self.context = _contexts.decode(entry.data)
             case "attempt" if entry.type == RESUMED:
@@ -99,9 +99,14 @@ class Loaded:
             if message_id is not None:
                 self.recording.message_ids.add(message_id)
 
+    def _add_intent(self, entry: StoredEntry) -> None:
+        name = intent_of(entry.data).name
+        if name.digest:
+            self.recording.add_intent(name, entry.data)
+
     def _add_call(self, entry: StoredEntry) -> None:
         head = head_of(entry.data)
-        if not head.digest:  # refused before anybody looked at what it was
+        if not head.digest:  # refused before anybody looked at what it was, or not made by the runner
             return
         kept = entry.data if entry.blob is None and len(entry.data) <= self.room else None
         self.room -= 0 if kept is None else len(kept)

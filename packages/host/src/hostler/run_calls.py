@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from hostler.asking import People, Question, refusal_of
+from hostler.assets import Guest
 from hostler.call_journal import CallJournal, CallRecord
 from hostler.call_records import (
     CallEntry,
@@ -29,7 +30,7 @@ from hostler.call_records import (
 )
 from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
 from hostler.calls.scope import CallScope, Effect
-from hostler.domain.recording import CallName, RecordedCall, is_effect
+from hostler.domain.recording import CallName, RecordedCall, guest_name, is_effect
 from hostler.gate import Gate, GatedRun
 from hostler.inheriting import Inherited, check_effects
 from hostler.plugins.connection import PluginConnection
@@ -85,12 +86,17 @@ class RunCalls:
         self._tasks: dict[MessageId, asyncio.Task[None]] = {}
         self._given_up: dict[MessageId, bool] = {}
         """Calls that the runner gave up, and whether it goes on without them."""
+        self._guests: dict[MessageId, Guest] = {}
+        """Calls that somebody makes from outside of the runner, and who."""
+        self._by_guests = 0
         self._done = asyncio.Event()
         self.had_effects = False
         """Whether a call changed something."""
 
-    def begin(self, call_id: MessageId, method: str, params: CallParams) -> None:
-        """Take a call; it is answered when it is done."""
+    def begin(self, call_id: MessageId, method: str, params: CallParams, guest: Guest | None = None) -> None:
+        """Take a call; it is answered when it is done. `guest`: who makes it, where it is not the runner."""
+        if guest is not None:
+            self._guests[call_id] = guest
         task = asyncio.create_task(self._carry(call_id, method, params), name=f"{method} {call_id}")
         self._tasks[call_id] = task
         task.add_done_callback(lambda _: self._left(call_id))
@@ -98,6 +104,7 @@ class RunCalls:
     def _left(self, call_id: MessageId) -> None:
         self._tasks.pop(call_id, None)
         self._given_up.pop(call_id, None)
+        self._guests.pop(call_id, None)
         self._done.set()
 
     def give_up(self, call_id: MessageId, *, goes_on: bool) -> None:
@@ -135,9 +142,9 @@ class RunCalls:
             call = self._gate.admit(self._gated, self._connection, self._scope.attempt, method, params)
         except HostlerError as error:
             self._written.refused(CallEntry(method[:100], error=to_fault(error)))
-            self._connection.refuse(call_id, error)
+            self._caller(call_id).refuse(call_id, error)
             return
-        record = self._record(method, params)
+        record = self._record(method, params, call_id in self._guests)
         going_on = self._going_on
         recorded = None if going_on is None else going_on.find(record.name)
         try:
@@ -162,10 +169,19 @@ class RunCalls:
             log.exception("run %s: %s failed", self._scope.run_id, method)
             self._refuse(call_id, record, HostlerError(f"the host failed to carry out {method}"))
 
-    def _record(self, method: str, params: CallParams) -> CallRecord:
-        known = digest_of(params)
-        self._seen[method, known] += 1
-        record = CallRecord(CallName(method, known, self._seen[method, known]), params)
+    def _caller(self, call_id: MessageId) -> PluginConnection | Guest:
+        """Who is answered."""
+        return self._guests.get(call_id, self._connection)
+
+    def _record(self, method: str, params: CallParams, by_guest: bool) -> CallRecord:
+        if by_guest:
+            self._by_guests += 1
+            name = guest_name(method, self._scope.attempt, self._by_guests)
+        else:
+            known = digest_of(params)
+            self._seen[method, known] += 1
+            name = CallName(method, known, self._seen[method, known])
+        record = CallRecord(name, params)
         if method == "tool.call":
             pin = self._scope.grant.tool_pins.get(getattr(params, "tool_name", ""))
             record.effect = None if pin is None else pin.effect
@@ -191,7 +207,7 @@ class RunCalls:
         except HostlerError as error:
             name = record.name
             self._written.refused(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
-            self._connection.refuse(call_id, error)
+            self._caller(call_id).refuse(call_id, error)
             return False
         return True
 
@@ -236,7 +252,7 @@ class RunCalls:
         try:
             answer = await going_on.read(recorded)
             for chunk in answer.chunks if call.chunk is not None else ():
-                if not await self._connection.stream(call_id, chunk_of(chunk)):
+                if not await self._caller(call_id).stream(call_id, chunk_of(chunk)):
                     return
             await going_on.turn(
                 recorded
@@ -244,12 +260,12 @@ class RunCalls:
             if answer.given_up:
                 return  # the runner did not wait for more
             if answer.error is not None:
-                self._connection.refuse(call_id, from_fault(answer.error))
+                self._caller(call_id).refuse(call_id, from_fault(answer.error))
             else:
                 self.had_effects |= recorded.effect
-                self._connection.reply(call_id, answer.reply)
+                self._caller(call_id).reply(call_id, answer.reply)
         except HostlerError as error:
-            self._connection.refuse(call_id, error)
+            self._caller(call_id).refuse(call_id, error)
         finally:
             going_on.answered(recorded)
 
@@ -262,7 +278,7 @@ class RunCalls:
         answer = await inherited.answer(passed)
         record.chunks = answer.chunks
         for chunk in answer.chunks if call.chunk is not None else ():
-            if not await self._connection.stream(call_id, chunk_of(chunk)):
+            if not await self._caller(call_id).stream(call_id, chunk_of(chunk)):
                 return
         if answer.given_up:
             self._written.write(record, given_up=True)
@@ -270,7 +286,7 @@ class RunCalls:
         if answer.error is not None:
             raise from_fault(answer.error)
         self._written.write(record, reply=answer.reply)
-        self._connection.reply(call_id, answer.reply)
+        self._caller(call_id).reply(call_id, answer.reply)
 
     # -- for real ---------------------------------------------------------------------------------
 
@@ -288,7 +304,7 @@ class RunCalls:
                 reply = await self._take_effect(record, reply)
             else:
                 self._written.write(record, reply=reply)
-        self._connection.reply(call_id, reply)
+        self._caller(call_id).reply(call_id, reply)
 
     async def _take_effect(self, record: CallRecord, effect: Effect) -> Any:
         def work(tx: Tx) -> tuple[Entry, Any]:
@@ -316,13 +332,13 @@ class RunCalls:
             async for piece in pieces:
                 if isinstance(piece, chunk_type):
                     record.chunks.append(chunk_record(piece))
-                    if not await self._connection.stream(call_id, piece):
+                    if not await self._caller(call_id).stream(call_id, piece):
                         self._written.write(record, given_up=True)
                         return
                 else:
                     reply = piece
         self._written.write(record, reply=reply)
-        self._connection.reply(call_id, reply)
+        self._caller(call_id).reply(call_id, reply)
 
     async def _call_tool(self, call_id: MessageId, record: CallRecord, intent: Intent | None) -> None:
         async def write(
@@ -337,9 +353,15 @@ class RunCalls:
             else:
                 self._written.write(record, reply=reply, error=error)
 
+        guest = self._guests.get(call_id)
+        if guest is not None and not guest.may_wait and self.tools.asks_people(record.params.tool_name):
+            raise UnauthorizedError(
+                f"tool {record.params.tool_name!r} needs a person or a client, and this run may be parked "
+                "meanwhile: its runner can make this call, a service can not"
+            )
         self.had_effects |= record.effect != "pure"
         reply = await self.tools.call(record.name, record.params, intent, write)
-        self._connection.reply(call_id, reply)
+        self._caller(call_id).reply(call_id, reply)
 
     async def _interact(self, call_id: MessageId, record: CallRecord) -> None:
         """Put a question to a person; the decision is the answer, whatever it is."""
@@ -363,7 +385,7 @@ class RunCalls:
         )
         settle = None if told is None else lambda tx: told(tx, None)
         await self._written.write_durable(record, decision, None, settle)
-        self._connection.reply(call_id, decision)
+        self._caller(call_id).reply(call_id, decision)
 
     # -- writing down -----------------------------------------------------------------------------
 
@@ -372,4 +394,4 @@ class RunCalls:
             error = error.error
         else:
             self._written.write(record, error=error)
-        self._connection.refuse(call_id, error)
+        self._caller(call_id).refuse(call_id, error)

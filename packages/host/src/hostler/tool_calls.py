@@ -120,6 +120,11 @@ class ToolCalls:
             except AskAgainError:
                 self.begun.discard(name)
 
+    def asks_people(self, tool_name: str) -> bool:
+        """Whether a call of this tool waits for a person, or for the client."""
+        pin = self.scope.grant.tool_pins.get(tool_name)
+        return tool_name in self.scope.grant.tool_approvals or (pin is not None and pin.client)
+
     @property
     def under_way(self) -> bool:
         """Whether a tool is being asked, or an outcome written down."""

@@ -56,6 +56,15 @@ def serve(
             "--hold-seconds", min=0, help="How long a run keeps its process while it waits for people."
         ),
     ] = 20.0,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            "--public-url",
+            metavar="URL",
+            help="Where services outside reach this host, like https://hostler.example.com.",
+            envvar="HOSTLER_PUBLIC_URL",
+        ),
+    ] = None,
     log_level: Annotated[Level, typer.Option("--log-level", help="What to log.")] = "info",
     log_format: Annotated[
         Literal["text", "json"], typer.Option("--log-format", help="Lines for people or for programs.")
@@ -85,6 +94,7 @@ def serve(
             max_runs_per_workspace=max_runs_per_workspace,
             max_runs_per_plugin=max_runs_per_plugin,
             hold_seconds=hold_seconds,
+            public_url=public_url or _own_url(host, port),
         )
         if key.made:
             note(f"admin key (shown once, kept in {data_dir / 'admin.key'}): {key.key}")
@@ -95,6 +105,14 @@ def serve(
         fail(error.message, USAGE)
     except HostlerError as error:
         fail(error.message)
+
+
+def _own_url(host: str, port: int) -> str | None:
+    """Where programs on this machine reach the server; None where its port is not known before it listens."""
+    from hostler.http.server import url_of
+
+    near = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  looked for, not bound
+    return url_of(near, port) if port else None
 
 
 async def _serve(settings: Settings, *, with_parent: bool) -> None:

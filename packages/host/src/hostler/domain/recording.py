@@ -35,6 +35,8 @@ _GIVEN_ID = re.compile(rb'"message_id":"m[0-9]+"')
 """An id that the host gave, by the order in which messages came."""
 _NOT_THE_RUNNERS = HOST_ONLY_RESULTS | {"run.paused"}
 _PURE = "pure"
+_GUEST_CALLS = 10**9
+"""More than one attempt can have."""
 
 
 class CallName(NamedTuple):
@@ -48,6 +50,15 @@ class CallName(NamedTuple):
     def call_id(self) -> str:
         """The host's own name of the call within its run, the same in every attempt that makes it."""
         return digest([self.method, self.digest, self.nth])[:_CALL_ID_CHARS]
+
+
+def guest_name(method: str, attempt: int, nth: int) -> CallName:
+    """The name of a call that somebody made from outside of the runner: of this attempt and no other.
+
+    Nobody can say that the service which made it makes it again when the runner runs again. So it has no
+    digest, by which recordings leave it out: no later attempt is answered from it or has to repeat it.
+    """
+    return CallName(method, "", attempt * _GUEST_CALLS + nth)
 
 
 class Resumed(msgspec.Struct):

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hostler.config import ASSETS_PATH
 from hostler.http import docs_page, openapi, plugin_socket
 from hostler.http.asgi import Receive, Scope, Send
+from hostler.http.asset_gateway.gateway import AssetGateway
 from hostler.http.auth import KeyRing
 from hostler.http.endpoint import Endpoint, endpoints_of
 from hostler.http.gateway import Exchange, answer, answer_missing
@@ -32,6 +34,7 @@ class App:
 
     def __init__(self, surface: Surface, endpoints: list[Endpoint]) -> None:
         self.surface = surface
+        self.assets = AssetGateway(surface)
         self._router = Router(endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,6 +46,9 @@ class App:
             return
         found = self._router.find(path)
         exchange = Exchange(scope, receive, send, path)
+        if path == ASSETS_PATH:
+            await self.assets.serve(exchange)
+            return
         if found is None:
             await answer_missing(self.surface, exchange)
             return

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from hostler.config import ASSETS_PATH
 from hostler.http.app import App, make_app
 from hostler.http.connection import BoundedConnection, bounded_socket
 from hostler.http.limits import (
@@ -65,9 +66,7 @@ class HttpServer:
     @property
     def url(self) -> str:
         """Where it listens, with the port it really has."""
-        host, port = self._listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{port}"
+        return url_of(*self._listener.getsockname()[:2])
 
     async def start(self) -> None:
         """Begin to answer."""
@@ -89,6 +88,11 @@ class HttpServer:
         if self._task is not None:
             await self._task
         self._listener.close()
+
+
+def url_of(host: str, port: int) -> str:
+    """The URL of an address."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -116,5 +120,7 @@ def listen(host: str, port: int) -> socket.socket:
 async def serve(host: Host, settings: Settings) -> HttpServer:
     """Bind, and answer from now on. The server that is returned knows its `url`; `close` ends it."""
     server = HttpServer(make_app(host), listen(settings.host, settings.port))
+    if host.assets.url is None:
+        host.assets.url = f"{server.url}{ASSETS_PATH}"
     await server.start()
     return server

@@ -1,0 +1,308 @@
+"""`/mcp`: streamable HTTP for a run's token.
+
+token -> rate -> message -> session -> the run's own calls, and so its one gate and ledger. A token that opens
+nothing is 401 as a problem document, and audited. A call that takes its time is answered as a stream, which
+comment lines keep open. A client of the older generation that goes away cancels nothing; one of the newer
+cancels by going away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hostler.assets import AssetRefusedError, RunDoor
+from hostler.http.answers import COMMON_HEADERS, Empty, Headers, Whole
+from hostler.http.ask import Ask, check_headers, check_json_type, headers_of, read_body
+from hostler.http.asset_gateway.limits import (
+    COMMENT_SECONDS,
+    MAX_MESSAGE_BYTES,
+    MAX_TOOLS_ON_PAGE,
+    QUICK_SECONDS,
+)
+from hostler.http.asset_gateway.messages import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    SESSION_HEADER,
+    RpcError,
+    RpcMessage,
+    discovered,
+    encode_error,
+    encode_result,
+    initialized,
+    read_message,
+    tool_error,
+    tool_result,
+)
+from hostler.http.asset_gateway.offers import call_of, definitions
+from hostler.http.asset_gateway.sessions import GuestCall, Session, Sessions
+from hostler.http.gateway import Exchange, send_problem
+from hostler.http.limits import FAILED_AUTH_BURST, FAILED_AUTH_PER_SECOND, MAX_TOKEN_CHARS
+from hostler.http.problems import MethodNotAllowedError, UnauthenticatedError
+from hostler.http.rates import Rates
+from hostler.http.surface import Surface
+from hostler.stores import audit
+from hostler_protocol.calls import ToolCallReply
+from hostler_protocol.errors import (
+    HostError,
+    HostlerError,
+    RateLimitedError,
+    UnauthorizedError,
+    to_fault,
+)
+
+log = logging.getLogger("hostler.http")
+
+_ALLOWED = ["DELETE", "OPTIONS", "POST"]
+_STREAM_HEADERS: Headers = [
+    *COMMON_HEADERS,
+    (b"content-type", b"text/event-stream"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class AssetGateway:
+    """The MCP server of all runs of one host."""
+
+    def __init__(self, surface: Surface) -> None:
+        self._surface = surface
+        self._host = surface.host
+        self.sessions = Sessions()
+        self._failures = Rates(FAILED_AUTH_PER_SECOND, FAILED_AUTH_BURST)
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one HTTP request."""
+        try:
+            await self._answer(exchange)
+        except RpcError as error:
+            await self._send(exchange, encode_error(error), error.status)
+        except HostlerError as error:
+            await send_problem(error, exchange)
+        except Exception:
+            # The top of a request: whatever it is, the client gets an answer and the log the traceback.
+            log.exception("%s %s failed", exchange.scope["method"], exchange.path)
+            if exchange.started:
+                raise
+            failed = HostError("the host failed to answer this; its log has the details")
+            await send_problem(failed, exchange)
+
+    async def _answer(self, exchange: Exchange) -> None:
+        scope = exchange.scope
+        check_headers(scope)
+        headers = headers_of(scope)
+        ask = Ask(self._surface, scope, exchange.receive, scope["method"], exchange.path, {}, headers)
+        if ask.method == "OPTIONS":
+            await Empty(204, [(b"allow", ", ".join(_ALLOWED).encode())]).send(
+                scope, exchange.receive, exchange.send
+            )
+            return
+        _check_origin(headers)
+        door = await self._admit(ask)
+        if ask.method == "DELETE":
+            self.sessions.end(await self._session(ask, door))
+            await Empty(204).send(scope, exchange.receive, exchange.send)
+        elif ask.method == "POST":
+            check_json_type(headers.get("content-type"))
+            message = read_message(await read_body(ask, limit=MAX_MESSAGE_BYTES), headers)
+            if message is None or message.id is None:
+                await self._notified(ask, door, message)
+                await Empty(202).send(scope, exchange.receive, exchange.send)
+            else:
+                await self._requested(exchange, ask, door, message)
+        else:
+            raise MethodNotAllowedError(ask.method, _ALLOWED)
+
+    # -- the token --------------------------------------------------------------------------------
+
+    async def _admit(self, ask: Ask) -> RunDoor:
+        """The run that the token stands for. 401; RateLimitedError after too many wrong ones."""
+        scheme, _, token = ask.headers.get("authorization", "").partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN_CHARS:
+            raise UnauthenticatedError("a run token is needed: send the header 'Authorization: Bearer TOKEN'")
+        try:
+            door = self._host.assets.find(token)
+        except AssetRefusedError as refused:
+            raise await self._refused(ask, refused) from None
+        wait = self._surface.rates.take(f"run {door.run_id}")
+        if wait:
+            raise RateLimitedError("too many requests with this run token", round(wait, 3))
+        return door
+
+    async def _refused(self, ask: Ask, refused: AssetRefusedError) -> HostlerError:
+        """Write down that a token opened nothing; what the client is told."""
+        wait = self._failures.take(ask.address)
+        if wait:
+            return RateLimitedError("too many wrong run tokens from this address", wait)
+        workspace = refused.workspace_id or self._host.settings.workspace
+        target = refused.run_id or "unknown"
+        body = {"reason": refused.reason, "address": ask.address}
+        await self._host.db.write(
+            lambda tx: audit.record(tx, workspace, "asset gateway", "assets.refused", target, body)
+        )
+        return UnauthenticatedError(refused.message, reason=refused.reason)
+
+    async def _session(self, ask: Ask, door: RunDoor) -> Session:
+        name = ask.headers.get(SESSION_HEADER)
+        if name is None:
+            raise RpcError(INVALID_REQUEST, f"the header {SESSION_HEADER} is missing: begin with initialize")
+        try:
+            return self.sessions.find(door, name)
+        except AssetRefusedError as refused:
+            raise await self._refused(ask, refused) from None
+
+    # -- messages ---------------------------------------------------------------------------------
+
+    async def _notified(self, ask: Ask, door: RunDoor, message: RpcMessage | None) -> None:
+        if message is None or message.single:
+            return  # an answer, or a note of the generation that has none for servers
+        session = await self._session(ask, door)
+        if message.method == "notifications/cancelled":
+            wanted = message.params.get("requestId")
+            if isinstance(wanted, str | int) and (call := session.calls.get(wanted)) is not None:
+                call.give_up()
+
+    async def _requested(self, exchange: Exchange, ask: Ask, door: RunDoor, message: RpcMessage) -> None:
+        headers: Headers = []
+        session = None
+        if message.method == "initialize" and not message.single:
+            session = self.sessions.begin(door)
+            headers = [(SESSION_HEADER.encode(), session.session_id.encode())]
+            body = encode_result(message, initialized(message))
+        elif message.method == "server/discover":
+            body = encode_result(message, discovered(), listed=True)
+        else:
+            if not message.single:
+                session = await self._session(ask, door)
+            match message.method:
+                case "ping":
+                    body = encode_result(message, {})
+                case "tools/list":
+                    body = encode_result(message, self._listed(door, message), listed=True)
+                case "tools/call":
+                    await self._call(exchange, door, session, message)
+                    return
+                case _:
+                    known = "initialize, ping, tools/list, tools/call"
+                    raise RpcError(
+                        METHOD_NOT_FOUND,
+                        f"there is no {message.method!r:.100}; there are {known}",
+                        id_=message.id,
+                    )
+        await self._send(exchange, body, 200, headers)
+
+    def _listed(self, door: RunDoor, message: RpcMessage) -> dict[str, Any]:
+        tools = list(definitions(door, self._host.tools.offered(door.workspace_id)))
+        cursor = message.params.get("cursor")
+        if cursor is not None and not (isinstance(cursor, str) and cursor.isdecimal() and len(cursor) < 9):
+            raise RpcError(INVALID_PARAMS, "cursor is none that tools/list gave out", id_=message.id)
+        begin = 0 if cursor is None else int(cursor)
+        end = begin + MAX_TOOLS_ON_PAGE
+        more = {"nextCursor": str(end)} if end < len(tools) else {}
+        return {"tools": tools[begin:end], **more}
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    async def _call(
+        self, exchange: Exchange, door: RunDoor, session: Session | None, message: RpcMessage
+    ) -> None:
+        if message.id is None:
+            raise RuntimeError("a call is a request")
+        try:
+            method, params = call_of(door, message.params)
+        except RpcError as error:
+            error.id = message.id
+            raise
+        try:
+            self.sessions.enter(door)
+        except RateLimitedError as error:
+            await self._send(exchange, encode_result(message, _failed(error)), 200)
+            return
+        call = GuestCall(door)
+        if session is not None:
+            if message.id in session.calls:
+                self.sessions.leave(door)
+                raise RpcError(INVALID_REQUEST, "a request of this id is under way already", id_=message.id)
+            session.calls[message.id] = call
+        call.outcome.add_done_callback(lambda _: self._over(door, session, message, call))
+        call.begin(method, params)
+        await self._tell(exchange, call, message)
+
+    def _over(self, door: RunDoor, session: Session | None, message: RpcMessage, call: GuestCall) -> None:
+        self.sessions.leave(door)
+        door.over(call.call_id)
+        if session is not None and message.id is not None:
+            session.calls.pop(message.id, None)
+        if not call.outcome.cancelled():
+            call.outcome.exception()  # that nobody waited for it is no mistake
+
+    async def _tell(self, exchange: Exchange, call: GuestCall, message: RpcMessage) -> None:
+        """Wait for the outcome and answer; as a stream where it takes its time."""
+        gone = asyncio.create_task(_disconnected(exchange))
+        try:
+            streaming = False
+            while not (call.outcome.done() or gone.done()):
+                seconds = COMMENT_SECONDS if streaming else QUICK_SECONDS
+                waited: set[asyncio.Future[Any]] = {call.outcome, gone}
+                done, _ = await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                if done:
+                    break
+                if not streaming:
+                    start = {"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS}
+                    await exchange.send(start)
+                    streaming = True
+                await exchange.send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
+            if gone.done() and not call.outcome.done():
+                if message.single:
+                    call.give_up()
+                return
+            body = encode_result(message, await _outcome(call))
+            if streaming:
+                event = b"event: message\ndata: %s\n\n" % body
+                await exchange.send({"type": "http.response.body", "body": event, "more_body": False})
+            else:
+                await self._send(exchange, body, 200)
+        finally:
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+
+    async def _send(
+        self, exchange: Exchange, body: bytes, status: int, headers: Headers | None = None
+    ) -> None:
+        if not exchange.body_over:
+            await exchange.drain()
+        answer = Whole(body, "application/json", status, headers or [])
+        await answer.send(exchange.scope, exchange.receive, exchange.send)
+
+
+async def _outcome(call: GuestCall) -> dict[str, Any]:
+    """What the client is told of a call that is over."""
+    try:
+        reply = await call.outcome
+    except HostlerError as error:
+        return _failed(error)
+    if isinstance(reply, ToolCallReply):
+        reply = reply.result
+    return tool_result(msgspec.json.decode(msgspec.json.encode(reply)))
+
+
+def _failed(error: HostlerError) -> dict[str, Any]:
+    fault = to_fault(error)
+    return tool_error(fault.code, fault.message, retryable=fault.retryable)
+
+
+def _check_origin(headers: dict[str, str]) -> None:
+    """A page of another site can not use a browser as its hands. UnauthorizedError."""
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        raise UnauthorizedError("pages of other origins may not call this")
+
+
+async def _disconnected(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
