@@ -28,7 +28,7 @@ def tree(tmp_path: Path) -> WorkTree:
 
 
 def put(tree: WorkTree, path: str, content: bytes) -> bool:
-    return tree.write(path, iter([content]), lambda size: None)
+    return tree.write(path, content)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,9 @@ def test_what_is_written_is_read_back_whole_or_not_at_all(tree: WorkTree) -> Non
     assert tree.read("a/b/ü 1.txt", offset=4, length=2) == (b"tw", 7)
     assert tree.read("a/b/ü 1.txt", offset=9) == (b"", 7)
 
-    def too_large(size: int) -> None:
-        if size > 5:
-            raise ConflictError("too large")
-
-    with pytest.raises(ConflictError):
-        tree.write("a/b/ü 1.txt", iter([b"abc", b"def"]), too_large)
+    staged = tree.begin()
+    staged.write(b"abc")
+    staged.discard()
     assert tree.read("a/b/ü 1.txt") == (b"two two", 7)
     assert list((tree.root.parent / "staging").iterdir()) == []
     assert [entry.path for entry in tree.entries("", depth=9)] == ["a", "a/b", "a/b/ü 1.txt"]
@@ -216,9 +213,19 @@ def test_a_tree_too_deep_to_name_is_told_apart_and_removed(deep: Path) -> None:
     usage = measure_tree(deep)
     assert not usage.whole
     assert usage.files <= MAX_DEPTH
+    aside = deep.parent / "aside"
+    aside.mkdir()
+    assert WorkTree(deep, aside).trim() == 1
+    assert measure_tree(deep) == Usage(0, MAX_DEPTH - 1)
+    assert list(aside.iterdir()) == []
     remove_tree(deep)
     assert not deep.exists()
     remove_tree(deep)  # what is gone is gone
+
+
+def test_a_tree_too_deep_to_name_is_removed(deep: Path) -> None:
+    remove_tree(deep)
+    assert not deep.exists()
 
 
 def test_removing_follows_no_link_and_minds_no_mode(tree: WorkTree) -> None:

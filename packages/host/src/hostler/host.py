@@ -45,16 +45,20 @@ from hostler.records import record
 from hostler.recovery import recover, recover_dead
 from hostler.reruns import Reruns
 from hostler.run_control import RunController
+from hostler.sandbox.sandboxes import find_sandbox
 from hostler.skills.shelf import Skills
 from hostler.sql.opening import open_database
 from hostler.steering import Steering
 from hostler.stores import hosts, installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import Run
+from hostler.tools.builtin.exec import ExecTools
+from hostler.tools.builtin.files import FilesTools
 from hostler.tools.plugin_tools import PluginTools
 from hostler.tools.sources import ToolSources
 from hostler.upkeep import keep_tidy
 from hostler.version import NAME, VERSION
+from hostler.workspaces.folders import WorkingFolders
 from hostler_protocol.calls import HostInfo
 from hostler_protocol.errors import NotFoundError, StorageError
 from hostler_protocol.events import EventEnvelope
@@ -92,6 +96,8 @@ class Host:
         self.bindery = Bindery(self.db, self.filters)
         self.assets = RunDoors(settings.assets_url)
         self.skills = Skills(self.db, settings.workspace)
+        self.folders = WorkingFolders(settings.data_dir / "workspaces")
+        built_in = (ExecTools(self.folders, find_sandbox), FilesTools(self.folders))
         self.configurator = Configurator(
             self.db,
             settings.workspace,
@@ -99,6 +105,8 @@ class Host:
             self.models,
             self.bindery,
             skills=self.skills,
+            tools=built_in,
+            working_folders=self.folders.configure,
         )
         self.run_control = RunController(self.db)
         self.dispatcher = Dispatcher(
@@ -118,6 +126,7 @@ class Host:
             [
                 PluginTools(self.supervisor.catalog, self.supervisor.connection),
                 self.skills,
+                *built_in,
             ]
         )
         self.courier = Courier(self.db, settings.workspace)
@@ -217,6 +226,7 @@ class Host:
         await self.supervisor.close(0)
         await self.filters.close()
         await self.models.close()
+        self.folders.close()
         if self.db.dialect == "postgres":
             try:
                 await self.db.write(lambda tx: hosts.leave(tx, self.host_id))

@@ -156,9 +156,12 @@ class WorkingFolders:
             os.close(lock)
 
     @contextlib.asynccontextmanager
-    async def turn(self, owner: FolderOwner) -> AsyncIterator[None]:
-        """Alone among those of this process that ask for a turn in the owner's folder; first come first."""
-        key = owner.key
+    async def turn(self, owner: FolderOwner, of: str = "commands") -> AsyncIterator[None]:
+        """Alone among those of this process that ask for a turn in the owner's folder; first come first.
+
+        `of`: what takes turns; commands and changes of files do not wait for each other.
+        """
+        key = f"{of} {owner.key}"
         lock, waiting = self._turns.get(key, (asyncio.Lock(), 0))
         self._turns[key] = (lock, waiting + 1)
         try:

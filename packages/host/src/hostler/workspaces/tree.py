@@ -12,13 +12,21 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from hostler.workspaces.paths import parts_of
-from hostler.workspaces.whole import FOLDER, MAX_DEPTH, Usage, measure_tree, own_folder, remove_tree
+from hostler.workspaces.whole import (
+    FOLDER,
+    MAX_DEPTH,
+    Usage,
+    measure_tree,
+    own_folder,
+    remove_too_deep,
+    remove_tree,
+)
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, StorageError
 
 CHUNK_BYTES = 256 * 1024
@@ -86,27 +94,33 @@ class WorkTree:
 
     # -- changing -------------------------------------------------------------------------------------------
 
-    def write(self, path: str, content: Iterator[bytes], check: Callable[[int], None]) -> bool:
-        """Put a file in place, whole or not at all; whether it is new. Folders on the way are made.
+    def begin(self) -> Staged:
+        """A file to be: what it holds comes first, its place last. Discard it in the end."""
+        return Staged(self, self._staging / secrets.token_hex(16))
 
-        `check` hears the size so far, and raises where it is too large.
-        """
+    def write(self, path: str, content: bytes) -> bool:
+        """Put a file in place, whole or not at all; whether it is new. Folders on the way are made."""
+        staged = self.begin()
+        try:
+            staged.write(content)
+            return staged.place(path)
+        finally:
+            staged.discard()
+
+    def put_in_place(self, staged: Path, path: str) -> bool:
+        """Give a finished file its place; whether it is new there."""
         parts = parts_of(path)
         if not parts:
             raise InvalidArgumentError("the path names the working folder itself, not a file")
-        temporary = self._staging / secrets.token_hex(16)
         try:
-            self._stage(temporary, content, check)
             with self._folder(parts[:-1], path, make=True) as at:
                 mode = self._replaced_mode(at, parts[-1], path)
-                temporary.chmod(0o644 if mode is None else mode)
-                self._give(temporary)
-                os.rename(temporary, parts[-1], dst_dir_fd=at)
+                staged.chmod(0o644 if mode is None else mode)
+                self._give(staged)
+                os.rename(staged, parts[-1], dst_dir_fd=at)
                 return mode is None
         except OSError as error:
             raise _refused(error, path) from error
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def make_folder(self, path: str) -> None:
         """Make a folder and those on the way to it, where they are not there."""
@@ -136,6 +150,10 @@ class WorkTree:
     def measure(self, *, most: Usage | None = None) -> Usage:
         """What lies in the folder: no less than it takes on disk. Stops counting past `most`."""
         return measure_tree(self.root, most)
+
+    def trim(self) -> int:
+        """Remove what lies too deep for anybody to name; how many folders that were."""
+        return remove_too_deep(self.root, self._staging)
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -172,19 +190,6 @@ class WorkTree:
         except OSError as error:
             raise _refused(error, path) from error
 
-    def _stage(self, temporary: Path, content: Iterator[bytes], check: Callable[[int], None]) -> None:
-        descriptor = os.open(temporary, _CREATE, 0o600)
-        try:
-            size = 0
-            for piece in content:
-                size += len(piece)
-                check(size)
-                left = memoryview(piece)
-                while left:
-                    left = left[os.write(descriptor, left) :]
-        finally:
-            os.close(descriptor)
-
     def _replaced_mode(self, at: int, name: str, path: str) -> int | None:
         """The mode of the file that would be replaced; None where there is none."""
         try:
@@ -204,6 +209,42 @@ class WorkTree:
         if os.geteuid() == 0:
             owner = self.root.stat(follow_symlinks=False)
             os.chown(part, owner.st_uid, owner.st_gid, dir_fd=at, follow_symlinks=False)
+
+
+class Staged:
+    """A file on its way into a tree. Its steps run on threads; `discard` comes last."""
+
+    def __init__(self, tree: WorkTree, path: Path) -> None:
+        self.size = 0
+        self._tree = tree
+        self._path = path
+        self._file: int | None = None
+
+    def write(self, piece: bytes) -> None:
+        """Add to it."""
+        try:
+            if self._file is None:
+                self._file = os.open(self._path, _CREATE, 0o600)
+            self.size += len(piece)
+            left = memoryview(piece)
+            while left:
+                left = left[os.write(self._file, left) :]
+        except OSError as error:
+            raise StorageError(
+                f"the file cannot be written: {error.strerror}; check the disk and its free space"
+            ) from error
+
+    def place(self, path: str) -> bool:
+        """Put it in place; whether it is new there. Folders on the way are made."""
+        self.write(b"")
+        return self._tree.put_in_place(self._path, path)
+
+    def discard(self) -> None:
+        """Let go of it, wherever it lies."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._path.unlink(missing_ok=True)
 
 
 def _walk(top: int, prefix: str, depth: int, until: float) -> Iterator[FileInfo]:

@@ -131,6 +131,37 @@ def _unlinked(at: int, name: str) -> bool:
     return True
 
 
+def remove_too_deep(root: Path, aside: Path) -> int:
+    """Remove what lies deeper than MAX_DEPTH folders, by way of `aside`; how many folders that were."""
+    removed = 0
+    top = os.open(root, FOLDER)
+    stack = [(top, _folders_in(top))]
+    try:
+        while stack:
+            at, folders = stack[-1]
+            if not folders:
+                os.close(stack.pop()[0])
+                continue
+            name = folders.pop()
+            if len(stack) >= MAX_DEPTH:
+                os.close(own_folder(at, name))
+                doomed = aside / secrets.token_hex(16)
+                os.rename(name, doomed, src_dir_fd=at)
+                remove_tree(doomed)
+                removed += 1
+            elif (below := _open_below(at, name)) is not None:
+                stack.append((below, _folders_in(below)))
+    finally:
+        for at, _ in stack:
+            os.close(at)
+    return removed
+
+
+def _folders_in(at: int) -> list[str]:
+    with os.scandir(at) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
 def own_folder(at: int, name: str) -> int:
     """A descriptor of a folder that its owner may change, whatever its modes said."""
     try:

@@ -1,0 +1,360 @@
+"""`exec`: commands in a sandbox, in the working folder of their conversation or run.
+
+What a command did not get (time, memory, disk, processes, output) is part of its result, as is how it ended:
+for whoever reads it both are facts, not failures of the call. Only what keeps it from being started is an
+error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.domain.tool_entries import ExecEntry, ToolEntry, WorkingFolderSettings
+from hostler.domain.tools import ToolPin
+from hostler.sandbox.measure import measure_folders
+from hostler.sandbox.orders import TMP_NAME
+from hostler.sandbox.port import Outcome, Sandbox, SandboxLimits, SandboxSpec
+from hostler.sandbox.view import python_paths
+from hostler.tools.builtin.moving import artifacts_of, bring_in, owner_of, take_out
+from hostler.tools.builtin.outcomes import told_of
+from hostler.tools.errors import OutcomeUnknownError, ToolChangedError
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
+from hostler.workspaces.folders import WorkingFolder, WorkingFolders
+from hostler.workspaces.whole import Usage
+from hostler_protocol.errors import DeadlineExceededError, HostlerError, InvalidArgumentError
+from hostler_protocol.grants import ToolResource
+from hostler_protocol.ids import digest
+
+COMMANDS_AT_ONCE = 16
+"""On one host; further ones wait. Each is a sandbox with processes and memory of its own."""
+MAX_FILES_MOVED = 32
+"""Artifacts in, and files out, of one command."""
+MAX_NETWORK = 50
+MAX_VARIABLES = 100
+SPARE_SECONDS = 1.0
+"""Between the end of a command and its run's deadline: for what it wrote to be kept."""
+TMP_MIB = 64
+TMP_FOLDER_BYTES = 4096
+"""Of the folder that stands for /tmp where the sandbox has none of its own; it counts as well."""
+SPARE_FILE_BYTES = 1024 * 1024
+"""What one file may have beyond all that its folder may hold: so that it is the folder that is told of."""
+NO_LIMIT = 2**62
+_OWN_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR")
+
+FindSandbox = Callable[[], Awaitable[Sandbox]]
+
+
+class ExecArguments(msgspec.Struct, frozen=True):
+    """What a call asks for; its schema was held against it before."""
+
+    command: str
+    language: str = "sh"
+    stdin: str = ""
+    folder: str = "."
+    seconds: float | None = None
+    files: list[dict[str, str]] = []
+    keep: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    """One entry, ready to be used."""
+
+    entry: ExecEntry
+    offered: OfferedTool
+
+
+class ExecTools:
+    """A source of tools: one for each `exec` entry. `ToolSource` and `ToolKind`."""
+
+    id_prefix = "exec:"
+
+    def __init__(self, folders: WorkingFolders, find_sandbox: FindSandbox) -> None:
+        self.revision = 0
+        self._folders = folders
+        self._find_sandbox = find_sandbox
+        self._sandbox: Sandbox | None = None
+        self._tools: dict[str, _Tool] = {}
+        self._room = asyncio.Semaphore(COMMANDS_AT_ONCE)
+
+    # -- configuration --------------------------------------------------------------------------------------
+
+    def check(self, entries: Sequence[ToolEntry]) -> None:
+        """Refuse what no entry may say."""
+        for entry in entries:
+            if entry.exec is not None:
+                _check(entry.exec)
+
+    async def configure(self, entries: Sequence[ToolEntry]) -> None:
+        """Offer these. On a machine without a sandbox they are there, and nobody is given them."""
+        wanted = [entry.exec for entry in entries if entry.exec is not None]
+        if wanted and self._sandbox is None:
+            self._sandbox = await self._find_sandbox()
+        tools: dict[str, _Tool] = {}
+        for entry in wanted:
+            offered = _offer(entry, self._folders.settings, self._problem(entry))
+            tools[offered.pin.tool_id] = _Tool(entry, offered)
+        self._tools = tools
+        self.revision += 1
+
+    def _problem(self, entry: ExecEntry) -> str | None:
+        mechanism = "none" if self._sandbox is None else self._sandbox.mechanism
+        if mechanism == "none":
+            return "this machine offers no sandbox; `hostler doctor` says why"
+        if entry.network and mechanism != "bubblewrap":
+            return f"it names a network, and the sandbox here ({mechanism}) can only shut all of it out"
+        return None
+
+    # -- the source -----------------------------------------------------------------------------------------
+
+    def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
+        """The same for every workspace; agents' policies tell them apart."""
+        return {tool_id: tool.offered for tool_id, tool in self._tools.items()}
+
+    async def lookup(self, invocation: ToolInvocation) -> Found | None:
+        """Nobody knows what came of a command whose end was not seen."""
+        raise InvalidArgumentError(f"{invocation.tool_name} keeps no record of its calls")
+
+    async def call(self, invocation: ToolInvocation) -> Any:
+        """Run a command to its end; what came of it."""
+        tool = self._tools.get(invocation.pin.tool_id)
+        sandbox = self._sandbox
+        if tool is None or sandbox is None or tool.offered.pin != invocation.pin:
+            raise ToolChangedError(
+                f"tool {invocation.tool_name!r} is no longer the one that this run was given"
+            )
+        arguments = msgspec.convert(invocation.parameters, ExecArguments)
+        owner = owner_of(invocation, self._folders)
+        async with self._may_begin(invocation), self._folders.use(owner) as folder:
+            spec = await self._spec(invocation, tool.entry, arguments, folder)
+            for given in arguments.files:
+                await bring_in(
+                    self._folders, folder, artifacts_of(invocation), given["artifact_id"], given["path"]
+                )
+            if invocation.confirm is not None:
+                await invocation.confirm()
+            try:
+                outcome = await sandbox.run(_in_time(spec, invocation), stdin=arguments.stdin.encode())
+            except OSError as error:
+                raise OutcomeUnknownError(
+                    f"{invocation.tool_name} lost its command: {error.strerror or error}"
+                ) from error
+            return await self._result(invocation, arguments, folder, spec.limits, outcome)
+
+    @contextlib.asynccontextmanager
+    async def _may_begin(self, invocation: ToolInvocation) -> AsyncIterator[None]:
+        """Wait for a place among all commands, and for a turn in the folder; no longer than the deadline."""
+        owner = owner_of(invocation, self._folders)
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(_rest(invocation)):
+                    await held.enter_async_context(self._folders.turn(owner))
+                    await held.enter_async_context(self._room)
+            except TimeoutError:
+                raise DeadlineExceededError(
+                    "the deadline passed while another command worked in the folder; nothing was started"
+                ) from None
+            yield
+
+    async def _spec(
+        self, invocation: ToolInvocation, entry: ExecEntry, arguments: ExecArguments, folder: WorkingFolder
+    ) -> SandboxSpec:
+        tree, most = folder.tree, folder.most
+        await self._folders.in_thread(tree.trim)
+        held = await self._folders.in_thread(lambda: measure_folders([str(folder.path)], NO_LIMIT, NO_LIMIT))
+        where = await self._folders.in_thread(lambda: tree.info(arguments.folder))
+        if where.type != "folder":
+            raise InvalidArgumentError(f"folder {arguments.folder!r:.200} is a {where.type}, not a folder")
+        python = _python()
+        return SandboxSpec(
+            name=f"exec {folder.owner.key[:32]}",
+            argv=_argv(arguments, python),
+            cwd=folder.path / where.path,
+            environment=_environment(entry, folder.path, python),
+            read_only=python_paths(str(python)),
+            writable=[folder.path],
+            network=entry.network,
+            limits=_limits(entry, arguments, most, held),
+        )
+
+    async def _result(
+        self,
+        invocation: ToolInvocation,
+        arguments: ExecArguments,
+        folder: WorkingFolder,
+        limits: SandboxLimits,
+        outcome: Outcome,
+    ) -> dict[str, Any]:
+        if self._sandbox is not None and self._sandbox.mechanism == "landlock":
+            with contextlib.suppress(HostlerError):  # its /tmp is there, and is gone with the command
+                await self._folders.in_thread(lambda: folder.tree.remove(TMP_NAME, recursive=True))
+        trimmed = await self._folders.in_thread(folder.tree.trim)
+        used = await self._folders.in_thread(folder.tree.measure)
+        told = await told_of(outcome, limits, folder.most, used, invocation.artifacts)
+        if trimmed:
+            told["removed"] = "folders nested too deep to be named were removed"
+        if arguments.keep:
+            artifacts = artifacts_of(invocation)
+            told["files"] = [
+                await take_out(self._folders, folder, artifacts, path) for path in arguments.keep
+            ]
+        return told
+
+
+def _check(entry: ExecEntry) -> None:
+    where = f"tools: exec {entry.name!r}"
+    if len(entry.network) > MAX_NETWORK or len(entry.environment) > MAX_VARIABLES:
+        raise InvalidArgumentError(f"{where}: at most {MAX_NETWORK} hosts and {MAX_VARIABLES} variables")
+    for address in entry.network:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise InvalidArgumentError(f"{where}: network has {address!r:.100}; expected name:port")
+    for name, value in entry.environment.items():
+        if not name.isidentifier() or not name.isascii() or "\x00" in value:
+            raise InvalidArgumentError(
+                f"{where}: environment has {name!r:.100}; a name is made of letters, digits and _, "
+                "and a value has no NUL"
+            )
+        if name in _OWN_VARIABLES:
+            raise InvalidArgumentError(f"{where}: environment has {name}, which the host sets itself")
+
+
+def _offer(entry: ExecEntry, folders: WorkingFolderSettings, problem: str | None) -> OfferedTool:
+    parameters = _schema(entry)
+    description = entry.description or _describe(entry, folders)
+    return OfferedTool(
+        resource=ToolResource(
+            tool_name=entry.name,
+            tool_type="builtin",
+            description=description,
+            operations=["detail", "call"],
+            approval=entry.approval,
+        ),
+        pin=ToolPin(
+            tool_id=f"{ExecTools.id_prefix}{entry.name}",
+            owner="exec",
+            # what a command may reach is part of what was granted, and of what a person approved
+            schema_digest=digest([parameters, sorted(entry.network)]),
+        ),
+        parameters=parameters,
+        problem=problem,
+    )
+
+
+def _describe(entry: ExecEntry, folders: WorkingFolderSettings) -> str:
+    network = f"can reach {', '.join(entry.network)}" if entry.network else "has no network"
+    lasts = (
+        f"last for this conversation (until unused for {folders.keep_days:g} days)"
+        if folders.per == "conversation"
+        else "last until this run ends"
+    )
+    return (
+        "Run a command in a sandbox and give back how it ended and what it wrote. It starts in a working "
+        f"folder whose files {lasts}; nothing else can be changed, and processes end with the command. "
+        f"It {network} and may take {entry.seconds:g} s, {entry.memory_mib} MiB of memory, "
+        f"{entry.processes} processes, {entry.output_kib} KiB of output and {folders.disk_mib} MiB of files."
+    )
+
+
+def _schema(entry: ExecEntry) -> dict[str, Any]:
+    path = {"type": "string", "minLength": 1, "maxLength": 2_000}
+    return {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "minLength": 1, "description": "What to run, in `language`."},
+            "language": {"enum": sorted(_languages()), "default": "sh"},
+            "stdin": {"type": "string", "description": "What it reads from its standard input."},
+            "folder": {**path, "description": "Where it starts, relative to the working folder."},
+            "seconds": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "maximum": entry.seconds,
+                "description": "The longest that it may take.",
+            },
+            "files": {
+                "type": "array",
+                "maxItems": MAX_FILES_MOVED,
+                "description": "Artifacts to put into the working folder first.",
+                "items": {
+                    "type": "object",
+                    "properties": {"artifact_id": {"type": "string"}, "path": path},
+                    "required": ["artifact_id", "path"],
+                    "additionalProperties": False,
+                },
+            },
+            "keep": {
+                "type": "array",
+                "maxItems": MAX_FILES_MOVED,
+                "description": "Files of the working folder that become artifacts afterwards.",
+                "items": path,
+            },
+        },
+        "required": ["command"],
+        "additionalProperties": False,
+    }
+
+
+def _languages() -> dict[str, tuple[str, ...]]:
+    """What commands can be written in, and what runs them."""
+    found: dict[str, tuple[str, ...]] = {"sh": ("/bin/sh", "-c"), "python": (str(_python()), "-c")}
+    if Path("/bin/bash").exists():
+        found["bash"] = ("/bin/bash", "-c")
+    return found
+
+
+def _python() -> Path:
+    """The interpreter that the host's own environment was made from: nothing is installed in it."""
+    return Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
+
+
+def _argv(arguments: ExecArguments, python: Path) -> list[str]:
+    if "\x00" in arguments.command:
+        raise InvalidArgumentError("command holds a NUL character")
+    return [*_languages()[arguments.language], arguments.command]
+
+
+def _environment(entry: ExecEntry, home: Path, python: Path) -> dict[str, str]:
+    path = ":".join(dict.fromkeys([str(python.parent), "/usr/local/bin", "/usr/bin", "/bin"]))
+    return {**entry.environment, "PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}
+
+
+def _limits(entry: ExecEntry, arguments: ExecArguments, most: Usage, held: tuple[int, int]) -> SandboxLimits:
+    """`held`: bytes and entries, as the sandbox counts them.
+
+    A folder that holds too much already may still be tidied up, and grows no further.
+    """
+    size, count = held
+    return SandboxLimits(
+        memory_bytes=entry.memory_bytes,
+        processes=entry.processes,
+        file_bytes=most.size_bytes + SPARE_FILE_BYTES,
+        disk_bytes=max(most.size_bytes, size + TMP_FOLDER_BYTES),
+        files=max(most.files, count + 1),
+        tmp_bytes=min(most.size_bytes, TMP_MIB * 1024 * 1024),
+        seconds=min(entry.seconds, arguments.seconds or entry.seconds),
+        output_bytes=entry.output_bytes,
+    )
+
+
+def _rest(invocation: ToolInvocation) -> float | None:
+    deadline = invocation.deadline
+    return None if deadline is None else max(0.0, deadline - time.time() - SPARE_SECONDS)
+
+
+def _in_time(spec: SandboxSpec, invocation: ToolInvocation) -> SandboxSpec:
+    """The same, ended before its run's deadline. DeadlineExceededError where nothing of that is left."""
+    rest, seconds = _rest(invocation), spec.limits.seconds
+    if rest is None or (seconds is not None and rest >= seconds):
+        return spec
+    if rest <= 0:
+        raise DeadlineExceededError("the deadline passed before the command was started")
+    return replace(spec, limits=replace(spec.limits, seconds=rest))

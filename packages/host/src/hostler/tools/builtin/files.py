@@ -1,0 +1,219 @@
+"""`files`: list, read, write, edit, search and remove files of the working folder that `exec` works in.
+
+Writing and removing may be repeated: the same call again leaves the same. An edit is written down beside the
+folder before it is made, with digests of what was there and what will be; so the same call again, after a
+crash in between, neither edits twice nor fails because its work is done.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hostler.domain.tool_entries import FilesEntry, ToolEntry
+from hostler.domain.tools import ToolPin
+from hostler.tools.builtin import file_schemas
+from hostler.tools.builtin.editing import edited, put
+from hostler.tools.builtin.moving import artifacts_of, bring_in, owner_of, take_out
+from hostler.tools.builtin.searching import read_lines, search
+from hostler.tools.errors import ToolChangedError, ToolFailedError
+from hostler.tools.port import Found, OfferedTool, ToolInvocation
+from hostler.workspaces.folders import WorkingFolder, WorkingFolders
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
+from hostler_protocol.grants import ToolResource
+from hostler_protocol.ids import digest
+from hostler_protocol.manifest import ToolEffect
+
+MAX_ENTRIES = 1_000
+"""Of one listing."""
+_Work = Callable[["FilesTools", ToolInvocation, WorkingFolder], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    work: _Work
+    offered: OfferedTool
+
+
+class FilesTools:
+    """A source of tools: some for each `files` entry. `ToolSource` and `ToolKind`."""
+
+    id_prefix = "files:"
+
+    def __init__(self, folders: WorkingFolders) -> None:
+        self.revision = 0
+        self.folders = folders
+        self._tools: dict[str, _Tool] = {}
+
+    # -- configuration --------------------------------------------------------------------------------------
+
+    def check(self, entries: Sequence[ToolEntry]) -> None:
+        """Nothing can be wrong that the types do not say."""
+
+    async def configure(self, entries: Sequence[ToolEntry]) -> None:
+        """Offer the tools of these."""
+        self._tools = {
+            tool.offered.pin.tool_id: tool
+            for entry in entries
+            if entry.files is not None
+            for tool in _tools_of(entry.files)
+        }
+        self.revision += 1
+
+    # -- the source -----------------------------------------------------------------------------------------
+
+    def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
+        """The same for every workspace; agents' policies tell them apart."""
+        return {tool_id: tool.offered for tool_id, tool in self._tools.items()}
+
+    async def lookup(self, invocation: ToolInvocation) -> Found | None:
+        """None of them needs it: each may be called again."""
+        raise InvalidArgumentError(f"{invocation.tool_name} keeps no record of its calls")
+
+    async def call(self, invocation: ToolInvocation) -> Any:
+        """Do it. What is wrong with a path or a file is the tool's own error."""
+        tool = self._tools.get(invocation.pin.tool_id)
+        if tool is None or tool.offered.pin != invocation.pin:
+            raise ToolChangedError(
+                f"tool {invocation.tool_name!r} is no longer the one that this run was given"
+            )
+        async with self.folders.use(owner_of(invocation, self.folders)) as folder:
+            if invocation.confirm is not None:
+                await invocation.confirm()
+            try:
+                return await tool.work(self, invocation, folder)
+            except HostlerError as error:
+                raise ToolFailedError.of(error) from error
+
+    # -- what they do ---------------------------------------------------------------------------------------
+
+    async def list(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
+        """What lies in a folder."""
+        path = invocation.parameters.get("path", "")
+        depth = invocation.parameters.get("depth", 1)
+
+        def work() -> Any:
+            found: list[dict[str, Any]] = []
+            for info in folder.tree.entries(path, depth=depth):
+                if len(found) == MAX_ENTRIES:
+                    return {"entries": found, "more": True}
+                found.append(asdict(info))
+            return {"entries": found}
+
+        return await self.folders.in_thread(work)
+
+    async def read(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
+        """Lines of a text, or bytes."""
+        given = invocation.parameters
+
+        def work() -> Any:
+            if given.get("encoding", "text") == "text":
+                first, most = given.get("first_line", 1), given.get("lines", file_schemas.MAX_LINES)
+                return read_lines(folder.tree, given["path"], first, most)
+            offset = given.get("offset", 0)
+            content, size = folder.tree.read(given["path"], offset, file_schemas.MAX_READ_BYTES)
+            told = {"base64": base64.b64encode(content).decode(), "offset": offset, "size_bytes": size}
+            return {**told, "more": True} if offset + len(content) < size else told
+
+        return await self.folders.in_thread(work)
+
+    async def write(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
+        """A whole file."""
+        given = invocation.parameters
+        content = _content(given)
+        async with self.folders.turn(folder.owner, "changes"):
+            is_new = await self.folders.in_thread(lambda: put(folder, given["path"], content))
+        return {"path": given["path"], "size_bytes": len(content), "created": is_new}
+
+    async def edit(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
+        """A part of a text file in the place of another."""
+        async with self.folders.turn(folder.owner, "changes"):
+            return await self.folders.in_thread(
+                lambda: edited(folder, invocation.parameters, invocation.effect_key)
+            )
+
+    async def search(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
+        """Where a text stands."""
+        return await self.folders.in_thread(lambda: search(folder.tree, **invocation.parameters))
+
+    async def remove(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
+        """A file, or a folder with all that is in it."""
+        given = invocation.parameters
+        was_there = True
+        async with self.folders.turn(folder.owner, "changes"):
+            try:
+                await self.folders.in_thread(
+                    lambda: folder.tree.remove(given["path"], recursive=given.get("recursive", False))
+                )
+            except NotFoundError:
+                was_there = False
+        return {"path": given["path"], "was_there": was_there}
+
+    async def load(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
+        """An artifact as a file."""
+        given = invocation.parameters
+        artifacts = artifacts_of(invocation)
+        async with self.folders.turn(folder.owner, "changes"):
+            size = await bring_in(self.folders, folder, artifacts, given["artifact_id"], given["path"])
+        return {"path": given["path"], "size_bytes": size}
+
+    async def keep(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
+        """A file as an artifact."""
+        artifacts = artifacts_of(invocation)
+        told = await take_out(self.folders, folder, artifacts, invocation.parameters["path"])
+        if "error" in told:
+            raise InvalidArgumentError(told["error"])
+        return told
+
+
+def _content(given: Mapping[str, Any]) -> bytes:
+    if ("text" in given) == ("base64" in given):
+        raise InvalidArgumentError("either text or base64 says what the file shall hold")
+    if "text" in given:
+        return str(given["text"]).encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(given["base64"], validate=True)
+    except binascii.Error as error:
+        raise InvalidArgumentError(f"base64 is no base64: {error}") from None
+
+
+_WORK: dict[str, tuple[_Work, ToolEffect]] = {
+    "list": (FilesTools.list, "pure"),
+    "read": (FilesTools.read, "pure"),
+    "search": (FilesTools.search, "pure"),
+    "keep": (FilesTools.keep, "pure"),
+    "write": (FilesTools.write, "idempotent"),
+    "edit": (FilesTools.edit, "idempotent"),
+    "remove": (FilesTools.remove, "idempotent"),
+    "load": (FilesTools.load, "idempotent"),
+}
+
+
+def _tools_of(entry: FilesEntry) -> list[_Tool]:
+    tools = []
+    for name, (work, effect) in _WORK.items():
+        changes = effect != "pure"
+        if changes and entry.read_only:
+            continue
+        schema = file_schemas.SCHEMAS[name]
+        offered = OfferedTool(
+            resource=ToolResource(
+                tool_name=f"{entry.name}.{name}",
+                tool_type="builtin",
+                description=file_schemas.DESCRIPTIONS[name],
+                operations=["detail", "call"],
+                approval=entry.approval if changes else "never",
+            ),
+            pin=ToolPin(
+                tool_id=f"{FilesTools.id_prefix}{entry.name}.{name}",
+                owner="files",
+                schema_digest=digest(schema),
+                effect=effect,
+            ),
+            parameters=schema,
+        )
+        tools.append(_Tool(work, offered))
+    return tools

@@ -1,0 +1,91 @@
+"""Artifacts into a working folder, and files out of it as artifacts."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+from hostler.tools.port import RunArtifacts, ToolInvocation
+from hostler.workspaces.folders import FolderOwner, WorkingFolder, WorkingFolders
+from hostler.workspaces.tree import CHUNK_BYTES, Staged
+from hostler_protocol.errors import HostlerError, UnavailableError
+
+
+def owner_of(invocation: ToolInvocation, folders: WorkingFolders) -> FolderOwner:
+    """Whose folder a call works in: its conversation's, or its run's."""
+    place = invocation.place
+    if folders.settings.per == "run" or place is None or place.conversation_id is None:
+        return FolderOwner(kind="run", workspace_id=invocation.workspace_id, run_id=invocation.run_id)
+    return FolderOwner(
+        kind="conversation",
+        workspace_id=invocation.workspace_id,
+        agent_id=place.agent_id,
+        bot_id=place.bot_id,
+        conversation_id=place.conversation_id,
+        thread_id=place.thread_id,
+    )
+
+
+def artifacts_of(invocation: ToolInvocation) -> RunArtifacts:
+    """The artifacts of the run. UnavailableError where whoever calls has none."""
+    if invocation.artifacts is None:
+        raise UnavailableError(f"{invocation.tool_name} is called without a way to artifacts")
+    return invocation.artifacts
+
+
+async def bring_in(
+    folders: WorkingFolders, folder: WorkingFolder, artifacts: RunArtifacts, artifact_id: str, path: str
+) -> int:
+    """Put an artifact into the folder; its size.
+
+    NotFoundError, InvalidArgumentError, PayloadTooLargeError.
+    """
+    given = await artifacts.open(artifact_id)
+    room = await folders.in_thread(folder.room)
+    if given.size_bytes > room.size_bytes or room.files < 1:
+        raise folder.full()
+    staged = await folders.in_thread(folder.tree.begin)
+    try:
+        async for piece in given.content:
+            await _write(folders, staged, piece)
+        await folders.in_thread(lambda: staged.place(path))
+    finally:
+        await folders.in_thread(staged.discard)
+    return staged.size
+
+
+async def take_out(
+    folders: WorkingFolders, folder: WorkingFolder, artifacts: RunArtifacts, path: str
+) -> dict[str, Any]:
+    """Make a file of the folder an artifact; what is told of it, or why it could not be."""
+    try:
+        with folder.tree.opened(path) as descriptor:
+            name = path.rstrip("/").rpartition("/")[2]
+            mime_type = mimetypes.guess_type(name)[0]
+            kept = await artifacts.keep(_read(folders, descriptor), name=name, mime_type=mime_type)
+    except HostlerError as error:
+        return {"path": path, "error": error.message}
+    return {
+        "path": path,
+        "artifact_id": kept.artifact_id,
+        "size_bytes": kept.size_bytes,
+        **({} if mime_type is None else {"mime_type": mime_type}),
+    }
+
+
+async def _write(folders: WorkingFolders, staged: Staged, piece: bytes) -> None:
+    await folders.in_thread(lambda: staged.write(piece))
+
+
+async def _read(folders: WorkingFolders, descriptor: int) -> AsyncIterator[bytes]:
+    """A file as long as it was when it was opened."""
+    size, offset = os.fstat(descriptor).st_size, 0
+    while offset < size:
+        length = min(CHUNK_BYTES, size - offset)
+        piece = await folders.in_thread(lambda at=offset, most=length: os.pread(descriptor, most, at))  # type: ignore[misc]
+        if not piece:
+            return
+        yield piece
+        offset += len(piece)
