@@ -31,6 +31,7 @@ from hostler.explicit_pauses import ExplicitPauses
 from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
 from hostler.filtering import FilterProcesses
 from hostler.gate import Gate
+from hostler.knowledge.port import KnowledgeService
 from hostler.lock import DataDirLock, Holder
 from hostler.notifying import Courier
 from hostler.orchestrator import Accepted, Orchestrator
@@ -74,8 +75,11 @@ HostState = Literal["starting", "ready", "draining", "stopped"]
 class Host:
     """One host process over one data directory. Use `open`."""
 
-    def __init__(self, settings: Settings, lock: DataDirLock) -> None:
+    def __init__(
+        self, settings: Settings, lock: DataDirLock, knowledge: KnowledgeService | None = None
+    ) -> None:
         self.settings = settings
+        self.knowledge = knowledge
         self.state: HostState = "starting"
         self.troubles: dict[str, str] = {}
         """What does not work although the host does: plugins that do not start, by key or path."""
@@ -148,15 +152,17 @@ class Host:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, settings: Settings) -> AsyncIterator[Host]:
-        """A started host, ended in order when the block is left.
+    async def open(
+        cls, settings: Settings, *, knowledge: KnowledgeService | None = None
+    ) -> AsyncIterator[Host]:
+        """A started host, ended in order when the block is left. `knowledge` serves its knowledge bases.
 
         ConflictError where another host has the data directory; StorageError; InvalidArgumentError for a
         wrong configuration.
         """
         with DataDirLock(settings.data_dir) as lock:
             lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), version=VERSION))
-            host = cls(settings, lock)
+            host = cls(settings, lock, knowledge)
             try:
                 await host.start()
                 yield host
@@ -245,6 +251,7 @@ class Host:
             info=HostInfo(name=NAME, version=VERSION, protocol=PROTOCOL_VERSION, limits=Limits()),
             clock=time.time,
             tools=self.tools,
+            knowledge=self.knowledge,
             steering=Steering(),
         )
         explicit_pauses = ExplicitPauses(self.db, self.blobs, self.tools, self.configurator.vault)
@@ -315,6 +322,7 @@ class Host:
             tools={name: tool.resource for name, tool in tools.items()},
             tool_pins={name: tool.pin for name, tool in tools.items()},
             skills=self.skills.resources(),
+            knowledge_bases=self.knowledge.offered(self.settings.workspace) if self.knowledge else {},
             interactions=True,
         )
 
