@@ -16,7 +16,7 @@ import pytest
 from support.agent_host import answering, ask, record, streamed, texts
 from support.databases import run
 from support.http_host import Event, Served
-from support.model_server import Answer, Gate, ModelServer
+from support.model_server import Answer, Gate, ModelServer, Recorded
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 POLICY = {"allowed_tool_names": ["shop.*"]}
@@ -132,5 +132,60 @@ def test_a_killed_agent_goes_on_where_it_was(tmp_path: Path, mode: str) -> None:
             server.say("Booked.")
             await ask(served, "another")
             assert json.loads(sent(server)[-1]["content"])["booking"] == "B2"
+
+    run(main())
+
+
+STEPS = [
+    ("message.completed", 1),
+    ("tool.call.started", 1),
+    ("tool.call.started", 2),
+    ("tool.call.completed", 1),
+    ("tool.call.completed", 2),
+    ("message.completed", 2),
+]
+
+
+@pytest.mark.parametrize(("mode", "steps"), [("parallel", STEPS[::2]), ("serial", STEPS[1::2])])
+def test_killed_at_any_step_nothing_is_paid_or_booked_twice(
+    tmp_path: Path, mode: str, steps: list[tuple[str, int]]
+) -> None:
+    """What a model answered is not asked of it again, from whichever step on the run is taken up."""
+
+    def reply(request: Recorded) -> Answer:
+        if request.json["messages"][-1]["role"] == "tool":
+            return Answer(pieces=["Booked."])
+        wanted = [("b", "shop_book", {"kind": "double"}), ("s", "shop_prices", {})]
+        return calls(*wanted, pieces=["One moment."])
+
+    async def killed_at(served: Served, server: ModelServer, step: tuple[str, int], number: int) -> int:
+        before = len(server.requests)
+        found: list[Event] = []
+        async with streamed(served, f"double number {number}") as events:
+            async for event in events:
+                found.append(event)
+                if (event.type, [one.type for one in found].count(event.type)) == step:
+                    await kill(served, AGENT)
+        ended = await record(served, found)
+        assert ended["status"] == "completed", ended
+        assert ended["output"]["text"] == "One moment.\nBooked."
+        booked = json.loads(sent(server)[-2]["content"])
+        assert booked["booking"] == f"B{number}"
+        first = [r for r in server.requests[before:] if r.json["messages"][-1]["role"] == "user"]
+        assert len(first) == 1, step
+        assert len(server.requests) - before <= 3  # the second one, if it was under way
+        completed = [json.loads(e.data)["data"] for e in found if e.type == "tool.call.completed"]
+        assert [one["tool_call_id"] for one in completed] == ["b", "s"]
+        return int(ended["attempt"])
+
+    async def main() -> None:
+        plugins = [shop(tmp_path)]
+        async with answering(tmp_path / "data", plugins=plugins, policy=POLICY, tool_execution_mode=mode) as (
+            served,
+            server,
+        ):
+            server.always(reply)
+            attempts = [await killed_at(served, server, step, n) for n, step in enumerate(steps, 1)]
+            assert attempts[0] == 2  # a later one may be over before the kill reaches it
 
     run(main())

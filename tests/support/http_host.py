@@ -14,6 +14,7 @@ from hostler.config import ConfigFile, Settings
 from hostler.domain.agents import AgentSpec
 from hostler.host import Host
 from hostler.http.server import HttpServer, serve
+from hostler.knowledge.port import KnowledgeService
 from hostler.stores import agents, keys
 
 ADMIN_KEY = "the key of these tests"
@@ -69,7 +70,9 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(data_dir: Path, *, agent: bool = True, **settings: Any) -> AsyncIterator[Served]:
+async def serving(
+    data_dir: Path, *, agent: bool = True, knowledge: KnowledgeService | None = None, **settings: Any
+) -> AsyncIterator[Served]:
     """Start a host with the puppet plugin (and an agent of its name) on a free port."""
     wanted = Settings(
         data_dir=data_dir,
@@ -77,7 +80,7 @@ async def serving(data_dir: Path, *, agent: bool = True, **settings: Any) -> Asy
         admin_key=ADMIN_KEY,
         **{"shutdown_grace_seconds": 2.0, "cancel_grace_seconds": 0.5, **settings},
     )
-    async with Host.open(wanted) as host:
+    async with Host.open(wanted, knowledge=knowledge) as host:
         await host.apply(ConfigFile(plugins=[str(PUPPET)]), actor="test")
         server = await serve(host, wanted)
         headers = {"authorization": f"Bearer {ADMIN_KEY}"}
