@@ -15,6 +15,8 @@ from local_agent.wishes import Wish
 
 PREVIEW_CHARS = 2_000
 """Beginning and end of a result that became a file: enough to see what it is."""
+MAX_SKILL_CHARS = 400_000
+"""Of what a skill gives: the host bounds it already, and half of a skill is none."""
 MAX_JOURNAL_CHARS = 64 * 1024
 """Of parameters and results in the journal's telemetry: far below the size of one result."""
 _TOLD = {
@@ -54,7 +56,7 @@ async def told(ctx: RunContext, wish: Wish, outcome: Outcome, most: int) -> Told
         text = f"{reason} ({error.message})" if reason else error.message
         return _told_error(wish, error.code, shortened(text, most))
     text = text_of_result(outcome.result)
-    if len(text) <= most:
+    if len(text) <= (MAX_SKILL_CHARS if wish.is_skill else most):
         result = outcome.result if len(text) <= MAX_JOURNAL_CHARS else shortened(text, PREVIEW_CHARS)
         return Told(_message(wish, text), result)
     return await _told_as_file(ctx, wish, text, isinstance(outcome.result, str), most)

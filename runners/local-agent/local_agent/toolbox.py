@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from hostler_sdk import RunContext, log
@@ -12,6 +12,8 @@ from hostler_sdk.types import FunctionSpec
 from local_agent.draft import shortened
 from local_agent.schemas import MAX_DESCRIPTION_CHARS, offered_schema
 
+SKILL = "skill"
+"""The type of a tool that activates a skill and gives its files."""
 MAX_TOOLS = 128
 """That one request offers, as the common services take it."""
 ROOM_FOR_MARK = 64
@@ -25,9 +27,15 @@ _ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})
 class Toolbox:
     """Functions under names that models accept. `specs` are what a model is given."""
 
-    def __init__(self, specs: Sequence[FunctionSpec] = (), tools: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        specs: Sequence[FunctionSpec] = (),
+        tools: dict[str, str] | None = None,
+        skills: Collection[str] = (),
+    ) -> None:
         self.specs = list(specs)
         self._tools = tools or {}
+        self._skills = frozenset(skills)
 
     @property
     def names(self) -> list[str]:
@@ -37,6 +45,10 @@ class Toolbox:
     def find(self, name: str) -> str | None:
         """The tool a model means, by the name it was given or by the tool's own; None: there is none."""
         return self._tools.get(name) or (name if name in self._tools.values() else None)
+
+    def is_skill(self, tool: str | None) -> bool:
+        """Whether a tool stands for a skill: what it gives are instructions, of use only as a whole."""
+        return tool in self._skills
 
     def function_of(self, name: str) -> str:
         """The name under which a wish goes back to the model: always one that services accept."""
@@ -72,7 +84,8 @@ async def open_toolbox(ctx: RunContext) -> Toolbox:
             continue
         specs.append(_spec(function, detail.description or tool.description, detail.parameters))
     offered = {spec.name for spec in specs}
-    return Toolbox(specs, {name: tool for tool, name in functions.items() if name in offered})
+    skills = [tool.tool_name for tool in callable_ if tool.tool_type == SKILL]
+    return Toolbox(specs, {name: tool for tool, name in functions.items() if name in offered}, skills)
 
 
 def function_names(tools: Sequence[str]) -> dict[str, str]:

@@ -33,6 +33,7 @@ class Wish:
     shown_name: str
     parameters: dict[str, Any]
     problem: str | None = None
+    is_skill: bool = False
 
     @property
     def call_id(self) -> str:
@@ -83,7 +84,8 @@ def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> Wish:
         parameters, problem = {}, f"there is no tool {_quoted(name)}; there are: {offered}"
     kept = "{}" if problem else msgspec.json.encode(parameters).decode()
     whole = ToolCall(id=call_id, function=FunctionCall(name=toolbox.function_of(name), arguments=kept))
-    return Wish(whole, tool, tool or _cleaned(name) or "unknown", parameters, problem)
+    shown = tool or _cleaned(name) or "unknown"
+    return Wish(whole, tool, shown, parameters, problem, toolbox.is_skill(tool))
 
 
 def _arguments_of(text: str) -> tuple[dict[str, Any], str | None]:
