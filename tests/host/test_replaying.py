@@ -26,6 +26,7 @@ from support.databases import run
 from support.http_host import Served, serving
 from support.local_agents import FOLDER as LOCAL_AGENT
 from support.model_server import Answer, Gate, ModelServer, Recorded
+from support.trust import plugin_entry
 
 pytestmark = pytest.mark.timeout(240)
 TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
@@ -169,7 +170,7 @@ async def host(tmp_path: Path) -> AsyncIterator[tuple[Served, ModelServer]]:
             *({"name": name, "runner": runner} for name, runner in others.items()),
         ]
         config = ConfigFile(
-            plugins=[str(LOCAL_AGENT), str(WIRE), str(TOOLBOX), str(plain)],
+            plugins=[str(LOCAL_AGENT), str(WIRE), plugin_entry(TOOLBOX), str(plain)],
             models=[model],
             agents=[convert({**spec, "event_types": []}, AgentSpec, str(spec["name"])) for spec in specs],
         )

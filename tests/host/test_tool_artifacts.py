@@ -15,6 +15,7 @@ from hostler.host import Host
 from hostler.stores import artifacts
 from hostler_protocol.limits import MAX_RESULT_BYTES
 from support.stepping import WORKSPACE, Stage, stage, within
+from support.trust import plugin_entry
 
 TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
 POLICY = {"allowed_tool_names": ["toolbox.*"]}
@@ -31,7 +32,7 @@ def announcing(answer: str) -> list[Any]:
 
 
 async def prepared(made: Stage, runner: str = "default") -> None:
-    await made.host.apply(ConfigFile(plugins=[str(TOOLBOX)]), actor="test")
+    await made.host.apply(ConfigFile(plugins=[plugin_entry(TOOLBOX)]), actor="test")
     await made.agent(runner=runner, resource_policy=POLICY)
 
 

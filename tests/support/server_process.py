@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 
 from hostler.lock import read_holder
+from support.trust import plugin_entry
 
 KEY = secrets.token_urlsafe()
 """Of this test process: a host of another one, at a port that was ours before, refuses it."""
@@ -35,7 +37,8 @@ class HostDiedError(Exception):
 
 def config_file(path: Path, *, plugins: list[Path], agents: list[dict[str, Any]], **more: Any) -> Path:
     """Write a configuration (JSON is YAML)."""
-    content = {"plugins": [str(plugin) for plugin in plugins], "agents": agents, **more}
+    entries = [msgspec.to_builtins(plugin_entry(plugin)) for plugin in plugins]
+    content = {"plugins": entries, "agents": agents, **more}
     path.write_text(json.dumps(content))
     return path
 

@@ -20,6 +20,7 @@ from hostler.orchestrator import Accepted
 from hostler.stores import journal
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
+from support.trust import plugin_entry
 
 STEPPER = Path(__file__).with_name("plugins") / "stepper"
 RUNNER = "plugin:test/stepper/"
@@ -147,7 +148,7 @@ async def stage(
     quick: dict[str, Any] = {"shutdown_grace_seconds": 0.2, "cancel_grace_seconds": 0.5}
     wanted = Settings(data_dir=data_dir, database=database, **(quick | settings))
     async with Host.open(wanted) as host:
-        await host.apply(ConfigFile(plugins=[str(plugin)]), actor="test")
+        await host.apply(ConfigFile(plugins=[plugin_entry(plugin)]), actor="test")
         made = Stage(host)
         if agent:
             await made.agent()

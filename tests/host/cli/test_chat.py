@@ -17,6 +17,7 @@ from support.databases import run
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 from support.pauses import call, open_pause
 from support.terminal import Terminal
+from support.trust import plugin_entry
 
 LISTENER = Path(__file__).parents[2] / "support" / "plugins" / "listener"
 
@@ -33,7 +34,7 @@ def at_terminal(
     async def body() -> None:
         nonlocal written
         async with serving(tmp_path / "data") as served:
-            await served.host.apply(ConfigFile(plugins=[str(LISTENER)]), actor="test")
+            await served.host.apply(ConfigFile(plugins=[plugin_entry(LISTENER)]), actor="test")
             spec = AgentSpec(name="listener", runner="plugin:test/listener/default")
             await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
             served.host.bindery.changed(WORKSPACE)

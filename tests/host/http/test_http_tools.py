@@ -68,7 +68,9 @@ def test_a_name_that_two_plugins_offer_is_shown_with_the_reason(tmp_path: Path) 
             shutil.copytree(TOOLBOX, folder)
             manifest = folder / "hostler.yaml"
             manifest.write_text(manifest.read_text().replace("author: acme", f"author: {author}"))
-            await served.host.supervisor.connection(served.host.supervisor.add(Folder(folder)))
+            await served.host.supervisor.connection(
+                served.host.supervisor.add(Folder(folder, level="trusted"))
+            )
         items = (await served.client.get("/v1/tools")).json()["items"]
         echoes = [one for one in items if one["name"] == "toolbox.echo"]
         assert [one["owner"] for one in echoes] == ["acme/toolbox", "evil/toolbox"]

@@ -168,20 +168,22 @@ def test_environments_that_are_not_used_are_swept(tmp_path: Path) -> None:
 
 
 def test_a_plugin_with_requirements_serves_from_its_own_environment(tmp_path: Path) -> None:
-    write_wheel(tmp_path, text="VALUE = 'from the wheel'\n")
-    (tmp_path / "hostler.yaml").write_text(
+    folder = tmp_path / "needy"
+    folder.mkdir()
+    write_wheel(folder, text="VALUE = 'from the wheel'\n")
+    (folder / "hostler.yaml").write_text(
         "plugin: {author: acme, name: needy}\n"
         'runners: [{name: default, entry: "needy:Needy"}]\n'
         'requires: ["./tiny-1.0-py3-none-any.whl"]\n'
     )
-    (tmp_path / "needy.py").write_text(
+    (folder / "needy.py").write_text(
         "import tiny\nfrom hostler_sdk import Runner\n\n"
         'class Needy(Runner):\n    """Needs."""\n\n    async def run(self, ctx):\n        return tiny.VALUE\n'
     )
 
     async def main() -> None:
         supervisor = Supervisor(tmp_path / "data")
-        connection = await supervisor.connection(supervisor.add(Folder(tmp_path)))
+        connection = await supervisor.connection(supervisor.add(Folder(folder)))
         assert (await run(connection, "hello")).texts == ["from the wheel"]
         await supervisor.close(5.0)
 

@@ -64,7 +64,7 @@ def write_wire(folder: Path, name: str = "wire", start: str = "") -> Folder:
     )
     manifest = {"plugin": {"author": "test", "name": name}, "command": ["python", "main.py"]}
     (folder / "hostler.yaml").write_text(json.dumps(manifest))
-    return Folder(folder)
+    return Folder(folder, level="trusted")
 
 
 @contextlib.asynccontextmanager
@@ -222,7 +222,7 @@ def test_what_cannot_be_executed_says_so(
 def _with_command(folder: Path, command: list[str]) -> Folder:
     manifest = {"plugin": {"author": "test", "name": "odd"}, "command": command}
     (folder / "hostler.yaml").write_text(json.dumps(manifest))
-    return Folder(folder)
+    return Folder(folder, level="trusted")
 
 
 def test_replacing_a_plugin_lets_its_runs_finish_and_keeps_the_old_one_where_the_new_fails(

@@ -76,7 +76,7 @@ async def bench(tmp_path: Path, limits: ConnectionLimits, *names: str) -> AsyncI
             for name in names:
                 folder = tmp_path / name
                 shutil.copytree(PLUGINS / name, folder)
-                supervisor.add(Folder(folder))
+                supervisor.add(Folder(folder, level="trusted"))
             ends = await supervisor.start_all()
             assert set(ends.values()) == {None}, ends
             yield Bench(supervisor)
@@ -139,7 +139,7 @@ def test_a_name_that_two_plugins_offer_is_nobodys(tmp_path: Path) -> None:
         shutil.copytree(PLUGINS / "toolbox", twin)
         manifest = twin / "hostler.yaml"
         manifest.write_text(manifest.read_text().replace("author: acme", "author: evil"))
-        key = made.supervisor.add(Folder(twin))
+        key = made.supervisor.add(Folder(twin, level="trusted"))
         await made.supervisor.connection(key)
         assert made.tools.pin("main", "toolbox.echo") is None
         owners = [tool.pin.owner for tool in made.tools.refused("main") if tool.name == "toolbox.echo"]

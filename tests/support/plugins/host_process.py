@@ -25,7 +25,7 @@ async def main(data: Path, containment: str, start: str, count: int) -> None:
             "command": ["python", str(WIRE)],
         }
         (folder / "hostler.yaml").write_text(json.dumps(manifest))
-        supervisor.add(Folder(folder))
+        supervisor.add(Folder(folder, level="trusted"))
     await supervisor.start_all()
     status = supervisor.status()
     told = {"pids": [s.pid for s in status], "states": [s.state for s in status], "swept": swept}

@@ -10,12 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.nearest import did_you_mean
+from hostler.domain.places import parse_place
 from hostler.domain.retention import RetentionPolicy
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook, check_webhooks
@@ -33,12 +34,34 @@ MAX_CONFIG_BYTES = 4 * 1024 * 1024
 """One configuration file; thousands of agents fit."""
 
 
+class PluginLimitsEntry(Strict):
+    """What a sandboxed plugin may use; what is not said stays as it is for all."""
+
+    memory_mib: Annotated[int, msgspec.Meta(ge=16)] | None = None
+    processes: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Processes and threads."""
+    open_files: Annotated[int, msgspec.Meta(ge=16)] | None = None
+    disk_mib: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    files: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    tmp_mib: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    cpus: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
 class PluginEntry(Strict):
-    """A plugin folder. `network`: the hosts it may reach once sandboxed (`name:port`)."""
+    """A plugin folder.
+
+    It is sandboxed unless its level is `trusted`. `network`: what it may reach (`name:port`), of what its
+    manifest names.
+    """
 
     path: str
     level: PluginLevel | None = None
     network: list[str] = []
+    limits: PluginLimitsEntry | None = None
+
+    def __post_init__(self) -> None:
+        for place in self.network:
+            parse_place(place)
 
 
 class Price(Strict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,9 +21,11 @@ from hostler.domain.tool_entries import ToolEntry, ToolKind, WorkingFolderSettin
 from hostler.domain.webhooks import Webhook, check_webhooks
 from hostler.egress import EgressPolicy
 from hostler.models.catalog import ModelCatalog, build_catalog
+from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.sources import Folder, identity_of
 from hostler.plugins.supervisor import Supervisor
 from hostler.ports import Database, Tx
+from hostler.sandbox.port import MIB, SandboxLimits
 from hostler.stores import agents, audit, settings
 from hostler.vault import LiveVault, Locked, open_vault
 from hostler_protocol._base import Strict
@@ -292,7 +295,17 @@ def _plugins(config: ConfigFile) -> list[PluginEntry]:
 
 
 def _source(entry: PluginEntry) -> Folder:
-    return Folder(Path(entry.path), level=entry.level or "trusted", network=tuple(entry.network))
+    level = entry.level or "sandboxed"
+    return Folder(Path(entry.path), level=level, network=tuple(entry.network), limits=_limits(entry))
+
+
+def _limits(entry: PluginEntry) -> SandboxLimits:
+    said: dict[str, Any] = {} if entry.limits is None else msgspec.to_builtins(entry.limits)
+    changed = {name: value for name, value in said.items() if value is not None}
+    for name in ("memory", "disk", "tmp"):
+        if (mib := changed.pop(f"{name}_mib", None)) is not None:
+            changed[f"{name}_bytes"] = mib * MIB
+    return dataclasses.replace(PLUGIN_LIMITS, **changed)
 
 
 def _plain(entry: msgspec.Struct) -> dict[str, Any]:

@@ -117,13 +117,14 @@ def _digest(requires: tuple[str, ...], base: Path) -> str:
     for module, distribution in OWN_PACKAGES.items():
         digest.update(importlib.metadata.version(distribution).encode() + b"\0")
         if module.startswith("hostler"):
-            root = _package_folder(module)
+            root = package_folder(module)
             for path in sorted(root.rglob("*.py")):
                 digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:32]
 
 
-def _package_folder(module: str) -> Path:
+def package_folder(module: str) -> Path:
+    """Where the host imports a package from. PluginStartError where that is no folder."""
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         raise PluginStartError(f"the host's own package {module} is not installed as files")
@@ -136,7 +137,7 @@ def _copy_own_packages(environment: Path) -> list[str]:
     pins: list[str] = []
     for module, name in OWN_PACKAGES.items():
         folder = site_packages / module
-        shutil.copytree(_package_folder(module), folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(package_folder(module), folder, ignore=shutil.ignore_patterns("__pycache__"))
         distribution = importlib.metadata.distribution(name)
         pins.append(f"{name}=={distribution.version}")
         stem = f"{name.replace('-', '_')}-{distribution.version}"

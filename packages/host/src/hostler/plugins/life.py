@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from hostler.plugins.environment import Environments
 from hostler.plugins.limits import ConnectionLimits, ProcessLimits, StartLimits
 from hostler.plugins.logs import PluginLog
 from hostler.plugins.orphans import Register
-from hostler.plugins.process import PluginProcess, start_process
+from hostler.plugins.process import PluginProcess, start_process, start_sandboxed
+from hostler.plugins.sandboxing import network_warnings, spec_of, workspace_of
 from hostler.plugins.sources import (
     Folder,
+    Launch,
     PluginSource,
     Remote,
     SingleFile,
@@ -33,6 +35,8 @@ from hostler.plugins.sources import (
 from hostler.plugins.stdio import StdioTransport
 from hostler.plugins.transport import Transport
 from hostler.sandbox.kept import Command
+from hostler.sandbox.port import Told
+from hostler.sandbox.sandboxes import MachineSandbox
 from hostler_protocol.errors import PluginError, PluginStartError, UnavailableError
 
 LASTING_EXIT_STATUS = 3
@@ -55,9 +59,17 @@ class Surroundings:
     start_limits: StartLimits
     clock: Callable[[], float]
     notice: Callable[[str, str, str], None]
-    """Told `(kind, plugin key, text)`: started, start_failed, crashed, stopped."""
+    """Told `(kind, plugin key, text)`: started, start_failed, crashed, stopped, limit, refused, network."""
+    data_dir: Path
+    sandbox: Callable[[], Awaitable[MachineSandbox]]
+    """Found out when the first plugin needs it."""
     command_prefix: tuple[str, ...] = ()
-    """What executes every plugin's command; it takes the command as its arguments."""
+    """What executes every trusted plugin's command; it takes the command as its arguments."""
+
+    @property
+    def workspaces(self) -> Path:
+        """Where each sandboxed plugin has a folder of its own."""
+        return self.data_dir / "plugins" / "workspaces"
 
 
 @dataclass(slots=True, eq=False)
@@ -119,6 +131,7 @@ class PluginLife:
         self._closing = False
         self._warnings: tuple[str, ...] = ()
         self._last_version = ""
+        self._level = ""
 
     # -- starting ---------------------------------------------------------------------------------
 
@@ -183,18 +196,12 @@ class PluginLife:
             text = f"its manifest now names {launch.identity.key}; add it anew under that name"
             raise PluginStartError(text, lasting=True)
         python = await around.environments.python_for(launch.requires, base=launch.cwd)
-        command = Command(
-            argv=[*around.command_prefix, *argv_of(launch, python)],
-            cwd=launch.cwd,
-            environment=process_environment(launch, python),
-            containment=around.containment,
-        )
         author, _, name = self.key.partition("/")
         log = PluginLog(around.log_folder / author / f"{name}.log", around.process_limits)
         marker = secrets.token_hex(16)
         around.register.enter(marker)
         try:
-            process = await start_process(command, log, marker=marker, limits=around.process_limits)
+            process = await self._execute(source, launch, python, log, marker)
         except BaseException:
             around.register.leave(marker)
             log.close()
@@ -209,6 +216,32 @@ class PluginLife:
             lasting = log.error is not None or error.details.get("exit_status") == LASTING_EXIT_STATUS
             raise PluginStartError(error.message, lasting=lasting or error.details.get("lasting")) from error
         return Running(connection, transport, around.clock(), process, log)
+
+    async def _execute(
+        self, source: Folder | SingleFile, launch: Launch, python: str, log: PluginLog, marker: str
+    ) -> PluginProcess:
+        around = self.around
+        if isinstance(source, SingleFile) or source.level == "trusted":
+            command = Command(
+                argv=[*around.command_prefix, *argv_of(launch, python)],
+                cwd=launch.cwd,
+                environment=process_environment(launch, python),
+                containment=around.containment,
+            )
+            self._level = "trusted"
+            return await start_process(command, log, marker=marker, limits=around.process_limits)
+        sandbox = await around.sandbox()
+        workspace = workspace_of(around.workspaces, self.key)
+        spec = spec_of(source, launch, python, workspace, around.data_dir)
+        for warning in network_warnings(source, launch):
+            log.note(warning)
+        self._level = f"sandboxed by {sandbox.mechanism}"
+        limits, told = around.process_limits, self._told
+        return await start_sandboxed(sandbox, spec, log, marker=marker, on_told=told, limits=limits)
+
+    def _told(self, told: Told) -> None:
+        _log.warning("plugin %s: %s: %s", self.key, told.kind, told.text)
+        self.around.notice(told.kind, self.key, told.text)
 
     async def _clean_up_after(self, process: PluginProcess, log: PluginLog) -> None:
         await asyncio.shield(process.gone)
@@ -386,7 +419,7 @@ class PluginLife:
             restarts=self.restarts,
             reason=self.breaker.reason if failed else None,
             retry_in_seconds=self.breaker.wait_seconds(now) if failed else None,
-            containment=None if process is None else process.containment,
+            containment=None if process is None else f"{self._level}; {process.containment}",
             log_path=log_path if log_path.exists() else None,
             started_at=None if current is None else time.time() - (now - current.started_at),
             warnings=self._warnings,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hostler.sandbox.port import SandboxLimits
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -78,6 +80,8 @@ class StartLimits:
     """How many are kept at most."""
 
 
+PLUGIN_LIMITS = SandboxLimits(memory_bytes=2048 * MIB, processes=256)
+"""Of a sandboxed plugin, unless its entry says otherwise: frameworks are large and have many threads."""
 DEFAULT_CONNECTION_LIMITS = ConnectionLimits()
 DEFAULT_PROCESS_LIMITS = ProcessLimits()
 DEFAULT_START_LIMITS = StartLimits()

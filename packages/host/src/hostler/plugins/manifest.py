@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hostler.config import convert
+from hostler.domain.places import parse_place
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
 
@@ -73,6 +74,11 @@ def parse_manifest(data: bytes, source: str) -> PluginManifest:
         raise PluginStartError(f"{source}: {error}") from error
     except TypeError as error:
         raise PluginStartError(f"{source}: only JSON values are allowed: {error}") from error
+    try:
+        for text in file.network:
+            parse_place(text)
+    except ValueError as error:
+        raise PluginStartError(f"{source}: network: {error}") from error
     names = [runner.name for runner in file.runners]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise PluginStartError(f"{source}: two runners are named {doubled[0]!r}; give each its own name")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 from hostler.plugins.logs import LogPump, PluginLog
 from hostler.sandbox.kept import Command, KeptProcess
-from hostler.sandbox.port import Told
+from hostler.sandbox.port import SandboxSpec, Told
+from hostler.sandbox.sandboxes import MachineSandbox
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
 
 class PluginProcess(KeptProcess):
     """A running plugin process. Made by `start_process`; ended by `kill`, which leaves nothing behind."""
 
-    def __init__(self, log: PluginLog, limits: ProcessLimits) -> None:
+    def __init__(self, log: PluginLog, limits: ProcessLimits = DEFAULT_PROCESS_LIMITS) -> None:
         super().__init__(limits.kill_seconds)
         self.log = log
         self.limits = limits
-        self.on_told = self._note
         self._pump: LogPump | None = None
 
     @property
@@ -29,9 +30,6 @@ class PluginProcess(KeptProcess):
     async def _prepare(self) -> None:
         pump = self._pump = LogPump(self.log)
         await asyncio.get_running_loop().connect_read_pipe(lambda: pump, self.take_pipe(2, "rb"))
-
-    def _note(self, told: Told) -> None:
-        self.log.note(f"{told.kind}: {told.text}")
 
 
 async def start_process(
@@ -51,4 +49,29 @@ async def start_process(
     except UnavailableError as error:
         text = f"its command cannot be executed: {error.message}"
         raise PluginStartError(text, lasting=True) from error
+    return process
+
+
+async def start_sandboxed(
+    sandbox: MachineSandbox,
+    spec: SandboxSpec,
+    log: PluginLog,
+    *,
+    marker: str,
+    on_told: Callable[[Told], None],
+    limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
+) -> PluginProcess:
+    """The same in a sandbox; `on_told` hears what it does not let happen, which stands in the log too."""
+
+    def note(told: Told) -> None:
+        log.note(f"{told.kind}: {told.text}")
+        on_told(told)
+
+    process = PluginProcess(log, limits)
+    try:
+        await sandbox.begin(process, spec, marker=marker, on_told=note)
+    except UnavailableError as error:
+        last = log.last_line
+        text = f"{error.message}: {last}" if last else error.message
+        raise PluginStartError(f"its sandbox does not start: {text}", lasting=True) from error
     return process

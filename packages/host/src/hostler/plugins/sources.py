@@ -7,11 +7,15 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.manifest import read_manifest
+from hostler.sandbox.port import SandboxLimits
 from hostler_protocol.errors import PluginStartError
 from hostler_protocol.ids import PluginIdentity
 
+Level = Literal["trusted", "sandboxed"]
 DEFAULT_COMMAND = ("python", "-m", "hostler_sdk.serve")
 INHERITED_VARIABLES = frozenset(
     {
@@ -42,13 +46,15 @@ class Folder:
     """A plugin folder with a hostler.yaml."""
 
     path: Path
-    level: str = "trusted"
+    level: Level = "sandboxed"
     network: tuple[str, ...] = ()
+    """What the operator lets it reach, of what its manifest names."""
+    limits: SandboxLimits = PLUGIN_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
 class SingleFile:
-    """One runner class of one Python file; its plugin is `local/<stem>-<digest>`."""
+    """One runner class of one Python file, which is trusted; its plugin is `local/<stem>-<digest>`."""
 
     path: Path
     class_name: str
@@ -73,6 +79,7 @@ class Launch:
     cwd: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
 
 
 def identity_of(source: PluginSource) -> PluginIdentity:
@@ -99,6 +106,7 @@ def launch_of(source: Folder | SingleFile) -> Launch:
         cwd=source.path.resolve(),
         variables={"HOSTLER_PLUGIN_MANIFEST": manifest.json, **_names(manifest.identity)},
         requires=tuple(stated.requires),
+        network=tuple(stated.network),
     )
 
 

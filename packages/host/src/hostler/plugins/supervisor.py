@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hostler.plugins.catalog import Catalog
@@ -21,7 +21,9 @@ from hostler.plugins.limits import (
 )
 from hostler.plugins.orphans import Register
 from hostler.plugins.remote import Channel, RemoteTransport
+from hostler.plugins.sandboxing import sweep_workspaces
 from hostler.plugins.sources import PluginSource, Remote, identity_of
+from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
 from hostler_protocol.errors import ConflictError, NotFoundError, PluginError
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
@@ -40,7 +42,8 @@ class Supervisor:
     """One process per plugin, each known by its key `author/name`.
 
     `data_dir` holds `plugins/` (environments, the register of processes) and `logs/plugins/`; `environments`
-    is another folder for the former. `command_prefix` executes every plugin's command.
+    is another folder for the former. `command_prefix` executes every trusted plugin's command; `sandbox` is
+    where the others start.
     `notice` is told of what an operator wants to know: `(kind, plugin key, text)`.
     """
 
@@ -56,6 +59,7 @@ class Supervisor:
         notice: Callable[[str, str, str], None] = _no_notice,
         environments: Path | None = None,
         command_prefix: tuple[str, ...] = (),
+        sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
     ) -> None:
         self.catalog = Catalog()
         self._around = Surroundings(
@@ -69,6 +73,8 @@ class Supervisor:
             start_limits=start_limits,
             clock=clock,
             notice=notice,
+            data_dir=data_dir.resolve(),
+            sandbox=sandbox,
             command_prefix=command_prefix,
         )
         self._plugins: dict[str, PluginLife] = {}
@@ -114,6 +120,7 @@ class Supervisor:
         for life in self._plugins.values():
             life.keep_running = not isinstance(life.source, Remote)
         local = [life for life in self._plugins.values() if life.keep_running]
+        await asyncio.to_thread(sweep_workspaces, self._around.workspaces, frozenset(self._plugins))
         ends = await asyncio.gather(*(life.connection() for life in local), return_exceptions=True)
         found: dict[str, PluginError | None] = {}
         for life, end in zip(local, ends, strict=True):

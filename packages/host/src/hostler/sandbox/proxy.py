@@ -11,9 +11,9 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from hostler.domain.places import Place, parse_place
 from hostler.sandbox.port import Told
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -22,29 +22,8 @@ CONNECT_SECONDS = 30.0
 MAX_CONNECTIONS = 128
 """Of one sandbox at once; more are refused."""
 CHUNK_BYTES = 64 * 1024
-HTTP_PORT, MAX_PORT = 80, 65535
+HTTP_PORT = 80
 _log = logging.getLogger(__name__)
-
-
-class Place(NamedTuple):
-    """A name and a port."""
-
-    name: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
-
-
-def parse_place(text: str) -> Place:
-    """`name:port`, or `[address]:port`. ValueError says what is wrong."""
-    name, colon, port = text.rpartition(":")
-    name = name.strip().removeprefix("[").removesuffix("]").rstrip(".").lower()
-    if not colon or not name or not port.isascii() or not port.isdigit() or not 0 < int(port) <= MAX_PORT:
-        raise ValueError(f"{text!r} is not a place on a network; write name:port, like api.example.com:443")
-    if any(character in name for character in "/@*? "):
-        raise ValueError(f"{text!r} names no single host; write name:port, like api.example.com:443")
-    return Place(name, int(port))
 
 
 class _Refused(Exception):  # noqa: N818 - an answer, no mistake

@@ -1,0 +1,28 @@
+"""Places on a network that somebody may reach: a name and a port."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_PORT = 65535
+
+
+class Place(NamedTuple):
+    """A name and a port."""
+
+    name: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.name}]:{self.port}" if ":" in self.name else f"{self.name}:{self.port}"
+
+
+def parse_place(text: str) -> Place:
+    """`name:port`, or `[address]:port`. ValueError says what is wrong."""
+    name, colon, port = text.rpartition(":")
+    name = name.strip().removeprefix("[").removesuffix("]").rstrip(".").lower()
+    if not colon or not name or not port.isascii() or not port.isdigit() or not 0 < int(port) <= MAX_PORT:
+        raise ValueError(f"{text!r} is not a place on a network; write name:port, like api.example.com:443")
+    if any(character in name for character in "/@*? "):
+        raise ValueError(f"{text!r} names no single host; write name:port, like api.example.com:443")
+    return Place(name, int(port))
