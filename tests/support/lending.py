@@ -104,7 +104,7 @@ class Lending:
         return str(found)
 
     async def audited(self, action: str = "assets.refused") -> list[dict[str, Any]]:
-        facts = (await self.served.client.get("/v1/audit")).json()["items"]
+        facts = (await self.served.client.get("/v1/audit", params={"limit": 100})).json()["items"]
         return [fact for fact in facts if fact["action"] == action]
 
     async def over(self, run_id: str) -> dict[str, Any]:

@@ -218,6 +218,8 @@ class AssetGateway:
         except RpcError as error:
             error.id = message.id
             raise
+        if session is not None and message.id in session.calls:
+            raise RpcError(INVALID_REQUEST, "a request of this id is under way already", id_=message.id)
         try:
             self.sessions.enter(door)
         except RateLimitedError as error:
@@ -225,9 +227,6 @@ class AssetGateway:
             return
         call = GuestCall(door)
         if session is not None:
-            if message.id in session.calls:
-                self.sessions.leave(door)
-                raise RpcError(INVALID_REQUEST, "a request of this id is under way already", id_=message.id)
             session.calls[message.id] = call
         call.outcome.add_done_callback(lambda _: self._over(door, session, message, call))
         call.begin(method, params)
