@@ -47,6 +47,15 @@ class Document:
             raise DocumentError("something else stands where a mapping belongs")
         return found
 
+    def listed(self, part: Any) -> list[Any]:
+        """The same, which must be a list."""
+        found = self.resolve(part)
+        if found is None:
+            return []
+        if not isinstance(found, list):
+            raise DocumentError("something else stands where a list belongs")
+        return found
+
     def at(self, reference: str) -> Any:
         """The part at a local reference. DocumentError."""
         if reference != "#" and not reference.startswith("#/"):

@@ -48,6 +48,8 @@ _OWN_HEADERS = frozenset(
     }
 )
 """Headers that no argument sets: the client's, and those that carry credentials."""
+_PROBLEM = object()
+"""Where the reason stands that there is no operation: a key that no document has."""
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 
@@ -113,18 +115,24 @@ def operations_of(document: Document, entry: OpenApiEntry, *, found_at: str | No
     return Operations(usable, problems)
 
 
-def _each(document: Document) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]:
+def _each(document: Document) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[Any, Any]]]:
     for path, part in document.mapping(document.root.get("paths")).items():
         if not path.startswith("/"):
             continue
         try:
             item = document.mapping(part)
-        except DocumentError:
-            item = {"get": part}  # told of as the operation that it would be
+        except DocumentError as error:
+            yield "get", path, {}, {_PROBLEM: str(error)}  # told of as the operation that it would be
+            continue
         for method in METHODS:
             if method in item:
                 spec = item[method]
-                yield method, path, item, spec if isinstance(spec, Mapping) else {}
+                yield (
+                    method,
+                    path,
+                    item,
+                    spec if isinstance(spec, Mapping) else {_PROBLEM: "it is no mapping"},
+                )
 
 
 def _name(spec: Mapping[str, Any], method: str, path: str, taken: set[str]) -> str:
@@ -155,8 +163,10 @@ class _Reader:
     method: str
     path: str
 
-    def read(self, item: Mapping[str, Any], spec: Mapping[str, Any], found_at: str | None) -> Operation:
+    def read(self, item: Mapping[str, Any], spec: Mapping[Any, Any], found_at: str | None) -> Operation:
         """DocumentError, SchemaError: why it can't be a tool."""
+        if _PROBLEM in spec:
+            raise DocumentError(spec[_PROBLEM])
         schemes = self.security.of(spec)
         found, key_header = self._parameters(item, spec)
         writer = SchemaWriter(self.document)
@@ -194,7 +204,8 @@ class _Reader:
         self, item: Mapping[str, Any], spec: Mapping[str, Any]
     ) -> tuple[list[Parameter], str | None]:
         """Those that arguments give, and the header that takes the key of a call."""
-        parts = [*(item.get("parameters") or []), *(spec.get("parameters") or [])]
+        listed = self.document.listed
+        parts = [*listed(item.get("parameters")), *listed(spec.get("parameters"))]
         if len(parts) > MAX_PARAMETERS:
             raise DocumentError(f"it has over {MAX_PARAMETERS} parameters")
         found = {(p.location, p.name): p for p in (Parameter.read(self.document, part) for part in parts)}

@@ -78,6 +78,8 @@ class Security:
     def of(self, spec: Mapping[str, Any]) -> tuple[Scheme, ...]:
         """The schemes for one operation: of what it accepts the first that the entry has secrets for."""
         required = spec.get("security", self.required)
+        if required is not None and not isinstance(required, list):
+            raise DocumentError("what it says of security is no list")
         choices = [choice for choice in required or [] if isinstance(choice, Mapping)]
         for choice in choices:
             if choice and all(name in self.schemes for name in choice):
