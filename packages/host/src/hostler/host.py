@@ -57,7 +57,7 @@ from hostler.tools.builtin.exec import ExecTools
 from hostler.tools.builtin.files import FilesTools
 from hostler.tools.plugin_tools import PluginTools
 from hostler.tools.sources import ToolSources
-from hostler.upkeep import keep_tidy
+from hostler.upkeep import Holdings, keep_tidy
 from hostler.version import NAME, VERSION
 from hostler.workspaces.folders import WorkingFolders
 from hostler_protocol.calls import HostInfo
@@ -199,8 +199,7 @@ class Host:
         await self.dispatcher.begin()
         self._upkeep = asyncio.create_task(
             keep_tidy(
-                self.db,
-                self.blobs,
+                Holdings(self.db, self.blobs, self.folders),
                 self.settings.data_dir,
                 self._retention,
                 self.settings.collect_seconds,

@@ -1,25 +1,53 @@
-"""What a running host tidies up by itself: expired artifacts, unfinished uploads, unused files, old facts."""
+"""What a running host tidies up by itself: what expired, what nothing uses any more, and what is old."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.domain.retention import RetentionPolicy
 from hostler.lock import maintenance
 from hostler.ports import Database
+from hostler.stores import working_folders
 from hostler.stores.blobs import BlobFolder
-from hostler.stores.retention import collect
+from hostler.stores.retention import Collected, collect
+from hostler.workspaces.folders import FolderOwner, Swept, WorkingFolders
 from hostler_protocol.errors import ConflictError, StorageError
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """All that a data directory holds."""
+
+    db: Database
+    blobs: BlobFolder
+    folders: WorkingFolders
+
+
+async def collect_all(held: Holdings, policy: RetentionPolicy) -> Collected:
+    """Collect what is no longer kept."""
+    collected = await collect(held.db, held.blobs, policy)
+    swept = await sweep_folders(held.db, held.folders)
+    counts = {**collected.counts, "working_folders": swept.folders}
+    return Collected(counts, collected.freed_bytes + swept.size_bytes)
+
+
+async def sweep_folders(db: Database, folders: WorkingFolders) -> Swept:
+    """Remove working folders that were not used for long, or that nobody can come back to."""
+
+    async def is_orphan(owner: FolderOwner) -> bool:
+        return await db.read(lambda tx: working_folders.is_orphan(tx, owner))
+
+    return await folders.sweep(is_orphan)
+
+
 async def keep_tidy(
-    db: Database,
-    blobs: BlobFolder,
+    held: Holdings,
     data_dir: Path,
     policy: Callable[[], Awaitable[RetentionPolicy]],
     every_seconds: float,
@@ -29,7 +57,7 @@ async def keep_tidy(
         await asyncio.sleep(every_seconds)
         try:
             with maintenance(data_dir, shared=False):
-                collected = await collect(db, blobs, await policy())
+                collected = await collect_all(held, await policy())
         except ConflictError as error:
             log.info("nothing is collected now: %s", error)
         except StorageError as error:

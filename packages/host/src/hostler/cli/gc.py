@@ -26,13 +26,15 @@ def gc(
     as_json: JsonOption = False,
     data: DataOption = None,
 ) -> None:
-    """Remove expired artifacts, unfinished uploads and unused files; by age what you say, and nothing else.
+    """Remove expired artifacts, unfinished uploads, unused files and working folders; by age what you say.
 
     It works beside a running server. Events keep their place in the hash chain, and lose their content.
     """
     from hostler.cli.facts import opened_facts, with_data
     from hostler.lock import maintenance
-    from hostler.stores.retention import RetentionPolicy, collect
+    from hostler.stores.retention import RetentionPolicy
+    from hostler.upkeep import Holdings, collect_all
+    from hostler.workspaces.folders import WorkingFolders
 
     policy = RetentionPolicy(
         events=events,
@@ -44,15 +46,21 @@ def gc(
     )
 
     async def work(data_dir: Path) -> Collected:
+        from hostler.config import Settings
         from hostler.stores.blobs import BlobFolder
+        from hostler.stores.working_folders import configured
 
+        workspace = Settings(data_dir=data_dir).workspace
         async with opened_facts(data_dir) as database:
             blobs = BlobFolder(data_dir / "blobs")
+            settings = await database.read(lambda tx: configured(tx, workspace))
+            folders = WorkingFolders(data_dir / "workspaces", settings)
             try:
                 with maintenance(data_dir, shared=False), out().status("collecting"):
-                    return await collect(database, blobs, policy)
+                    return await collect_all(Holdings(database, blobs, folders), policy)
             finally:
                 blobs.close()
+                folders.close()
 
     found = with_data(data, work)
     if as_json:

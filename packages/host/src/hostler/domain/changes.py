@@ -66,5 +66,5 @@ def _plain(struct: msgspec.Struct) -> dict[str, Any]:
         made = field.default_factory
         default = field.default if made is msgspec.NODEFAULT else made()
         if getattr(struct, field.name) == default:
-            del data[field.encode_name]
+            data.pop(field.encode_name, None)
     return data

@@ -14,6 +14,7 @@ from hostler.http.paging import Limit, Moment, PageQuery, scoped
 from hostler.stores import conversations, deletion, search, transcripts
 from hostler.stores.deletion import DeletionReceipt
 from hostler.stores.unfiltered import ANY, AnyOr
+from hostler.upkeep import sweep_folders
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
@@ -197,7 +198,9 @@ async def delete_conversation(ask: Ask) -> DeletionReceipt:
     conversation_id, db = ask.parameters["conversation_id"], ask.surface.host.db
     if not await db.read(lambda tx: conversations.known(tx, ask.workspace_id, conversation_id)):
         raise NotFoundError(f"there is no conversation {conversation_id!r}")
-    return await deletion.delete_conversation(db, ask.workspace_id, conversation_id, by=ask.caller.subject)
+    receipt = await deletion.delete_conversation(db, ask.workspace_id, conversation_id, by=ask.caller.subject)
+    await sweep_folders(db, ask.surface.host.folders)  # whose conversation is gone now
+    return receipt
 
 
 @endpoint("DELETE", "/v1/actors/{actor_id}", right="conversations:write", tag="conversations")
@@ -207,13 +210,16 @@ async def delete_actor(ask: Ask, query: ActorQuery) -> DeletionReceipt:
     A person of whom nothing is kept gets a receipt of nothing. While a run of theirs is active that is a
     `conflict`.
     """
-    return await deletion.delete_actor(
-        ask.surface.host.db,
+    host = ask.surface.host
+    receipt = await deletion.delete_actor(
+        host.db,
         ask.workspace_id,
         ask.parameters["actor_id"],
         by=ask.caller.subject,
         actor_type=query.actor_type,
     )
+    await sweep_folders(host.db, host.folders)
+    return receipt
 
 
 def _history_cursors(

@@ -1,0 +1,17 @@
+-- What a working folder belongs to, and whether it is still there.
+
+-- name: run_status
+SELECT status FROM runs WHERE workspace_id = :ws AND run_id = :run_id
+
+-- name: said
+SELECT seq FROM transcripts WHERE workspace_id = :ws AND conversation_id = :conversation_id LIMIT 1
+
+-- name: happened
+-- Events that were deleted have no content any more.
+SELECT seq FROM events
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND body IS NOT NULL LIMIT 1
+
+-- name: active_run
+SELECT run_id FROM runs
+WHERE workspace_id = :ws AND conversation_id = :conversation_id
+  AND status NOT IN ('completed', 'failed', 'cancelled', 'timeout') LIMIT 1

@@ -1,0 +1,56 @@
+"""Whom a working folder belongs to, on every database: whether anybody can come back to it."""
+
+from __future__ import annotations
+
+from hostler.domain.tool_entries import WorkingFolderSettings
+from hostler.sql.database import SqlDatabase
+from hostler.sql.statements import parse
+from hostler.stores import settings, working_folders
+from hostler.workspaces.folders import FolderOwner
+from hostler_protocol.ids import new_id
+from support.databases import read, write
+
+FACTS = parse(
+    """
+-- name: event
+INSERT INTO events (workspace_id, event_id, body_digest, request_digest, event_type, source, conversation_id,
+                    input_summary, body, content_redacted, outcome, routing, created_at)
+VALUES (:ws, :event_id, '', '', 'message.received', 'api', :conversation_id, '', :body, 0, 'started', '{}', 0)
+-- name: empty
+UPDATE events SET body = NULL WHERE workspace_id = :ws AND event_id = :event_id
+""",
+    "facts",
+)
+
+
+def owner(ws: str, conversation: str) -> FolderOwner:
+    return FolderOwner(kind="conversation", workspace_id=ws, agent_id="a", conversation_id=conversation)
+
+
+def test_a_conversation_is_there_while_anything_is_left_of_it(database: SqlDatabase) -> None:
+    event_id = new_id()
+    with_event = {"ws": "w", "event_id": event_id}
+
+    def orphan(ws: str, conversation: str) -> bool:
+        return read(database, lambda tx: working_folders.is_orphan(tx, owner(ws, conversation)))
+
+    write(database, lambda tx: tx.run(FACTS.event, **with_event, conversation_id="c", body="{}"))
+    assert not orphan("w", "c")
+    assert orphan("w", "d")
+    assert orphan("w2", "c")
+    write(database, lambda tx: tx.run(FACTS.empty, **with_event))
+    assert orphan("w", "c")
+
+
+def test_a_run_that_nobody_knows_is_over(database: SqlDatabase) -> None:
+    run = FolderOwner(kind="run", workspace_id="w", run_id=new_id())
+    assert read(database, lambda tx: working_folders.is_orphan(tx, run))
+
+
+def test_settings_are_those_that_were_stored(database: SqlDatabase) -> None:
+    assert read(database, lambda tx: working_folders.configured(tx, "w")) == WorkingFolderSettings()
+    spec = {"per": "run", "disk_mib": 5}
+    write(database, lambda tx: settings.put(tx, "w", "working_folders", "policy", spec))
+    found = read(database, lambda tx: working_folders.configured(tx, "w"))
+    assert found == WorkingFolderSettings(per="run", disk_mib=5)
+    assert read(database, lambda tx: working_folders.configured(tx, "w2")) == WorkingFolderSettings()
