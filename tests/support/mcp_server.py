@@ -1,9 +1,9 @@
 """An MCP server on the official SDK, as a process: ordinary, or as bad as the test wants it.
 
 `python mcp_server.py FOLDER [--http] [--old]`. What it is told and what it was asked stand in files of
-FOLDER: `description` (of its tool `say`), `more` (further tool names), `endless` (its list never ends), `journal`
-(a line for each call, and for each that was cancelled), `port` (where it serves HTTP), `answer` (status,
-headers and body of the answer to everything, over HTTP).
+FOLDER: `description` (of its tool `say`), `more` (further tool names), `endless` (its list never ends),
+`journal` (a line for each call, and for each that was cancelled), `port` (where it serves HTTP), `answer`
+(status, headers and body of the answer to everything, over HTTP).
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Behaviour:
         os._exit(9)
 
     async def do_large(self, ctx: Any, given: dict[str, Any]) -> str:
-        return "x" * given["n"]
+        return "x" * int(given["n"])
 
     async def do_chatter(self, ctx: Any, given: dict[str, Any]) -> str:
         for n in range(given["n"]):

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import mcp_types as types
+import msgspec
 from mcp import Client, MCPError
 from mcp.client import Transport
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
@@ -22,7 +23,14 @@ from pydantic import TypeAdapter, ValidationError
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.mcp.faults import TOO_LARGE_CODE, own_kind, too_large
 from hostler.tools.mcp.guard import guarded
-from hostler.tools.mcp.limits import MAX_ERROR_CHARS, MAX_LISTED_TOOLS, MAX_PAGES, MAX_REASON_CHARS, McpLimits
+from hostler.tools.mcp.limits import (
+    MAX_ERROR_CHARS,
+    MAX_LIST_BYTES,
+    MAX_LISTED_TOOLS,
+    MAX_PAGES,
+    MAX_REASON_CHARS,
+    McpLimits,
+)
 from hostler.version import NAME, VERSION
 from hostler_protocol.errors import (
     HostlerError,
@@ -150,11 +158,16 @@ class McpConnection:
             raise
         except Exception as error:  # noqa: BLE001  whatever the SDK raises, the server is gone, and this is why
             reason = _reason(error)
+            ended = isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
+            if ended and self._why is not None:
+                reason = await self._why()
         finally:
             self._tell_over(reason)
 
     def _ended(self, reason: str | None) -> None:
         """Nothing more comes from the transport."""
+        if reason is None and not self._opened.done():
+            return  # the handshake fails by that, and says more
         if reason is not None or self._why is None:
             self.give_up(reason or "the server ended the connection")
         elif not self._leave.is_set():
@@ -195,22 +208,24 @@ class McpConnection:
     # -- asking -----------------------------------------------------------------------------------
 
     async def tools(self) -> list[dict[str, Any]]:
-        """Its whole list, in the words of the protocol. UnavailableError."""
+        """Its whole list, as far as it is bounded, in the words of the protocol. UnavailableError."""
         found: list[dict[str, Any]] = []
         cursor: str | None = None
+        size, seconds = 0, min(self._seconds, self._limits.list_seconds)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(seconds):
                 for _ in range(MAX_PAGES):
                     params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
                     page = await self._client.session.list_tools(params=params)
                     found += [
                         tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools
                     ]
-                    if page.next_cursor is None or len(found) >= MAX_LISTED_TOOLS:
+                    size += sum(len(msgspec.json.encode(tool)) for tool in found[-len(page.tools) :])
+                    if page.next_cursor is None or len(found) >= MAX_LISTED_TOOLS or size > MAX_LIST_BYTES:
                         break
                     cursor = page.next_cursor
         except TimeoutError:
-            raise UnavailableError(f"it did not list its tools within {self._seconds:g} s") from None
+            raise UnavailableError(f"it did not list its tools within {seconds:g} s") from None
         except (MCPError, ValidationError, RuntimeError, RecursionError) as error:
             raise UnavailableError(f"it did not list its tools: {_reason(error)}") from error
         self.heard_at = time.monotonic()

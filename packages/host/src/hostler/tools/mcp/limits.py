@@ -9,8 +9,10 @@ MIB = 1024 * KIB
 
 MAX_TOOLS = 256
 """Of one server; the rest is not offered, and the server's warnings say so."""
-MAX_LISTED_TOOLS = 2_000
+MAX_LISTED_TOOLS = 1_000
 """Tools at which the reading of a list stops."""
+MAX_LIST_BYTES = 4 * MIB
+"""The same for its size."""
 MAX_PAGES = 50
 """Pages of one list: a server that always names a next one must not hold us."""
 MAX_DESCRIPTION_CHARS = 8_000
@@ -41,8 +43,11 @@ class McpLimits:
     """So long without a word: the server is asked whether it is there."""
     probe_seconds: float = 15.0
     """What it gets to answer; then it is given up."""
+    list_seconds: float = 30.0
+    """To list all tools."""
     relist_seconds: float = 1.0
-    """Between two lists that the server's own notices ask for."""
+    """Between two lists that the server's own notices ask for; twice as long after each that is another, up
+    to `refresh_seconds`, since each is stored and audited."""
     refresh_seconds: float = 600.0
     """So often the list is read without being asked for: not every server tells of changes."""
     stable_seconds: float = 30.0

@@ -39,6 +39,8 @@ class McpServerStatus:
     state: str
     reason: str | None
     """Why it is not ready."""
+    last_fault: str | None
+    """Why it failed last, also where it is ready again."""
     retry_in_seconds: float | None
     server: str
     """What it calls itself."""
@@ -60,11 +62,14 @@ class McpServer:
         self._around = around
         self._limits = around.limits
         self._breaker: Breaker = CLOSED
+        self._last_fault: str | None = None
         self._connection: McpConnection | None = None
         self._attempt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the current attempt to connect, or the next one, is over."""
         self._listed_at = 0.0
+        self._relist_seconds = around.limits.relist_seconds
         self._keeper: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
 
     # -- its life ---------------------------------------------------------------------------------
 
@@ -79,9 +84,11 @@ class McpServer:
 
     async def close(self) -> None:
         """End the connection and the process."""
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
+        tasks = [task for task in (self._keeper, self._probing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         if not self._attempt.done():
             self._attempt.set_result(None)
 
@@ -114,43 +121,53 @@ class McpServer:
 
     def _failed(self, reason: str, *, lasting: bool = False) -> None:
         self._breaker = self._breaker.failed(time.monotonic(), reason, lasting=lasting)
+        self._last_fault = reason
         _log.warning("mcp server %s: %s", self.entry.name, reason)
 
     async def _look_after(self, connection: McpConnection) -> None:
         """List again when the server says so, and from time to time; see that it is still there."""
-        began = time.monotonic()
-        followed = began
+        began = followed = time.monotonic()
+        tick = min(self._limits.follow_seconds, self._limits.idle_seconds)
         while not connection.over.done():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(self._limits.follow_seconds, self._limits.idle_seconds)):
-                    await self._something(connection)
-            if connection.over.done():
-                break
-            now = time.monotonic()
+            await self._something(connection, tick)
             try:
-                if connection.changed.is_set() or now - self._listed_at > self._limits.refresh_seconds:
-                    await asyncio.sleep(max(0.0, self._listed_at + self._limits.relist_seconds - now))
-                    connection.changed.clear()
-                    await self._list(connection)
-                elif now - followed > self._limits.follow_seconds:
-                    followed = now
+                await self._refresh(connection)
+                if time.monotonic() - followed > self._limits.follow_seconds:
+                    followed = time.monotonic()
                     await self.load()
             except HostlerError as error:
                 connection.give_up(error.message)
-            idle = now - connection.heard_at > self._limits.idle_seconds and not connection.active
-            if idle and not await connection.probe(self._limits.probe_seconds):
-                connection.give_up(f"it did not answer within {self._limits.probe_seconds:g} s")
+            silent = time.monotonic() - connection.heard_at > self._limits.idle_seconds
+            if silent and connection.is_open and not connection.active:
+                await self._probe(connection)
         if time.monotonic() - began >= self._limits.stable_seconds:
             self._breaker = CLOSED
         self.restarts += 1
         self._failed(connection.over.result())
 
-    async def _something(self, connection: McpConnection) -> None:
-        """Until the connection is over, or its list changed."""
+    async def _refresh(self, connection: McpConnection) -> None:
+        """List again where it is time to."""
+        since = time.monotonic() - self._listed_at
+        wanted = connection.changed.is_set() and since >= self._relist_seconds
+        if connection.is_open and (wanted or since > self._limits.refresh_seconds):
+            connection.changed.clear()
+            await self._list(connection)
+
+    async def _probe(self, connection: McpConnection) -> None:
+        if not await connection.probe(self._limits.probe_seconds):
+            connection.give_up(f"it did not answer within {self._limits.probe_seconds:g} s")
+
+    async def _something(self, connection: McpConnection, seconds: float) -> None:
+        """Until the connection is over, its list may be read again since it changed, or so long."""
+        due = self._listed_at + self._relist_seconds - time.monotonic()
+        if connection.changed.is_set() or due > 0:
+            seconds = min(seconds, max(due, 0.0))
+        ends: list[asyncio.Future[Any]] = [connection.over]
         change = asyncio.ensure_future(connection.changed.wait())
-        ends: list[asyncio.Future[Any]] = [change, connection.over]
+        if due <= 0:
+            ends.append(change)
         try:
-            await asyncio.wait(ends, return_when="FIRST_COMPLETED")
+            await asyncio.wait(ends, timeout=seconds, return_when="FIRST_COMPLETED")
         finally:
             change.cancel()
 
@@ -164,6 +181,9 @@ class McpServer:
             for name, definition in seen.tools.items()
         }
         pins = await self._around.pins.see(self.entry.owner, sights)
+        another = self.seen is not None and seen.tools != self.seen.tools
+        least, most = self._limits.relist_seconds, self._limits.refresh_seconds
+        self._relist_seconds = min(most, self._relist_seconds * 2) if another else least
         for warning in seen.warnings if self.seen is None or seen.warnings != self.seen.warnings else ():
             _log.warning("mcp server %s: %s", self.entry.name, warning)
         self.seen = seen
@@ -222,9 +242,13 @@ class McpServer:
                 confirm=invocation.confirm,
             )
         except OutcomeUnknownError:
-            if connection.is_open and not await connection.probe(self._limits.probe_seconds):
-                connection.give_up("it answers nothing any more")
+            if connection.is_open and self._probing is None:
+                self._probing = asyncio.create_task(self._probe(connection))
+                self._probing.add_done_callback(self._probed)
             raise
+
+    def _probed(self, task: asyncio.Task[None]) -> None:
+        self._probing = None
 
     def status(self) -> McpServerStatus:
         """How it stands."""
@@ -237,6 +261,7 @@ class McpServer:
             name=self.entry.name,
             state="ready" if ready else down,
             reason=self._breaker.reason if failed else None,
+            last_fault=self._last_fault,
             retry_in_seconds=self._breaker.wait_seconds(now) if failed else None,
             server=connection.server if connection is not None else "",
             warnings=() if self.seen is None else self.seen.warnings,
