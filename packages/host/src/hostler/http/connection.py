@@ -53,6 +53,13 @@ class Corked:
         if self._size > MAX_CORKED_BYTES:
             self._flush()
 
+    def write_now(self, data: bytes) -> None:
+        """Write without waiting for the end of this turn, after what was written before."""
+        if self._held:
+            self._flush()
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
     def close(self) -> None:
         """Close once all that was written is out."""
         self._flush()
@@ -101,7 +108,8 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is there: its headers are due."""
-        super().connection_made(cast("asyncio.Transport", Corked(transport, self.loop)))
+        self._corked = Corked(transport, self.loop)
+        super().connection_made(cast("asyncio.Transport", self._corked))
         if len(self.connections) > self.max_connections:
             error = UnavailableError(f"more than {self.max_connections:,} connections are open")
             self._end(raw_problem(error, "Service Unavailable"))
@@ -110,8 +118,7 @@ class BoundedConnection(H11Protocol):
 
     def write_chunk(self, chunk: bytes) -> bool:
         """Write one chunk, framed already; False: nothing more should be written before `drained`."""
-        if not self.transport.is_closing():
-            self.transport.write(chunk)
+        self._corked.write_now(chunk)
         return not self.flow.write_paused
 
     async def drained(self) -> None:
