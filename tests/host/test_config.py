@@ -105,6 +105,11 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "YAML": ("agents: [\n  {name: a", ["line 2"]),
     "a tool that is none": ("tools: [{exe: {}}]", ["'exe'", "'exec'"]),
     "a key of a tool": ("tools: [{exec: {second: 5}}]", ["'second'", "'seconds'", "tools"]),
+    "a key of a document": (
+        "tools: [{openapi: {name: a, document: b, base_uri: x}}]",
+        ["'base_uri'", "'base_url'", "tools"],
+    ),
+    "a key of fetch": ("tools: [{fetch: {networks: []}}]", ["'networks'", "'network'", "tools"]),
     "two tools in one entry": ("tools: [{exec: {}, files: {}}]", ["exec and files", "exactly one"]),
     "a tool that says nothing": ("tools: [{exec: null}]", ["nothing", "exactly one"]),
     "the name of a tool": ("tools: [{exec: {name: 'a b'}}]", ["'a b'", "tools[0].exec.name"]),
@@ -199,3 +204,15 @@ def test_where_the_facts_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HOSTLER_DATA", str(tmp_path / "mine"))
     assert Settings().database_url == str(tmp_path / "mine" / "hostler.db")
     assert Settings(data_dir=tmp_path, database="postgresql://x").database_url == "postgresql://x"
+
+
+def test_a_document_is_found_beside_the_configuration_that_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "host.yaml"
+    file.write_text(
+        "tools: [{openapi: {name: a, document: api.yaml}}, {openapi: {name: b, document: 'https://x.example/y'}}]"
+    )
+    named, elsewhere = (entry.openapi for entry in load_config(file).tools)
+    assert named is not None
+    assert named.document == str(tmp_path.resolve() / "api.yaml")
+    assert elsewhere is not None
+    assert elsewhere.document == "https://x.example/y"

@@ -111,7 +111,7 @@ class ConfigFile(Strict):
 def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
     """Read a configuration.
 
-    `name` appears in errors and tells TOML (`.toml`) from YAML; relative plugin paths are taken from `base`.
+    `name` appears in errors and tells TOML (`.toml`) from YAML; relative paths are taken from `base`.
     InvalidArgumentError naming the place and the nearest right word.
     """
     if len(text) > MAX_CONFIG_BYTES:
@@ -129,7 +129,8 @@ def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFil
         raise InvalidArgumentError(f"{name}: {error.message}") from None
     skills = [_real(path, base) for path in config.skills]
     _refuse_twice(name, "skill folder", skills)
-    return msgspec.structs.replace(config, plugins=plugins, skills=skills)
+    tools = [_tool(entry, base) for entry in config.tools]
+    return msgspec.structs.replace(config, plugins=plugins, skills=skills, tools=tools)
 
 
 def load_config(path: Path) -> ConfigFile:
@@ -172,6 +173,15 @@ def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:
     if base is None:
         return plugin
     return msgspec.structs.replace(plugin, path=_real(plugin.path, base))
+
+
+def _tool(entry: ToolEntry, base: Path | None) -> ToolEntry:
+    found = entry.openapi
+    if found is None or found.is_address:
+        return entry
+    return msgspec.structs.replace(
+        entry, openapi=msgspec.structs.replace(found, document=_real(found.document, base))
+    )
 
 
 def _real(path: str, base: Path | None) -> str:
