@@ -45,7 +45,7 @@ def test_ten_turns_with_a_real_model_streamed(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with asyncio.timeout(590), serving(tmp_path, agent=False) as served:
-            model = ModelEntry(id="small", provider="demo", extra_args={"max_tokens": 40})
+            model = ModelEntry(id="small", provider="demo", extra_args={"max_tokens": 16})
             spec: dict[str, Any] = {
                 "name": "chat",
                 "runner": "plugin:hostler/local-agent/default",

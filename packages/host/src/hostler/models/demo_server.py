@@ -47,12 +47,13 @@ def main() -> int:
     """Serve until standard input ends."""
     if "--check" in sys.argv[1:]:
         try:
-            _, url = serve(Order(weights=str(demo_weights()), key="check"))
+            _server, url = serve(Order(weights=str(demo_weights()), key="check"))
         except HostError as error:
             sys.stderr.write(f"{error}\n")
             return 1
         sys.stderr.write(f"the demo model was loaded and answered at {url}\n")
-        return 0
+        sys.stderr.flush()
+        os._exit(0)  # an engine that is collected right after its start can wait for itself
     order = msgspec.json.decode(sys.stdin.buffer.readline(), type=Order)
     wire = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever the engine prints must not reach the wire
