@@ -26,7 +26,7 @@ URL = "https://example.org/mcp"
             "API_TOKEN looks like a secret: write env:NAME",
         ),
         ({"command": ["x"], "environment": {"HOSTLER_KEY": "env:K"}}, "'HOSTLER_KEY' is no name"),
-        ({"command": ["x"], "network": ["example.org"]}, "expected host:port"),
+        ({"command": ["x"], "network": ["example.org"]}, "write name:port"),
         ({"command": ["x"], "level": "trusted", "read": ["/srv"]}, "read does not go with level: trusted"),
         ({"url": "ftp://example.org"}, "url is no address like"),
         ({"url": "https://me:pw@example.org/mcp"}, "url holds a user or a password"),

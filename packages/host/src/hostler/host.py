@@ -39,6 +39,7 @@ from hostler.pausing import PauseDesk
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
+from hostler.plugins.tool_servers import McpProcesses
 from hostler.ports import Tx
 from hostler.preparing import Preparer
 from hostler.projecting import Projector
@@ -53,8 +54,11 @@ from hostler.steering import Steering
 from hostler.stores import hosts, installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import Run
+from hostler.tool_pinning import StoredPins
 from hostler.tools.builtin.exec import ExecTools
 from hostler.tools.builtin.files import FilesTools
+from hostler.tools.mcp.port import McpSurroundings
+from hostler.tools.mcp.source import McpTools
 from hostler.tools.plugin_tools import PluginTools
 from hostler.tools.sources import ToolSources
 from hostler.upkeep import Holdings, keep_tidy
@@ -102,6 +106,9 @@ class Host:
         self.skills = Skills(self.db, settings.workspace)
         self.folders = WorkingFolders(settings.data_dir / "workspaces")
         built_in = (ExecTools(self.folders, find_sandbox), FilesTools(self.folders))
+        self.pins = StoredPins(self.db, settings.workspace)
+        servers = McpSurroundings(McpProcesses(settings.data_dir), self.pins)
+        self.mcp = McpTools(settings.workspace, servers, running=not settings.passive)
         self.configurator = Configurator(
             self.db,
             settings.workspace,
@@ -109,7 +116,7 @@ class Host:
             self.models,
             self.bindery,
             skills=self.skills,
-            tools=built_in,
+            tools=(*built_in, self.mcp),
             working_folders=self.folders.configure,
         )
         self.run_control = RunController(self.db)
@@ -131,7 +138,9 @@ class Host:
                 PluginTools(self.supervisor.catalog, self.supervisor.connection),
                 self.skills,
                 *built_in,
-            ]
+                self.mcp,
+            ],
+            on_refused=self.pins.refuse,
         )
         self.courier = Courier(self.db, settings.workspace)
         self.pauses = PauseDesk(self.db, pin=self.tools.pin)
@@ -231,6 +240,7 @@ class Host:
         await self.supervisor.close(0)
         await self.filters.close()
         await self.models.close()
+        await self.mcp.close()
         self.folders.close()
         if self.db.dialect == "postgres":
             try:

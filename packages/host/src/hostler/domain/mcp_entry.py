@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hostler.domain.patterns import best_match, matches
+from hostler.domain.places import parse_place
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.manifest import ToolEffect
@@ -25,7 +26,6 @@ SECRET_PREFIXES = ("env:", "file:", "secret://")
 _SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|api[-_]?key|credential", re.IGNORECASE)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_ENDPOINT = re.compile(r"[A-Za-z0-9.-]{1,253}:\d{1,5}")
 _OWN_HEADERS = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
@@ -65,6 +65,11 @@ class McpEntry(Strict):
     network: list[str] = []
     read: list[str] = []
     write: list[str] = []
+    memory_mib: Annotated[int, msgspec.Meta(ge=16, le=1_048_576)] = 1024
+    processes: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 128
+    """Processes and threads of a sandboxed command."""
+    disk_mib: Annotated[int, msgspec.Meta(ge=1, le=1_048_576)] = 512
+    """What its own folder and those of `write` may hold together."""
     cwd: str | None = None
     """Where the command starts; None: in a folder of its own below the data directory."""
 
@@ -134,10 +139,10 @@ def _check_command(entry: McpEntry, command: list[str]) -> None:
             raise InvalidArgumentError(f"environment: {name!r:.80} is no name that it may have")
         _check_secret("environment", name, value)
     for endpoint in entry.network:
-        if not _ENDPOINT.fullmatch(endpoint):
-            raise InvalidArgumentError(
-                f"network: {endpoint!r:.80}; expected host:port, like api.example.com:443"
-            )
+        try:
+            parse_place(endpoint)
+        except ValueError as error:
+            raise InvalidArgumentError(f"network: {error}") from None
     if entry.level == "trusted":
         _not_with(entry, "level: trusted", "network", "read", "write")
 

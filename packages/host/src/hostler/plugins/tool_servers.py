@@ -6,7 +6,7 @@ import asyncio
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from hostler.domain.mcp_entry import McpEntry
@@ -14,7 +14,9 @@ from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 from hostler.plugins.logs import LogPump, PluginLog
 from hostler.plugins.orphans import Register
 from hostler.sandbox.kept import Command, KeptProcess
-from hostler.sandbox.port import Sandbox, SandboxedProcess, SandboxSpec, Told
+from hostler.sandbox.port import MIB, Sandbox, SandboxedProcess, SandboxLimits, SandboxSpec, Told
+from hostler.sandbox.sandboxes import find_sandbox
+from hostler.sandbox.view import python_paths
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
 READ_BYTES = 256 * 1024
@@ -31,7 +33,7 @@ class McpProcesses:
     def __init__(
         self,
         data_dir: Path,
-        sandbox: Sandbox | None = None,
+        sandbox: Callable[[], Awaitable[Sandbox]] = find_sandbox,
         limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
         inherited: Mapping[str, str] = os.environ,
     ) -> None:
@@ -70,10 +72,9 @@ class McpProcesses:
                 kept = KeptProcess(self._limits.kill_seconds)
                 await kept.begin(command, marker=marker)
                 return kept
-            if self._sandbox is None:
-                raise UnavailableError("this host has no sandbox to start it in")
             spec = self._spec(entry, argv, cwd, folder, environment)
-            return await self._sandbox.start(spec, marker=marker, on_told=lambda told: _note(log, told))
+            sandbox = await self._sandbox()
+            return await sandbox.start(spec, marker=marker, on_told=lambda told: _note(log, told))
         except UnavailableError as error:
             hint = (
                 "" if entry.level == "trusted" else " (it is sandboxed; `level: trusted` starts it without)"
@@ -91,9 +92,14 @@ class McpProcesses:
             argv=argv,
             cwd=cwd,
             environment=variables,
-            read_only=[*_program_folders(argv[0], variables.get("PATH")), *map(_place, entry.read)],
+            read_only=[*_program_folders(argv[0], variables["PATH"]), cwd, *map(_place, entry.read)],
             writable=[folder, *map(_place, entry.write)],
             network=entry.network,
+            limits=SandboxLimits(
+                memory_bytes=entry.memory_mib * MIB,
+                processes=entry.processes,
+                disk_bytes=entry.disk_mib * MIB,
+            ),
         )
 
     def _environment(self, names: tuple[str, ...], own: Mapping[str, str]) -> dict[str, str]:
@@ -216,13 +222,15 @@ def _note(log: PluginLog, told: Told) -> None:
     log.note(f"{told.kind}: {told.text}")
 
 
-def _program_folders(program: str, path: str | None) -> list[Path]:
+def _program_folders(program: str, path: str) -> list[Path]:
     """What must be visible of a program that does not lie with the system's: itself, or its whole prefix
     (`/opt/node` for `/opt/node/bin/npx`). Never the home folder, since a prefix may be just that.
     """
     found = shutil.which(program, path=path)
     if found is None:
         return []
+    if Path(found).name.startswith("python"):
+        return python_paths(found)
     folders: list[Path] = []
     for place in dict.fromkeys((Path(found), Path(found).resolve())):
         if any(place.is_relative_to(folder) for folder in _SYSTEM):

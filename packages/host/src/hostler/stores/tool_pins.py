@@ -47,10 +47,10 @@ def approve(tx: Tx, workspace_id: str, owner: str, tool: str, *, digest: str, ac
     return done == 1
 
 
-def refused(tx: Tx, workspace_id: str, owner: str, tool: str, *, digest: str, reason: str) -> None:
-    """Write down that a call was refused, since the tool is not the approved one."""
+def refused(tx: Tx, workspace_id: str, tool_id: str, *, digest: str, reason: str) -> None:
+    """Write down that a call was refused, since the tool is not one that may be given."""
     body = {"digest": digest, "reason": reason}
-    audit.record(tx, workspace_id, actor="host", action="tool.refused", target=f"{owner}#{tool}", body=body)
+    audit.record(tx, workspace_id, actor="host", action="tool.refused", target=tool_id, body=body)
 
 
 def _put(tx: Tx, workspace_id: str, owner: str, change: PinChange) -> None:

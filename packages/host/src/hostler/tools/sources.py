@@ -8,7 +8,7 @@ the schema that it declares.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -76,15 +76,20 @@ class _Ready:
     schema: ToolSchema
 
 
+OnRefused = Callable[[str, OfferedTool], Awaitable[None]]
+"""Told the workspace and the tool, whenever one is asked for that nobody may be given."""
+
+
 class ToolSources:
     """The `ToolService` of a host. A name that is offered twice is nobody's: nobody knows which was meant."""
 
-    def __init__(self, sources: Sequence[ToolSource]) -> None:
+    def __init__(self, sources: Sequence[ToolSource], on_refused: OnRefused | None = None) -> None:
         prefixes = [source.id_prefix for source in sources]
         for prefix in prefixes:
             if sum(other.startswith(prefix) for other in prefixes) > 1:
                 raise ValueError(f"two sources of tools claim the ids that begin with {prefix!r}")
         self._sources = tuple(sources)
+        self._on_refused = on_refused
         self._listings: OrderedDict[str, _Listing] = OrderedDict()
         self._schemas: OrderedDict[tuple[str, str], _Ready] = OrderedDict()
 
@@ -114,14 +119,19 @@ class ToolSources:
 
     async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
         """Hold parameters against the schema. InvalidArgumentError, PayloadTooLargeError, NotFoundError."""
+        for refused in self.refused(workspace_id):
+            if refused.name == tool_name:
+                await self._tell_refused(workspace_id, refused)
         tool = self._get(workspace_id, tool_name)
         check_argument_size(tool_name, parameters)
         self._schema("parameters", tool, tool.parameters).check_arguments(tool_name, parameters)
 
     async def call(self, invocation: ToolInvocation) -> Any:
         """Ask the source that has the tool. See `ToolService.call`."""
-        if (problem := self._problem(invocation)) is not None:
-            raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {problem}")
+        refused = self._refused(invocation)
+        if refused is not None:
+            await self._tell_refused(invocation.workspace_id, refused)
+            raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {refused.problem}")
         result = await self._source(invocation).call(invocation)
         self._check_result(invocation, result)
         return result
@@ -140,10 +150,14 @@ class ToolSources:
                 return source
         raise ToolChangedError(f"tool {invocation.tool_name!r} is of a kind that this host has no more")
 
-    def _problem(self, invocation: ToolInvocation) -> str | None:
-        """Why the pinned tool may not be called. That another tool took its name too is no reason."""
+    def _refused(self, invocation: ToolInvocation) -> OfferedTool | None:
+        """The pinned tool where it may not be called. That another tool took its name too is no reason."""
         tool = self._listing(invocation.workspace_id).by_id.get(invocation.pin.tool_id)
-        return None if tool is None else tool.problem
+        return None if tool is None or tool.problem is None else tool
+
+    async def _tell_refused(self, workspace_id: str, tool: OfferedTool) -> None:
+        if self._on_refused is not None:
+            await self._on_refused(workspace_id, tool)
 
     def _check_result(self, invocation: ToolInvocation, result: Any) -> None:
         """ToolFailedError where it is not what the tool declares. The tool did its work all the same."""
