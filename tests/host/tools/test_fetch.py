@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,7 +50,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 @asynccontextmanager
 async def fetching(names: Names | None = None, **fields: Any) -> AsyncIterator[tuple[Web, Calling]]:
     source = FetchTools("main", resolver=names)
-    entry = ToolEntry(fetch=FetchEntry(**{"network": ["127.0.0.1"], **fields}))
+    entry = ToolEntry(fetch=msgspec.convert({"network": ["127.0.0.1"], **fields}, FetchEntry))
     source.check([entry])
     await source.configure([entry])
     async with Web() as web:
@@ -76,7 +77,8 @@ def test_a_page_comes_as_its_text_marked_as_foreign() -> None:
                     {"text": "more", "url": web.url("/a/more.html?a=1&b=2")},
                 ],
                 "text": "Home\n\n# Hello there\n\nOne line, another one.\n"
-                "And a third.\n\n- first\n- second more\n\n  kept\n    as it is\n\nname\tvalue\n\n[image: a picture] 5 < 6 © x",
+                "And a third.\n\n- first\n- second more\n\n"
+                "  kept\n    as it is\n\nname\tvalue\n\n[image: a picture] 5 < 6 © x",
                 "total_chars": 142,
             }
             source = await calling.call("fetch", url=web.url("/a/page"), format="source")
@@ -96,7 +98,8 @@ def test_a_long_text_comes_in_parts_and_json_as_it_is() -> None:
             web.pages["/text"] = page(text, kind="text/plain")
             web.pages["/json"] = page('{"a": 1}', kind="application/json")
             web.pages["/long"] = page("x" * 5000, kind="text/plain")
-            parts, start = [], 0
+            parts: list[str] = []
+            start: int | None = 0
             while start is not None:
                 got = await calling.call("fetch", url=web.url("/text"), start=start, max_chars=400)
                 parts.append(got["text"])
@@ -183,7 +186,7 @@ def test_only_narrows_deadlines_hold_and_a_changed_tool_is_not_called() -> None:
 def test_a_wrong_list_is_refused_when_it_is_configured(field: str) -> None:
     source = FetchTools("main")
     with pytest.raises(InvalidArgumentError, match="fetch 'fetch'"):
-        source.check([ToolEntry(fetch=FetchEntry(**{field: ["http://x"]}))])
+        source.check([ToolEntry(fetch=msgspec.convert({field: ["http://x"]}, FetchEntry))])
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_without_its_secret_an_operation_is_left_out_unless_it_may_go_without() 
             [status] = it.source.documents("main")
             assert status.left_out["addPet"] == "it needs petstore_auth, and auth names no secret for it"
             assert "shop.placeOrder" in it.calling.tools.offered("main")
-            with pytest.raises(NotFoundError):
+            with pytest.raises(NotFoundError, match="needs petstore_auth"):
                 await it.calling.tools.check("main", "shop.addPet", {})
         async with shop(auth={}, anonymous=True) as it:
             error = await it.refused("addPet", body=REX)
@@ -270,6 +270,8 @@ def test_without_its_secret_an_operation_is_left_out_unless_it_may_go_without() 
         async with shop(auth={"api_kee": "env:STORE_KEY"}) as it:
             [status] = it.source.documents("main")
             assert "api_key" in (status.problem or "")
+            [tool] = it.calling.tools.refused("main")
+            assert tool.problem == f"the document of shop gives no tools: {status.problem}"
 
     run(scenario())
 

@@ -134,7 +134,7 @@ class OpenApiTools:
     async def call(self, invocation: ToolInvocation) -> Any:
         """Ask the service. See `ToolSource.call`."""
         tool = self.offered(invocation.workspace_id).get(invocation.pin.tool_id)
-        if tool is None or tool.pin != invocation.pin:
+        if tool is None or tool.problem is not None or tool.pin != invocation.pin:
             raise ToolChangedError(
                 f"tool {invocation.tool_name!r} is no longer the one that this run was given"
             )
@@ -168,9 +168,25 @@ def _own(entries: Sequence[ToolEntry]) -> list[OpenApiEntry]:
 
 
 def _tools(service: _Service) -> list[OfferedTool]:
+    """Its operations; those that can't be tools, and a document that gives none, say why."""
+    entry = service.entry
     if service.loaded is None:
-        return []
-    return [_offer(service.entry, operation) for operation in service.loaded.operations.usable.values()]
+        why = f"the document of {entry.name} gives no tools: {service.problem}"
+        return [_refuse(entry, entry.name, entry.owner, why)]
+    found = service.loaded.operations
+    refused = [
+        _refuse(entry, f"{entry.name}.{name}", f"{entry.owner}#{name}", why)
+        for name, why in found.problems.items()
+    ]
+    return [*(_offer(entry, operation) for operation in found.usable.values()), *refused]
+
+
+def _refuse(entry: OpenApiEntry, name: str, tool_id: str, why: str) -> OfferedTool:
+    return OfferedTool(
+        resource=ToolResource(tool_name=name, tool_type="openapi", operations=["detail", "call"]),
+        pin=ToolPin(tool_id=tool_id, owner=entry.owner, schema_digest=""),
+        problem=why,
+    )
 
 
 def _offer(entry: OpenApiEntry, operation: Operation) -> OfferedTool:
