@@ -142,6 +142,9 @@ def test_the_next_model_is_asked_where_one_fails(error: HostError, falls_back: b
             "prompt",
         ),
         (MAIN | {"context-history-fetch-limit": -1}, "hi", {"main": "x"}, "config_invalid", "0 or more"),
+        (MAIN | {"retrieval-top-k": 101}, "hi", {"main": "x"}, "config_invalid", "from 1 to 100"),
+        (MAIN | {"rerank-top-k": 0}, "hi", {"main": "x"}, "config_invalid", "from 1 to 64"),
+        (MAIN | {"tool-execution-mode": "all"}, "hi", {"main": "x"}, "config_invalid", "parallel or serial"),
         (MAIN, "", {"main": "x"}, "empty_input", "neither text"),
         (MAIN, "hi", {"main": ""}, "empty_answer", "try again"),
         (MAIN, "hi", {"main": answer(" ", "length")}, "empty_answer", "max_tokens"),
@@ -192,6 +195,9 @@ def test_the_plugin_folder_states_the_whole_form() -> None:
         "context-keep-recent-tokens": 20000,
         "context-summary-tokens": 8000,
     }
+    for item in manifest.config_schema:
+        assert item.label, item.name
+        assert item.description, item.name
     assert {item.name for item in manifest.config_schema} - defaults_of(manifest.config_schema).keys() == {
         "model",
         "rerank-model",

@@ -9,10 +9,8 @@ import msgspec
 from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import Content, KnowledgeItem, ModelMessage, TextElement
-from local_agent.settings import Settings
+from local_agent.settings import MAX_RERANKED, Settings
 
-MAX_RERANKED = 64
-"""Documents that a model orders at once, by the protocol."""
 MAX_PASSAGE_CHARS = 8_000
 MAX_QUERY_CHARS = 4_000
 _ENDS_THE_RUN = frozenset({"deadline_exceeded", "cancelled"})

@@ -11,6 +11,10 @@ import msgspec
 from hostler_sdk.types import NOT_CHOSEN, ModelMessage, text_of
 
 DEFAULT_PROMPT = (ModelMessage(role="system", content="You are a helpful assistant."),)
+MAX_PASSAGES = 100
+"""Of one knowledge base, by the protocol."""
+MAX_RERANKED = 64
+"""Documents that a model orders at once, by the protocol."""
 ExecutionMode = Literal["parallel", "serial"]
 
 
@@ -47,9 +51,9 @@ def read_settings(config: Mapping[str, Any]) -> Settings:
         prompt=_prompt(config.get("prompt")),
         remove_think=bool(config.get("remove-think", False)),
         knowledge_bases=_names(config, "knowledge-bases"),
-        retrieval_top_k=_whole(config, "retrieval-top-k", 5, least=1),
+        retrieval_top_k=_whole(config, "retrieval-top-k", 5, least=1, most=MAX_PASSAGES),
         rerank_model=_chosen(config.get("rerank-model")),
-        rerank_top_k=_whole(config, "rerank-top-k", 5, least=1),
+        rerank_top_k=_whole(config, "rerank-top-k", 5, least=1, most=MAX_RERANKED),
         max_tool_iterations=_whole(config, "max-tool-iterations", 100),
         tool_execution_mode=_mode(config.get("tool-execution-mode") or "parallel"),
         max_tool_result_chars=_whole(config, "max-tool-result-chars", 20_000, least=1),
@@ -108,10 +112,14 @@ def _mode(value: Any) -> ExecutionMode:
     return cast(ExecutionMode, value)
 
 
-def _whole(config: Mapping[str, Any], key: str, default: int, *, least: int = 0) -> int:
+def _whole(
+    config: Mapping[str, Any], key: str, default: int, *, least: int = 0, most: int | None = None
+) -> int:
     value = config.get(key, default)
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SettingsError(f"config `{key}` is {value!r:.80}; it must be {least} or more")
-    return value
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if not is_number or value < least or (most is not None and value > most):
+        reach = f"{least} or more" if most is None else f"from {least} to {most}"
+        raise SettingsError(f"config `{key}` is {value!r:.80}; it must be {reach}")
+    return cast(int, value)
