@@ -56,9 +56,11 @@ from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import Run
 from hostler.tool_pinning import StoredPins
 from hostler.tools.builtin.exec import ExecTools
+from hostler.tools.builtin.fetch import FetchTools
 from hostler.tools.builtin.files import FilesTools
 from hostler.tools.mcp.port import McpSurroundings
 from hostler.tools.mcp.source import McpTools
+from hostler.tools.openapi.source import OpenApiTools
 from hostler.tools.plugin_tools import PluginTools
 from hostler.tools.sources import ToolSources
 from hostler.upkeep import Holdings, keep_tidy
@@ -106,6 +108,7 @@ class Host:
         self.skills = Skills(self.db, settings.workspace)
         self.folders = WorkingFolders(settings.data_dir / "workspaces")
         built_in = (ExecTools(self.folders, find_sandbox), FilesTools(self.folders))
+        self.web = (FetchTools(settings.workspace), OpenApiTools(settings.workspace))
         self.pins = StoredPins(self.db, settings.workspace)
         servers = McpSurroundings(McpProcesses(settings.data_dir), self.pins)
         self.mcp = McpTools(settings.workspace, servers, running=not settings.passive)
@@ -116,7 +119,7 @@ class Host:
             self.models,
             self.bindery,
             skills=self.skills,
-            tools=(*built_in, self.mcp),
+            tools=(*built_in, self.mcp, *self.web),
             working_folders=self.folders.configure,
         )
         self.run_control = RunController(self.db)
@@ -139,6 +142,7 @@ class Host:
                 self.skills,
                 *built_in,
                 self.mcp,
+                *self.web,
             ],
             on_refused=self.pins.refuse,
         )
@@ -241,6 +245,8 @@ class Host:
         await self.filters.close()
         await self.models.close()
         await self.mcp.close()
+        for web in self.web:
+            await web.close()
         self.folders.close()
         if self.db.dialect == "postgres":
             try:
