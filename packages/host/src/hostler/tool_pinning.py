@@ -37,7 +37,7 @@ class StoredPins:
         await self._refuse(self._workspace, f"{owner}#{tool}", digest, reason)
 
     async def refuse(self, workspace_id: str, tool: OfferedTool) -> None:
-        """Write down that a tool was asked for which nobody may be given, of whatever source: see `OnRefused`."""
+        """Write down that a tool was asked for which nobody may be given: see `OnRefused` (tools.sources)."""
         await self._refuse(workspace_id, tool.pin.tool_id, tool.pin.schema_digest, tool.problem or "")
 
     async def _refuse(self, workspace_id: str, tool_id: str, digest: str, reason: str) -> None:

@@ -1,24 +1,49 @@
-"""Tools: what agents can be given, what each does and who offers it."""
+"""Tools: what agents can be given, what each does and who offers it; and the servers of some of them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
+from hostler.tools.mcp.definitions import Definition
+from hostler.tools.mcp.source import ToolWaiting
 from hostler.tools.port import OfferedTool
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.grants import ToolApproval
 from hostler_protocol.manifest import ToolEffect
 
+ToolState = Literal["ok", "down", "waiting", "refused"]
+
+
+class ToolDefinition(Strict):
+    """What the server of a tool says of it."""
+
+    description: str
+    parameters: dict[str, Any]
+    output_schema: dict[str, Any] | None
+
+
+class WaitingTool(Strict):
+    """A tool that waits for the operator. `approved`: as it was approved; null: it never was.
+
+    `digest` is of the tool as it is now; an approval names it.
+    """
+
+    digest: str
+    approved: ToolDefinition | None
+    now: ToolDefinition
+
 
 class ToolRecord(Strict):
     """A tool as it stands. `parameters` and `output_schema` are JSON Schema, `owner` is who offers it.
 
     `client`: the client runs it. `approval` is what the tool itself asks for; an agent's policy can only add
-    to it. `problem` says why nobody can be given it.
+    to it. `state`: `ok`; `down`, its server cannot be reached now; `waiting`, it changed or is new, and the
+    operator has not approved that; `refused`. `problem` says why it is not `ok`; agents are given what is
+    `ok` or `down`.
     """
 
     name: str
@@ -31,7 +56,31 @@ class ToolRecord(Strict):
     schema_digest: str
     parameters: dict[str, Any]
     output_schema: dict[str, Any] | None
+    state: ToolState
     problem: str | None
+    waiting: WaitingTool | None
+
+
+class ToolApproved(Strict):
+    """`digest`: of the tool as it was looked at; another one is not approved."""
+
+    digest: str
+
+
+class McpServerRecord(Strict):
+    """An MCP server. `state`: connecting, ready, down (it is tried again soon), failed (after a longer rest).
+
+    `reason` says why it is not ready, `last_fault` why it failed last. `warnings` are about its tools.
+    """
+
+    name: str
+    state: str
+    reason: str | None
+    last_fault: str | None
+    retry_in_seconds: float | None
+    server: str
+    warnings: list[str]
+    restarts: int
 
 
 @endpoint("GET", "/v1/tools", right="plugins:read", tag="tools")
@@ -43,7 +92,39 @@ async def list_tools(ask: Ask) -> Listing[ToolRecord]:
 @endpoint("GET", "/v1/tools/{tool}", right="plugins:read", tag="tools")
 async def get_tool(ask: Ask) -> ToolRecord:
     """Get one tool, with the schema of its parameters."""
+    return _find(ask, ask.parameters["tool"])
+
+
+@endpoint("POST", "/v1/tools/{tool}/approve", right="installation", tag="tools")
+async def approve_tool(ask: Ask, body: ToolApproved) -> ToolRecord:
+    """Approve what an MCP server now says of its tool, after it changed it or came up with it."""
     name = ask.parameters["tool"]
+    await ask.surface.host.mcp.approve(ask.workspace_id, name, body.digest, ask.caller.subject)
+    return _find(ask, name)
+
+
+@endpoint("GET", "/v1/mcp-servers", right="plugins:read", tag="tools")
+async def list_mcp_servers(ask: Ask) -> Listing[McpServerRecord]:
+    """List the MCP servers by name, and how each stands."""
+    found = ask.surface.host.mcp.servers(ask.workspace_id)
+    return Listing(
+        items=[
+            McpServerRecord(
+                name=status.name,
+                state=status.state,
+                reason=status.reason,
+                last_fault=status.last_fault,
+                retry_in_seconds=status.retry_in_seconds,
+                server=status.server,
+                warnings=list(status.warnings),
+                restarts=status.restarts,
+            )
+            for status in found
+        ]
+    )
+
+
+def _find(ask: Ask, name: str) -> ToolRecord:
     for record in _records(ask):
         if record.name == name:
             return record
@@ -51,12 +132,31 @@ async def get_tool(ask: Ask) -> ToolRecord:
 
 
 def _records(ask: Ask) -> list[ToolRecord]:
-    tools = ask.surface.host.tools
-    found = [*tools.offered(ask.workspace_id).values(), *tools.refused(ask.workspace_id)]
-    return [_record(tool) for tool in sorted(found, key=lambda tool: (tool.name, tool.pin.owner))]
+    host, ws = ask.surface.host, ask.workspace_id
+    found = [*host.tools.offered(ws).values(), *host.tools.refused(ws)]
+    servers = {f"mcp:{status.name}": status for status in host.mcp.servers(ws)}
+    down = {
+        owner: f"its server is {status.state}: {status.reason or 'not connected yet'}"
+        for owner, status in servers.items()
+        if status.state != "ready"
+    }
+    return [
+        _record(
+            tool,
+            down.get(tool.pin.owner),
+            host.mcp.waiting(ws, tool.name)
+            if tool.problem is not None and tool.pin.owner in servers
+            else None,
+        )
+        for tool in sorted(found, key=lambda tool: (tool.name, tool.pin.owner))
+    ]
 
 
-def _record(tool: OfferedTool) -> ToolRecord:
+def _record(tool: OfferedTool, down: str | None, waiting: ToolWaiting | None) -> ToolRecord:
+    state: ToolState = "ok" if down is None else "down"
+    problem = down
+    if tool.problem is not None:
+        state, problem = "refused" if waiting is None else "waiting", f"nobody gets it: {tool.problem}"
     return ToolRecord(
         name=tool.name,
         description=tool.resource.description,
@@ -68,5 +168,18 @@ def _record(tool: OfferedTool) -> ToolRecord:
         schema_digest=tool.pin.schema_digest,
         parameters=dict(tool.parameters),
         output_schema=None if tool.output_schema is None else dict(tool.output_schema),
-        problem=None if tool.problem is None else f"nobody gets it: {tool.problem}",
+        state=state,
+        problem=problem,
+        waiting=None if waiting is None else _waiting(waiting),
+    )
+
+
+def _waiting(tool: ToolWaiting) -> WaitingTool:
+    approved = None if tool.approved is None else _definition(tool.approved)
+    return WaitingTool(digest=tool.digest, approved=approved, now=_definition(tool.now))
+
+
+def _definition(said: Definition) -> ToolDefinition:
+    return ToolDefinition(
+        description=said.description, parameters=said.parameters, output_schema=said.output_schema
     )
