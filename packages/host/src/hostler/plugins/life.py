@@ -231,7 +231,7 @@ class PluginLife:
             self._level = "trusted"
             return await start_process(command, log, marker=marker, limits=around.process_limits)
         sandbox = await around.sandbox()
-        workspace = workspace_of(around.workspaces, self.key)
+        workspace = await asyncio.to_thread(workspace_of, around.workspaces, self.key, source.limits)
         spec = spec_of(source, launch, python, workspace, around.data_dir)
         for warning in network_warnings(source, launch):
             log.note(warning)

@@ -13,7 +13,8 @@ from pathlib import Path
 from hostler.domain.places import parse_place
 from hostler.plugins.environment import OWN_PACKAGES, package_folder
 from hostler.plugins.sources import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, argv_of
-from hostler.sandbox.port import SandboxSpec
+from hostler.sandbox.measure import measure_folders
+from hostler.sandbox.port import SandboxLimits, SandboxSpec
 from hostler.sandbox.view import python_paths
 from hostler_protocol.errors import PluginStartError
 
@@ -27,10 +28,17 @@ WORKSPACE_IDLE_SECONDS = 30 * 24 * 3600.0
 _log = logging.getLogger(__name__)
 
 
-def workspace_of(folder: Path, plugin_key: str) -> Path:
-    """The plugin's own folder under `folder`, made where it is not there."""
+def workspace_of(folder: Path, plugin_key: str, limits: SandboxLimits) -> Path:
+    """The plugin's own folder under `folder`, made where it is not there.
+
+    One that holds more than it may is emptied: the plugin would be killed for it at every start.
+    """
     author, _, name = plugin_key.partition("/")
     workspace = folder / author / name
+    size, count = measure_folders([str(workspace)], limits.disk_bytes, limits.files)
+    if size > limits.disk_bytes or count > limits.files:
+        _log.warning("plugin %s: its workspace holds more than it may, and is emptied", plugin_key)
+        shutil.rmtree(workspace)
     workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.utime(workspace)  # when it was last used, for the sweep
     return workspace

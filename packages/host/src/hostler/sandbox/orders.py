@@ -23,7 +23,7 @@ DOOR_PORT = 3128
 FIRST_UID, UIDS = 1_900_000_000, 1_000_000
 """Users that nobody has."""
 NOBODY = 65534
-SPARE_MEMORY_BYTES = 64 * MIB
+SPARE_MEMORY_BYTES = 256 * MIB
 """What a single process may map beyond the limit of all: the limit is to be seen before it fails."""
 SPARE_PROCESSES = 8
 """The same for processes."""
@@ -201,7 +201,7 @@ def _order(
 
 
 def _rlimits(limits: SandboxLimits) -> dict[str, int]:
-    memory = limits.memory_bytes + max(SPARE_MEMORY_BYTES, limits.memory_bytes // 4)
+    memory = limits.memory_bytes + max(SPARE_MEMORY_BYTES, limits.memory_bytes // 2)
     rlimits = {
         "NPROC": limits.processes + SPARE_PROCESSES,
         "DATA": memory,

@@ -1,0 +1,144 @@
+"""A hostile plugin in the sandbox: whatever it tries does not work, and nothing of it is left.
+
+On every mechanism that this machine offers, as root and as an ordinary user. What it says of itself counts
+little: sockets that count, files and /proc outside say whether something came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from support.hostile_runs import CANARY, Tried, combinations, tried
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+OUTSIDE = "/tmp/pwned-by-hostile"
+REFUSED: dict[str, dict[str, Any]] = {
+    "home": {"try": "read", "path": "{home}"},
+    "home's folder": {"try": "list_folder", "path": "{folder}/home"},
+    "database": {"try": "read", "path": "{database}"},
+    "another plugin's workspace": {"try": "read", "path": "{foreign}"},
+    "another plugin's code": {"try": "read", "path": "{code}"},
+    "passwords": {"try": "read", "path": "/etc/shadow"},
+    "by a link": {"try": "through_link", "path": "{home}"},
+    "by a hard link": {"try": "hard_link", "path": "{home}"},
+    "write home": {"try": "write", "path": "{folder}/home/.profile"},
+    "write database": {"try": "write", "path": "{database}"},
+    "write own code": {"try": "write", "path": "{own}/hostile.py"},
+    "write settings": {"try": "write", "path": "/etc/pwned-by-hostile"},
+    "write programs": {"try": "write", "path": "/usr/lib/pwned-by-hostile"},
+    "write by a link": {"try": "through_link", "path": "{folder}/home/.profile", "how": "write"},
+    "archive": {"try": "unpack", "path": "{folder}/home/.profile"},
+    "tcp": {"try": "tcp", "port": "{tcp!}"},
+    "udp": {"try": "udp", "port": "{udp!}"},
+    "unix": {"try": "unix", "path": "{socket}"},
+    "abstract unix": {"try": "unix", "path": "@{folder}"},
+    "unix pair": {"try": "unix_pair", "path": "{folder}/datagrams"},
+    "raw": {"try": "raw"},
+    "packet": {"try": "packet"},
+    "signal": {"try": "signal_to", "pid": "{pid!}"},
+    "limits of the host": {"try": "limits_of", "pid": "{pid!}"},
+    "priority of the host": {"try": "priority_of", "pid": "{pid!}"},
+    "trace": {"try": "trace", "pid": "{pid!}"},
+    "user namespace": {"try": "user_namespace"},
+    "mount": {"try": "mount"},
+    "root": {"try": "root_again"},
+    "keys": {"try": "keys"},
+    "programs in the kernel": {"try": "programs"},
+    "uring": {"try": "uring"},
+    "more than its limits": {"try": "raise_limits"},
+    "large file": {"try": "large_file"},
+    "memory at once": {"try": "memory_at_once"},
+}
+"""What fails, and leaves the plugin running."""
+TOLD = {
+    "tcp": "refused: socket: TCP sockets",
+    "udp": "refused: socket: UDP sockets",
+    "unix": "refused: socket: Unix sockets",
+    "raw": "refused: socket: IPv4 raw sockets",
+    "packet": "refused: socket: packet raw sockets",
+    "limits of the host": "refused: the system call prlimit64",
+    "priority of the host": "refused: the system call setpriority",
+    "trace": "refused: the system call ptrace",
+    "user namespace": "refused: the system call unshare",
+    "mount": "refused: the system call mount",
+    "keys": "refused: the system call keyctl",
+    "programs in the kernel": "refused: the system call bpf",
+}
+"""What the host is told by name."""
+HARMLESS: dict[str, dict[str, Any]] = {
+    "environment": {"try": "environment", "pid": "{pid!}"},
+    "descriptors": {"try": "descriptors"},
+    "own temporary file": {"try": "write", "path": OUTSIDE},
+    "daemon": {"try": "daemon", "seconds": 86399},
+}
+KILLED: dict[str, dict[str, Any]] = {
+    "memory": {"try": "memory", "mib": 220},
+    "processes": {"try": "forks"},
+    "disk": {"try": "disk"},
+    "files": {"try": "many_files"},
+}
+"""What ends with the plugin, by the name of the limit."""
+ATTEMPTS = json.dumps([{"name": n, **a} for n, a in (REFUSED | HARMLESS | KILLED).items()])
+PLACES = combinations() if sys.platform == "linux" else []
+
+
+def every(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Each of these, on each mechanism as each user; those of one host stand together."""
+    cases = [(mechanism, user, name) for mechanism, user in PLACES for name in names]
+    return pytest.mark.parametrize(("mechanism", "user", "name"), cases)
+
+
+def found(mechanism: str, user: str) -> Tried:
+    return tried(mechanism, user, ATTEMPTS)
+
+
+@every(REFUSED)
+def test_it_does_not_work(mechanism: str, user: str, name: str) -> None:
+    answer = found(mechanism, user).of(name)
+    assert "got" not in answer, answer
+    assert answer["error"] != "nothing came of it in time"
+    assert CANARY not in str(answer)
+
+
+@every(TOLD)
+def test_what_it_was_refused_is_told_by_name(mechanism: str, user: str, name: str) -> None:
+    made = found(mechanism, user)
+    # each thing is told once in the life of a process
+    everything = "; ".join(made.told(each) for each in made.results)
+    assert TOLD[name] in everything
+    assert any(TOLD[name] in note for note in made.notes), made.notes
+
+
+@every(KILLED)
+def test_a_limit_that_it_reaches_ends_it_and_is_named(mechanism: str, user: str, name: str) -> None:
+    made = found(mechanism, user)
+    assert f"killed at its limit of {name}" in made.of(name).get("ended", ""), made.of(name)
+    assert "limit: " in made.told(name)
+    assert any(note.startswith("-- hostler: limit: ") for note in made.notes)
+
+
+@pytest.mark.parametrize(("mechanism", "user"), PLACES)
+def test_nothing_outside_saw_anything_of_it(mechanism: str, user: str) -> None:
+    made = found(mechanism, user)
+    assert made.reached == []
+    assert made.pwned == []
+    assert made.of("daemon")["got"] == "left"
+    assert made.left == []
+    assert mechanism in made.promised
+
+
+@pytest.mark.parametrize(("mechanism", "user"), PLACES)
+def test_it_finds_no_secret_in_any_environment_and_few_descriptors(mechanism: str, user: str) -> None:
+    made = found(mechanism, user)
+    variables = json.loads(made.of("environment")["got"])
+    assert CANARY not in json.dumps(variables)
+    assert {"OPENAI_API_KEY", "SUDO_USER", "HOSTLER_ADMIN_KEY"}.isdisjoint(variables)
+    opened, _, why = made.of("descriptors")["got"].partition(" then ")
+    assert int(opened) < 128
+    assert why == "Too many open files"
