@@ -178,10 +178,15 @@ class Attempt:
             case ("delta", text):
                 self._emit(DELTA, f"{name} {text}")
             case ("say", text):
-                self._emit(MESSAGE, f"{name} {text} {sorted(self.answers.items())}" if text else name)
+                # of other branches it is not sure what has come by now
+                branch = name.rpartition(".")[0]
+                known = sorted(item for item in self.answers.items() if item[0].startswith(branch))
+                self._emit(MESSAGE, f"{name} {text} {known}")
             case ("together", branches):
                 work = [self._take(branch, f"{name}.{n}.") for n, branch in enumerate(branches)]
                 await asyncio.gather(*work)
+            case ("rest", _):
+                await self._stage()
             case (method, text):
                 chunks: Callable[[str], None] = lambda chunk: self._emit(DELTA, f"{name} {chunk}")  # noqa: E731
                 answer = self.answers[name] = await self._call(method, f"{name} {text}", chunks)
@@ -225,16 +230,23 @@ class Attempt:
         self._seen[method, params] += 1
         name = CallName(method, params, self._seen[method, params])
         reply: asyncio.Queue[tuple[bool, str]] = asyncio.Queue()
-        self._start(self._carry(kind, name, reply))
+        # in the order in which calls come, as a host does it; all else takes its time
+        recorded = None if self._going_on is None else self._going_on.find(name)
+        self._start(self._carry(kind, name, recorded, reply))
         while True:
             is_last, value = await reply.get()
             if is_last:
                 return value
             chunk(value)
 
-    async def _carry(self, kind: str, name: CallName, reply: asyncio.Queue[tuple[bool, str]]) -> None:
+    async def _carry(
+        self,
+        kind: str,
+        name: CallName,
+        recorded: RecordedCall | None,
+        reply: asyncio.Queue[tuple[bool, str]],
+    ) -> None:
         going_on = self._going_on
-        recorded = None if going_on is None else going_on.find(name)
         if going_on is not None and recorded is not None and recorded.position is not None:
             answer = await going_on.read(recorded)
             for piece in answer.chunks:
@@ -321,7 +333,11 @@ def results() -> st.SearchStrategy[Step]:
 
 
 SEQUENTIAL = st.lists(calls() | results(), min_size=1, max_size=6)
-BRANCHES = st.lists(st.lists(calls() | results(), min_size=1, max_size=3), min_size=2, max_size=3)
+RESTS = st.just(("rest", ""))
+"""The runner does something of its own, which takes its time."""
+BRANCH = st.tuples(calls(), st.lists(calls() | results() | RESTS, max_size=3)).map(lambda b: [b[0], *b[1]])
+"""That they are at once shows only by their calls."""
+BRANCHES = st.lists(BRANCH, min_size=2, max_size=3)
 PROGRAMS = st.lists(calls() | results() | st.tuples(st.just("together"), BRANCHES), min_size=1, max_size=5)
 
 

@@ -249,6 +249,7 @@ class RunCalls:
         self, call_id: MessageId, call: Call, going_on: GoingOn, recorded: RecordedCall
     ) -> None:
         """Answer from the recording, in its turn. It stands in the journal already."""
+        await asyncio.sleep(0)  # calls that came together are all seen before one of them is answered
         try:
             answer = await going_on.read(recorded)
             for chunk in answer.chunks if call.chunk is not None else ():

@@ -96,10 +96,13 @@ class Recording:
     sequences: array[int] = field(default_factory=lambda: array("q"))
     loose: Counter[bytes] = field(default_factory=Counter)
     """Results that stay, but that no later attempt has to make again, nor in that order."""
+    at_once: bool = False
+    """Whether calls were under way at the same time, as far as their intents show."""
     last_at: int | None = None
     """When the last entry was written, in UTC epoch milliseconds."""
     _digests: bytearray = field(default_factory=bytearray)
     _is_delta: bytearray = field(default_factory=bytearray)
+    _begun: set[CallName] = field(default_factory=set)
     _completed: int = 0
     """How many results there are up to the last completed message: who watches drops none of those."""
 
@@ -125,6 +128,7 @@ class Recording:
         """The outcome of a call. `changed`: it did something."""
         call = self.calls.setdefault(name, RecordedCall(name))
         call.position, call.data, call.blob = position, data, blob
+        self._begun.discard(name)
         call.effect = changed or call.intent is not None
         if call.intent is not None:  # what it was begun with is of no more use, and may be large
             call.intent = ""
@@ -133,6 +137,8 @@ class Recording:
         """A call that was begun; its last intent counts."""
         call = self.calls.setdefault(name, RecordedCall(name))
         call.intent, call.effect = data, True
+        self._begun.add(name)
+        self.at_once = self.at_once or len(self._begun) > 1
 
     def add_resumed(self, resumed: Resumed) -> None:
         """An attempt was live from here on: what was recorded beyond its frontier is loose, or superseded."""
@@ -188,6 +194,8 @@ class FastForward:
         self._next_outcome = 0
         self._released: set[CallName] = set()
         self._unasked = {call.name for call in recording.calls.values() if call.effect}
+        self._asked: set[CallName] = set()
+        self._at_once = recording.at_once
         self.live = False
         """Whether the attempt does what no recording holds."""
 
@@ -211,8 +219,9 @@ class FastForward:
     def take(self, result_type: str, data: bytes) -> Literal["again", "new", "moved"] | str:
         """A result of the runner: made `again`, `new`, or the sentence that says how it diverges.
 
-        `moved`: made before, but later than others that are still missing; work at once comes in any order.
-        Tell `go_live`, and take it again.
+        `moved`: made before, but later than others that are still missing; or, where the run does several
+        things at once, not made before although others are missing: one of them came further this time. Tell
+        `go_live`, and take it again.
         """
         if self.live and not self._loose:
             return "new"
@@ -223,7 +232,7 @@ class FastForward:
                 return "again"
             if self._is_loose(made):
                 return "again"
-            if self._recording.holds(made, self._matched + 1):
+            if self._at_once or self._recording.holds(made, self._matched + 1):
                 return "moved"
             sequence = self._recording.sequences[self._matched]
             return f"{result_type} is not what the runner gave out before as result {sequence}"
@@ -244,6 +253,8 @@ class FastForward:
         call = self._recording.calls.get(name)
         if call is not None:
             self._unasked.discard(name)
+            self._asked.add(name)
+            self._at_once = self._at_once or len(self._asked) > 1
         return call
 
     def may_answer(self, call: RecordedCall) -> bool:
@@ -261,6 +272,7 @@ class FastForward:
     def answered(self, call: RecordedCall) -> None:
         """Its outcome went to the runner, or nobody waits for it any more."""
         self._released.add(call.name)
+        self._asked.discard(call.name)
 
     def go_live(self) -> None:
         """Something that is not recorded is done from here on; recorded results beyond are loose."""
