@@ -213,6 +213,22 @@ def test_a_full_folder_says_what_it_may_hold(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
+def test_there_are_no_more_folders_than_may_be_and_the_disk_stays_free(tmp_path: Path) -> None:
+    async def body() -> None:
+        folders = WorkingFolders(tmp_path, WorkingFolderSettings(max_folders=2, spare_mib=1_048_576))
+        for name in ("a", "b", "a"):
+            async with folders.use(conversation(name)) as folder:
+                with pytest.raises(StorageError, match="stay free"):
+                    folder.room()
+        with pytest.raises(StorageError, match="max_folders"):
+            async with folders.use(conversation("c")):
+                pass
+        assert len(await folders.found()) == 2
+        folders.close()
+
+    asyncio.run(body())
+
+
 def test_where_no_folder_can_be_made_it_is_told(tmp_path: Path) -> None:
     async def body() -> None:
         (tmp_path / "w").write_text("a file in the way")

@@ -95,13 +95,24 @@ class WorkingFolder:
         return Usage(self.settings.disk_bytes, self.settings.max_files)
 
     def room(self) -> Usage:
-        """What still fits. Blocks. PayloadTooLargeError where it is full."""
-        most = self.most
+        """What still fits. Blocks. PayloadTooLargeError where it is full, StorageError where the disk is."""
+        most, free = self.most, self.free_bytes()
         used = self.tree.measure(most=most)
         left = Usage(most.size_bytes - used.size_bytes, most.files - used.files)
         if not used.whole or left.size_bytes < 0 or left.files < 0:
             raise self.full(used)
-        return left
+        return Usage(min(left.size_bytes, free), left.files)
+
+    def free_bytes(self) -> int:
+        """What the disk has room for beside what stays free. Blocks. StorageError where that is nothing."""
+        found = os.statvfs(self.path)
+        free = found.f_bavail * found.f_frsize
+        if free <= self.settings.spare_bytes:
+            raise StorageError(
+                f"the disk of the working folders has {free:,} bytes left, of which "
+                f"{self.settings.spare_bytes:,} stay free"
+            )
+        return free - self.settings.spare_bytes
 
     def full(self, used: Usage | None = None) -> PayloadTooLargeError:
         """The sentence for a folder that takes nothing more."""
@@ -179,6 +190,7 @@ class WorkingFolders:
         try:
             for _ in range(_TRIES):
                 container.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._check_count(container)
                 with contextlib.suppress(FileExistsError):
                     container.mkdir(mode=0o700)
                 lock = _locked(container, fcntl.LOCK_SH)
@@ -196,6 +208,14 @@ class WorkingFolders:
                 f"the working folder cannot be made: {error.strerror}; check the disk and its free space"
             ) from error
         raise StorageError("the working folder is removed again and again while it is opened")
+
+    def _check_count(self, container: Path) -> None:
+        most = self.settings.max_folders
+        if not container.exists() and sum(1 for _ in self._containers()) >= most:
+            raise StorageError(
+                f"this host has {most:,} working folders, the most it may: sweep what is old (`hostler gc`), "
+                "or raise working_folders.max_folders"
+            )
 
     def _furnish(self, container: Path, owner: FolderOwner) -> None:
         about = container / "about.json"

@@ -169,7 +169,8 @@ class ExecTools:
         self, invocation: ToolInvocation, entry: ExecEntry, arguments: ExecArguments, folder: WorkingFolder
     ) -> SandboxSpec:
         tree, most = folder.tree, folder.most
-        await self._folders.in_thread(tree.trim)
+        await self._tidy(folder)
+        free = await self._folders.in_thread(folder.free_bytes)
         held = await self._folders.in_thread(lambda: measure_folders([str(folder.path)], NO_LIMIT, NO_LIMIT))
         where = await self._folders.in_thread(lambda: tree.info(arguments.folder))
         if where.type != "folder":
@@ -183,7 +184,7 @@ class ExecTools:
             read_only=python_paths(str(python)),
             writable=[folder.path],
             network=entry.network,
-            limits=_limits(entry, arguments, most, held),
+            limits=_limits(entry, arguments, most, held, free),
         )
 
     async def _result(
@@ -194,10 +195,7 @@ class ExecTools:
         limits: SandboxLimits,
         outcome: Outcome,
     ) -> dict[str, Any]:
-        if self._sandbox is not None and self._sandbox.mechanism == "landlock":
-            with contextlib.suppress(HostlerError):  # its /tmp is there, and is gone with the command
-                await self._folders.in_thread(lambda: folder.tree.remove(TMP_NAME, recursive=True))
-        trimmed = await self._folders.in_thread(folder.tree.trim)
+        trimmed = await self._tidy(folder)
         used = await self._folders.in_thread(folder.tree.measure)
         told = await told_of(outcome, limits, folder.most, used, invocation.artifacts)
         if trimmed:
@@ -208,6 +206,13 @@ class ExecTools:
                 await take_out(self._folders, folder, artifacts, path) for path in arguments.keep
             ]
         return told
+
+    async def _tidy(self, folder: WorkingFolder) -> int:
+        """Remove what a command leaves that nobody can use; how many folders that were nested too deep."""
+        if self._sandbox is not None and self._sandbox.mechanism == "landlock":
+            with contextlib.suppress(HostlerError):  # its /tmp lies there, and goes with the command
+                await self._folders.in_thread(lambda: folder.tree.remove(TMP_NAME, recursive=True))
+        return await self._folders.in_thread(folder.tree.trim)
 
 
 def _check(entry: ExecEntry) -> None:
@@ -327,7 +332,9 @@ def _environment(entry: ExecEntry, home: Path, python: Path) -> dict[str, str]:
     return {**entry.environment, "PATH": path, "HOME": str(home), "LANG": "C.UTF-8"}
 
 
-def _limits(entry: ExecEntry, arguments: ExecArguments, most: Usage, held: tuple[int, int]) -> SandboxLimits:
+def _limits(
+    entry: ExecEntry, arguments: ExecArguments, most: Usage, held: tuple[int, int], free: int
+) -> SandboxLimits:
     """`held`: bytes and entries, as the sandbox counts them.
 
     A folder that holds too much already may still be tidied up, and grows no further.
@@ -337,7 +344,7 @@ def _limits(entry: ExecEntry, arguments: ExecArguments, most: Usage, held: tuple
         memory_bytes=entry.memory_bytes,
         processes=entry.processes,
         file_bytes=most.size_bytes + SPARE_FILE_BYTES,
-        disk_bytes=max(most.size_bytes, size + TMP_FOLDER_BYTES),
+        disk_bytes=min(max(most.size_bytes, size + TMP_FOLDER_BYTES), size + free),
         files=max(most.files, count + 1),
         tmp_bytes=min(most.size_bytes, TMP_MIB * 1024 * 1024),
         seconds=min(entry.seconds, arguments.seconds or entry.seconds),

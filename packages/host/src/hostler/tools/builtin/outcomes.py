@@ -63,16 +63,18 @@ def _over(most: Usage, used: Usage) -> LimitName | None:
 def _sentence(reached: LimitName, limits: SandboxLimits, most: Usage, used: Usage, *, ended: bool) -> str:
     stopped = "the command ended, but " if ended else "the command was stopped: "
     holds = f"the working folder holds {used.size_bytes:,} bytes in {used.files:,} files and folders now"
-    return (
-        stopped
-        + {
-            "time": f"it may take {limits.seconds or 0:g} s",
-            "output": f"it may write {limits.output_bytes or 0:,} bytes to its output",
-            "memory": f"its processes together may use {limits.memory_bytes:,} bytes of memory",
-            "processes": f"it may have {limits.processes:,} processes and threads",
-            "disk": f"the working folder may hold {most.size_bytes:,} bytes; {holds}: remove some",
-            "files": f"the working folder may hold {most.files:,} files and folders; {holds}: remove some",
-            "file_size": f"one file may have {limits.file_bytes:,} bytes",
-            "cpu": f"one process may use {limits.cpu_seconds or 0:g} s of processor time",
-        }[reached]
-    )
+    if reached == "disk" and limits.disk_bytes < most.size_bytes:
+        return (
+            f"{stopped}the disk of this host has room for {limits.disk_bytes:,} bytes of its files; {holds}"
+        )
+    sentences: dict[LimitName, str] = {
+        "time": f"it may take {limits.seconds or 0:g} s",
+        "output": f"it may write {limits.output_bytes or 0:,} bytes to its output",
+        "memory": f"its processes together may use {limits.memory_bytes:,} bytes of memory",
+        "processes": f"it may have {limits.processes:,} processes and threads",
+        "disk": f"the working folder may hold {most.size_bytes:,} bytes; {holds}: remove some",
+        "files": f"the working folder may hold {most.files:,} files and folders; {holds}: remove some",
+        "file_size": f"one file may have {limits.file_bytes:,} bytes",
+        "cpu": f"one process may use {limits.cpu_seconds or 0:g} s of processor time",
+    }
+    return stopped + sentences[reached]
