@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FILE = Path(os.environ.get("SHOP_FILE", Path(__file__).with_name("shop.sqlite3")))
+# in the sandbox a plugin writes to its workspace and nowhere else
+FOLDER = Path(os.environ.get("HOSTLER_PLUGIN_WORKSPACE", Path(__file__).parent))
+FILE = Path(os.environ.get("SHOP_FILE", FOLDER / "shop.sqlite3"))
 
 
 class Books:

@@ -49,7 +49,7 @@ async def _status(host: HostProcess) -> dict[str, Any]:
 
 def test_a_killed_plugin_takes_its_own_runs_along_and_no_others(tmp_path: Path) -> None:
     async def main() -> None:
-        doomed = _plugin(tmp_path / "wire", "wire", ["python", str(WIRE_PLUGIN)])
+        doomed = _plugin(tmp_path / "doomed", "wire", ["python", str(WIRE_PLUGIN)])
         async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
             await perform(host, "doomed", "daemon")  # a grandchild in a session of its own
             again = await send(host, "again", "wait")
@@ -93,7 +93,7 @@ async def _killed(host: HostProcess) -> float:
 @pytest.mark.parametrize("moment", ["crash", "exit 3"])
 def test_a_runner_that_kills_its_process_fails_by_itself(tmp_path: Path, moment: str) -> None:
     async def main() -> None:
-        doomed = _plugin(tmp_path / "wire", "wire", ["python", str(WIRE_PLUGIN)])
+        doomed = _plugin(tmp_path / "doomed", "wire", ["python", str(WIRE_PLUGIN)])
         async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
             results = await perform(host, "doomed", moment)
             assert results.ending == ("run.failed", "runner.crashed")
@@ -105,7 +105,7 @@ def test_a_runner_that_kills_its_process_fails_by_itself(tmp_path: Path, moment:
 
 def test_a_plugin_that_crashes_at_start_opens_the_breaker_and_says_why(tmp_path: Path) -> None:
     async def main() -> None:
-        doomed = _plugin(tmp_path / "wire", "wire", ["python", "starts.py"])
+        doomed = _plugin(tmp_path / "doomed", "wire", ["python", "starts.py"])
         (doomed / "starts.py").write_text("import module_that_is_nowhere\n")
         async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
             assert "module_that_is_nowhere" in host.log, host.log

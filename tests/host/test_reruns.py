@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from hostler import taping
-from hostler.config import ConfigFile, convert
+from hostler.config import ConfigFile, PluginEntry, convert
 from hostler.domain.agents import AgentSpec
 from hostler.domain.tapes import Tape, decode_tape, read_tape
 from hostler.plugins.sources import Folder
@@ -124,7 +124,9 @@ async def apply(served: Served, folder: Path, config: dict[str, Any]) -> None:
         {"name": "crashes", "runner": "plugin:test/counting/crashes", "recovery": {"on_crash": "fail"}},
     ]
     agents = [convert({**spec, "event_types": []}, AgentSpec, str(spec["name"])) for spec in specs]
-    await served.host.apply(ConfigFile(plugins=[str(folder)], agents=agents), actor="test")
+    await served.host.apply(
+        ConfigFile(plugins=[PluginEntry(path=str(folder), level="trusted")], agents=agents), actor="test"
+    )
 
 
 async def fork(served: Served, run_id: str, **body: Any) -> dict[str, Any]:

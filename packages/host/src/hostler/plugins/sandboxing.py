@@ -21,6 +21,8 @@ from hostler_protocol.errors import PluginStartError
 CERTIFICATES = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")
 PASSED = frozenset({"LANG", "LANGUAGE", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8"})
 """What a sandboxed plugin gets of the host's environment, besides LC_*, HOSTLER_PLUGIN_* and CERTIFICATES."""
+WORKSPACE_VARIABLE = "HOSTLER_PLUGIN_WORKSPACE"
+"""Where a plugin may write, and find again what it wrote."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 WORKSPACE_IDLE_SECONDS = 30 * 24 * 3600.0
 """The workspace of a plugin that is not configured any more is removed when it was not used for so long."""
@@ -99,7 +101,8 @@ def _environment(launch: Launch, python: str, workspace: Path) -> dict[str, str]
     if paths := _import_paths(python, host):
         variables["PYTHONPATH"] = os.pathsep.join(paths)
     variables["PATH"] = os.pathsep.join([str(Path(python).parent), SYSTEM_PATH])
-    variables |= {"HOME": str(workspace), "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+    variables |= {"HOME": str(workspace), WORKSPACE_VARIABLE: str(workspace)}
+    variables |= {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
     return {**variables, **launch.variables}
 
 
