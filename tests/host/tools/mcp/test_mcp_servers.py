@@ -37,9 +37,6 @@ PIXEL = "iVBORw=="
 JSON = {"content-type": "application/json"}
 
 
-KINDS = ["stdio", "stdio, older", "http", "http, older"]
-
-
 @asynccontextmanager
 async def serving(
     kind: str, path: Path, limits: McpLimits = DEFAULT_MCP_LIMITS, **more: Any
@@ -57,7 +54,7 @@ async def serving(
                 yield found
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["stdio", "http, older"])
 @on_loop
 async def test_a_server_is_listed_called_and_cancelled(kind: str, tmp_path: Path) -> None:
     async with serving(kind, tmp_path) as bench:
