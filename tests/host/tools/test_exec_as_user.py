@@ -13,8 +13,6 @@ from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY
 
 BOUND_SECONDS = 200.0
 CHOSEN = "(limit and disk and not file) or nobody_waits or artifacts or mode or closed"
-    "gets_its_folder or (limit and (disk or memory or files)) or nobody_waits or artifacts or modes or closed"
-)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests are an ordinary user's already")
