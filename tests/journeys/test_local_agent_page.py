@@ -20,7 +20,7 @@ SERVICE = "http://127.0.0.1:11434/v1"
 
 
 def test_the_clerk_of_the_page_books_a_room(hostler: CommandLine) -> None:
-    whole, _ = YAML.findall(PAGE.read_text("utf-8"))
+    whole, *_ = YAML.findall(PAGE.read_text("utf-8"))
     (hostler.cwd / "examples").symlink_to(ROOT / "examples")
     wish = {"id": "c1", "name": "shop_book", "arguments": '{"kind": "double", "nights": 2}'}
     with ModelServer() as server:
@@ -49,7 +49,14 @@ def test_the_clerk_of_the_page_books_a_room(hostler: CommandLine) -> None:
         assert json.loads(second.json["messages"][-1]["content"])["total"] == 240
 
 
+def test_the_knowledge_of_the_page_is_a_configuration() -> None:
+    *_, knowledge = YAML.findall(PAGE.read_text("utf-8"))
+    form = yaml.safe_load((ROOT / "runners" / "local-agent" / "hostler.yaml").read_text("utf-8"))
+    fields = {item["name"] for item in form["runners"][0]["config"]}
+    assert yaml.safe_load(knowledge)["config"].keys() <= fields
+
+
 def test_the_policy_of_the_page_is_one() -> None:
-    _, policy = YAML.findall(PAGE.read_text("utf-8"))
+    _, policy, _ = YAML.findall(PAGE.read_text("utf-8"))
     found = convert(yaml.safe_load(policy)["resource_policy"], ResourcePolicy, "resource_policy")
     assert found.tool_approval == {"shop.book": "required"}
