@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.domain.recording import guest_number
 from hostler.domain.tapes import Player, Tape, TapeEntry, TapeFile, TapeRun, inherit, read_tape
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -112,6 +113,16 @@ def test_an_intent_without_an_outcome_has_none() -> None:
     assert not call.known
     (call,) = journal.call("tool.call", "a", reply={"result": 1}).tape().calls
     assert call.known
+
+
+def test_what_somebody_else_than_the_runner_called_is_not_on_the_tape() -> None:
+    nth = guest_number(1, 1)
+    refused = {"method": "state.set", "nth": nth, "error": {"code": "not_found", "message": "no"}}
+    journal = Journal().add("refusal", "state.set", refused)
+    journal.add("intent", "tool.call", {"method": "tool.call", "digest": "", "nth": nth + 1})
+    journal.add("call", "tool.call", {"method": "tool.call", "nth": nth + 1, "reply": {"result": 1}})
+    (own,) = journal.call("state.get", "a").tape().calls
+    assert (own.method, own.step) == ("state.get", 1)
 
 
 def test_a_call_that_was_given_up_has_what_came_before_and_no_answer() -> None:

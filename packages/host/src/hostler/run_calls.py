@@ -30,7 +30,7 @@ from hostler.call_records import (
 )
 from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
 from hostler.calls.scope import CallScope, Effect
-from hostler.domain.recording import CallName, RecordedCall, guest_name, is_effect
+from hostler.domain.recording import CallName, RecordedCall, guest_number, is_effect
 from hostler.gate import Gate, GatedRun
 from hostler.inheriting import Inherited, check_effects
 from hostler.plugins.connection import PluginConnection
@@ -87,7 +87,6 @@ class RunCalls:
         self._given_up: dict[MessageId, bool] = {}
         """Calls that the runner gave up, and whether it goes on without them."""
         self._guests: dict[MessageId, Guest] = {}
-        """Calls that somebody makes from outside of the runner, and who."""
         self._by_guests = 0
         self._done = asyncio.Event()
         self.had_effects = False
@@ -141,10 +140,11 @@ class RunCalls:
         try:
             call = self._gate.admit(self._gated, self._connection, self._scope.attempt, method, params)
         except HostlerError as error:
-            self._written.refused(CallEntry(method[:100], error=to_fault(error)))
+            nth = self._guest_number(call_id)
+            self._written.refused(CallEntry(method[:100], nth=nth, error=to_fault(error)))
             self._caller(call_id).refuse(call_id, error)
             return
-        record = self._record(method, params, call_id in self._guests)
+        record = self._record(method, params, self._guest_number(call_id))
         going_on = self._going_on
         recorded = None if going_on is None else going_on.find(record.name)
         try:
@@ -173,14 +173,17 @@ class RunCalls:
         """Who is answered."""
         return self._guests.get(call_id, self._connection)
 
-    def _record(self, method: str, params: CallParams, by_guest: bool) -> CallRecord:
-        if by_guest:
-            self._by_guests += 1
-            name = guest_name(method, self._scope.attempt, self._by_guests)
-        else:
-            known = digest_of(params)
-            self._seen[method, known] += 1
-            name = CallName(method, known, self._seen[method, known])
+    def _guest_number(self, call_id: MessageId) -> int:
+        """0: the call is the runner's own."""
+        if call_id not in self._guests:
+            return 0
+        self._by_guests += 1
+        return guest_number(self._scope.attempt, self._by_guests)
+
+    def _record(self, method: str, params: CallParams, guest: int) -> CallRecord:
+        known = "" if guest else digest_of(params)
+        self._seen[method, known] += 1
+        name = CallName(method, known, guest or self._seen[method, known])
         record = CallRecord(name, params)
         if method == "tool.call":
             pin = self._scope.grant.tool_pins.get(getattr(params, "tool_name", ""))
@@ -356,10 +359,8 @@ class RunCalls:
 
         guest = self._guests.get(call_id)
         if guest is not None and not guest.may_wait and self.tools.asks_people(record.params.tool_name):
-            raise UnauthorizedError(
-                f"tool {record.params.tool_name!r} needs a person or a client, and this run may be parked "
-                "meanwhile: its runner can make this call, a service can not"
-            )
+            why = "needs a person or a client, and this run may be parked meanwhile: its runner can make"
+            raise UnauthorizedError(f"tool {record.params.tool_name!r} {why} this call, a service can not")
         self.had_effects |= record.effect != "pure"
         reply = await self.tools.call(record.name, record.params, intent, write)
         self._caller(call_id).reply(call_id, reply)

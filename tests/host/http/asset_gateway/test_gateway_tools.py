@@ -181,8 +181,12 @@ def test_where_the_run_could_be_parked_meanwhile_nobody_is_asked_for_a_service(t
         await made.agent("durable", runner="resumable", tool_approval={"toolbox.keep": "required"})
         lent = await made.open("durable")
         async with client_of(lent) as client:
-            assert "its runner can make this call" in await refused(client, "toolbox.keep", value="v")
-            assert "its runner can make this call" in await refused(client, "toolbox.ask_client", what="x")
+            assert "its runner can make this call, a service can not" in await refused(
+                client, "toolbox.keep", value="v"
+            )
+            assert "its runner can make this call, a service can not" in await refused(
+                client, "toolbox.ask_client", what="x"
+            )
             assert await told(client, "toolbox.echo", value="v") == "v"
         assert (await made.served.client.get("/v1/pauses")).json()["items"] == []
         lent.end()

@@ -52,13 +52,19 @@ class CallName(NamedTuple):
         return digest([self.method, self.digest, self.nth])[:_CALL_ID_CHARS]
 
 
-def guest_name(method: str, attempt: int, nth: int) -> CallName:
-    """The name of a call that somebody made from outside of the runner: of this attempt and no other.
+def guest_number(attempt: int, nth: int) -> int:
+    """The number, of this attempt and no other, of a call that somebody made from outside of the runner.
 
-    Nobody can say that the service which made it makes it again when the runner runs again. So it has no
-    digest, by which recordings leave it out: no later attempt is answered from it or has to repeat it.
+    Nobody can say that the service which made it makes it again when the runner runs again. So it stands in
+    the journal with this number and without a digest, by which recordings leave it out: no later attempt and
+    no replay is answered from it, or has to repeat it.
     """
-    return CallName(method, "", attempt * _GUEST_CALLS + nth)
+    return attempt * _GUEST_CALLS + nth
+
+
+def is_guests(digest: str, nth: int) -> bool:
+    """Whether a call in the journal was made by somebody else than the runner."""
+    return not digest and nth > 0
 
 
 class Resumed(msgspec.Struct):

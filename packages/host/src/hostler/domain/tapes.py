@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from hostler.domain.recording import RESUMED, CallName, Resumed
+from hostler.domain.recording import RESUMED, CallName, Resumed, is_guests
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import Fault, InvalidArgumentError
@@ -138,7 +138,7 @@ class _Call(Lenient):
 
     method: str = ""
     digest: str = ""
-    nth: int = 1
+    nth: int = 0
     params: Any = None
     reply: msgspec.Raw = msgspec.Raw()
     error: Fault | None = None
@@ -188,7 +188,8 @@ def read_tape(file: TapeFile) -> Tape:
     reading = _Reading()
     for entry in kept:
         if entry.kind in ("call", "refusal", "intent"):
-            reading.calls.append((entry.position, _call_of(entry, reading.raw_results)))
+            if (call := _call_of(entry, reading.raw_results)) is not None:
+                reading.calls.append((entry.position, call))
         elif entry.kind == "result" and entry.type not in HOST_ONLY_RESULTS:
             _take_result(reading, entry)
     numbers = {position: number for number, position in enumerate(sorted(_positions(reading)), 1)}
@@ -256,8 +257,11 @@ def _context_of(entry: TapeEntry) -> AgentRunContext:
     return msgspec.json.decode(entry.data, type=AgentRunContext)
 
 
-def _call_of(entry: TapeEntry, results_before: int) -> TapedCall:
+def _call_of(entry: TapeEntry, results_before: int) -> TapedCall | None:
+    """A call of the runner; None for one that somebody else made."""
     data = msgspec.json.decode(entry.data, type=_Call)
+    if is_guests(data.digest, data.nth):
+        return None
     known = entry.left_out is None and (bytes(data.reply) != b"" or data.error is not None)
     return TapedCall(
         step=0,
