@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -68,6 +69,19 @@ tools:
     config: ConfigFile = parse_config(text, name="hostler.yaml")
     assert list(entries_by_key(config.tools)) == ["mcp:files", "mcp:web"]
     assert [entry.mcp.level for entry in config.tools if entry.mcp] == ["sandboxed", "sandboxed"]
+
+
+def test_paths_are_those_beside_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "serve").symlink_to("/bin/true")
+    text = "tools: [{mcp: {name: f, command: [./serve, ./a], cwd: work, read: [in], write: [/out]}}]"
+    (entry,) = parse_config(text, name="hostler.yaml", base=tmp_path).tools
+    assert entry.mcp is not None
+    assert entry.mcp.command == [str(tmp_path / "serve"), "./a"]
+    assert (entry.mcp.cwd, entry.mcp.read, entry.mcp.write) == (
+        str(tmp_path / "work"),
+        [str(tmp_path / "in")],
+        ["/out"],
+    )
 
 
 def test_of_several_patterns_the_one_that_says_most_counts() -> None:

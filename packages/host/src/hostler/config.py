@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.nearest import did_you_mean
 from hostler.domain.places import parse_place
 from hostler.domain.retention import RetentionPolicy
@@ -176,11 +177,27 @@ def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:
 
 
 def _tool(entry: ToolEntry, base: Path | None) -> ToolEntry:
+    if entry.mcp is not None:
+        return msgspec.structs.replace(entry, mcp=_server(entry.mcp, base))
     found = entry.openapi
     if found is None or found.is_address:
         return entry
     return msgspec.structs.replace(
         entry, openapi=msgspec.structs.replace(found, document=_real(found.document, base))
+    )
+
+
+def _server(entry: McpEntry, base: Path | None) -> McpEntry:
+    command = entry.command
+    if command and base is not None and "/" in command[0]:
+        # links are kept: the interpreter of an environment is one, and knows by its name whose it is
+        command = [os.path.abspath(base / Path(command[0]).expanduser()), *command[1:]]  # noqa: PTH100
+    return msgspec.structs.replace(
+        entry,
+        command=command,
+        cwd=None if entry.cwd is None else _real(entry.cwd, base),
+        read=[_real(path, base) for path in entry.read],
+        write=[_real(path, base) for path in entry.write],
     )
 
 
