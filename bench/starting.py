@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import subprocess
 import sys
 import tempfile
@@ -10,9 +11,14 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from bench.served import START_SECONDS, start, wait_ready
 from bench.table import Row, middle, text_of
+
+from hostler.bundled import bundled
+from hostler.plugins.sources import Folder
+from hostler.plugins.supervisor import Supervisor
 
 
 def until_ready() -> float:
@@ -37,6 +43,22 @@ def python(*arguments: str) -> float:
     return time.perf_counter() - began
 
 
+def plugin(level: Literal["trusted", "sandboxed"]) -> float:
+    """Seconds from the order to start a plugin to its runners."""
+
+    async def start_one() -> float:
+        with tempfile.TemporaryDirectory() as name:
+            supervisor = Supervisor(Path(name))
+            key = supervisor.add(Folder(bundled("examples", "echo"), level=level))
+            began = time.perf_counter()
+            await supervisor.connection(key)
+            took = time.perf_counter() - began
+            await supervisor.close(0)
+            return took
+
+    return asyncio.run(start_one())
+
+
 WAYS: dict[str, Callable[[], float]] = {
     "pass": lambda: python("-c", "pass"),
     "msgspec": lambda: python("-c", "import asyncio, msgspec"),
@@ -44,6 +66,8 @@ WAYS: dict[str, Callable[[], float]] = {
     "web": lambda: python("-c", "import uvicorn, msgspec"),
     "version": lambda: python("-m", "hostler", "--version"),
     "serve": until_ready,
+    "trusted": lambda: plugin("trusted"),
+    "sandboxed": lambda: plugin("sandboxed"),
 }
 
 
@@ -87,6 +111,13 @@ def rows(quick: bool) -> list[Row]:
             got["serve"] * 1e3,
             "ms",
             *against("serve", "web", "`import uvicorn, msgspec`"),
+        ),
+        Row(
+            "a sandboxed plugin until its handshake is done",
+            got["sandboxed"] * 1e3,
+            "ms",
+            *against("sandboxed", "trusted", "the same plugin, trusted"),
+            goal="at most 1.6",
         ),
     ]
 

@@ -28,8 +28,8 @@ MARKS: dict[Verdict, tuple[str, str]] = {
 }
 LOW_DISK_BYTES = 1024**3
 NO_SANDBOX = (
-    "none in this version: every plugin starts as trusted, with the rights of this user; run only plugins "
-    "that you trust"
+    "none on this machine: a plugin starts only where its entry says `level: trusted`, and then has the "
+    "rights of this user. In a container, allow user namespaces, or a kernel with Landlock"
 )
 PLUGIN_SECONDS = 60.0
 OLDEST_PYTHON = (3, 11)
@@ -48,7 +48,7 @@ def doctor(
     as_json: JsonOption = False,
     data: DataOption = None,
 ) -> None:
-    """Look at Python, SQLite, containment, the data directory, the server and its plugins.
+    """Look at Python, SQLite, the sandbox, the data directory, the server and its plugins.
 
     Exit status 1 where something is wrong.
     """
@@ -67,6 +67,7 @@ def doctor(
 
 async def _examine(data_dir: Path, port: int) -> list[Finding]:
     findings = [_python(), _sqlite(), _uv(), *_directory(data_dir)]
+    findings += await _sandbox()
     findings += [found async for found in _plugin_start()]
     findings += [found async for found in _facts(data_dir)]
     return findings + [found async for found in _server(data_dir, port)]
@@ -142,6 +143,27 @@ def _disk(folder: Path) -> Finding:
     return Finding("disk", "ok", text)
 
 
+async def _sandbox() -> list[Finding]:
+    """What each mechanism holds here, as this user; the first that does is used."""
+    from hostler.sandbox.ground import find_ground
+    from hostler.sandbox.holds import what_holds
+
+    held = await what_holds(await find_ground())
+    best = next((one.mechanism for one in held if one.works), None)
+    who = "as root" if hasattr(os, "geteuid") and os.geteuid() == 0 else "as an ordinary user"
+    findings = [
+        Finding(
+            one.mechanism,
+            "ok" if one.works else "note",
+            f"{one.text} ({who})" if one.works else one.text,
+        )
+        for one in held
+    ]
+    if best is None:
+        return [*findings, Finding("sandbox", "wrong", NO_SANDBOX)]
+    return [*findings, Finding("sandbox", "ok", f"plugins are sandboxed by {best}, unless trusted by name")]
+
+
 async def _plugin_start() -> AsyncIterator[Finding]:
     """Start a real plugin, and see what holds its processes together."""
     from hostler.bundled import bundled
@@ -161,7 +183,6 @@ async def _plugin_start() -> AsyncIterator[Finding]:
         else:
             weak = "group" in containment and "namespace" not in containment
             yield Finding("plugins", "note" if weak else "ok", f"a plugin starts; {containment}")
-            yield Finding("sandbox", "note", NO_SANDBOX)
         finally:
             await supervisor.close(0)
 

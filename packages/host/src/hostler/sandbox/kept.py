@@ -37,7 +37,8 @@ _log = logging.getLogger(__name__)
 
 CONTAINMENT_TEXT = {
     "bubblewrap": (
-        "bubblewrap: the kernel ends every process of the plugin with the plugin, the keeper or the host"
+        "namespaces of its own: the kernel ends every process of the plugin with the plugin, the keeper or "
+        "the host"
     ),
     "namespace": (
         "PID namespace: the kernel ends every process of the plugin with the plugin, the keeper or the host"

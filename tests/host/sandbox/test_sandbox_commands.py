@@ -1,0 +1,218 @@
+"""Commands in the sandbox of this machine: their output, their limits, the network they were allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostler.domain.places import parse_place
+from hostler.sandbox.ground import Ground, find_ground
+from hostler.sandbox.port import MIB, Outcome, SandboxLimits, SandboxSpec
+from hostler.sandbox.proxy import _check, _Refused
+from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
+from hostler_protocol.errors import UnavailableError
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+MECHANISMS = asyncio.run(find_ground()).mechanisms if sys.platform == "linux" else ()
+on_each = pytest.mark.parametrize("mechanism", MECHANISMS)
+LIMITS = SandboxLimits(memory_bytes=256 * MIB, processes=64, seconds=60.0, output_bytes=100_000)
+BOUND_SECONDS = 60.0
+"""Of whatever is waited for; it only has to end what hangs."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder outside of /tmp, since a sandbox has a /tmp of its own."""
+    made = Path(tempfile.mkdtemp(prefix="sandbox-", dir="/var/tmp"))
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+def python(code: str, folder: Path, **changes: Any) -> SandboxSpec:
+    limits = changes.pop("limits", LIMITS)
+    argv = [os.path.realpath(sys.executable), "-I", "-S", "-c", code]
+    return SandboxSpec(
+        "test", argv, folder, {"PATH": os.defpath}, writable=(folder,), limits=limits, **changes
+    )
+
+
+def run(mechanism: str, spec: SandboxSpec, **options: Any) -> Outcome:
+    async def main() -> Outcome:
+        sandbox = await find_sandbox(mechanism)  # type: ignore[arg-type]
+        async with asyncio.timeout(BOUND_SECONDS):
+            return await sandbox.run(spec, **options)
+
+    return asyncio.run(main())
+
+
+@on_each
+def test_a_command_reads_its_input_and_gives_output_errors_and_status(mechanism: str, folder: Path) -> None:
+    heard: list[tuple[int, bytes]] = []
+    code = "import sys; sys.stdout.write(sys.stdin.read()[::-1]); sys.stderr.write('oh'); sys.exit(5)"
+    made = run(mechanism, python(code, folder), stdin=b"abc", on_output=lambda *said: heard.append(said))
+    assert (made.stdout, made.stderr, made.status.code, made.reached) == (b"cba", b"oh", 5, None)
+    assert sorted(heard) == [(1, b"cba"), (2, b"oh")]
+
+
+@on_each
+@pytest.mark.parametrize(
+    ("limit", "code", "limits"),
+    [
+        ("time", "import time; time.sleep(86398)", {"seconds": 0.5}),
+        ("output", "while True: print('x' * 10_000)", {"output_bytes": 50_000}),
+        ("cpu", "while True: pass", {"cpu_seconds": 1}),
+        (
+            "file_size",
+            "import signal; signal.signal(25, signal.SIG_DFL); open('f', 'wb').write(bytes(1 << 22))",
+            {"file_bytes": MIB},
+        ),
+    ],
+)
+def test_the_limit_that_ends_a_command_is_named(
+    mechanism: str, limit: str, code: str, limits: dict[str, Any], folder: Path
+) -> None:
+    wanted = SandboxLimits(**{"memory_bytes": 256 * MIB, "seconds": 60.0, "output_bytes": 100_000, **limits})
+    made = run(mechanism, python(code, folder, limits=wanted))
+    assert made.reached == limit
+    assert len(made.stdout) + len(made.stderr) <= 100_000
+
+
+@on_each
+def test_a_command_that_is_given_up_leaves_nothing(mechanism: str, folder: Path) -> None:
+    code = "import os, time\nif os.fork() == 0: os.setsid()\nprint('up', flush=True)\ntime.sleep(86397)"
+
+    async def main() -> None:
+        up = asyncio.Event()
+        sandbox = await find_sandbox(mechanism)  # type: ignore[arg-type]
+        task = asyncio.create_task(sandbox.run(python(code, folder), on_output=lambda *_: up.set()))
+        async with asyncio.timeout(BOUND_SECONDS):
+            await up.wait()
+            task.cancel()
+            await asyncio.wait([task])
+        assert task.cancelled()
+        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        assert not [line for line in lines if b"time.sleep(86397)" in line]
+
+    asyncio.run(main())
+
+
+@on_each
+def test_files_of_the_workspace_last_and_links_in_it_are_not_followed_by_the_host(
+    mechanism: str, folder: Path
+) -> None:
+    outside = folder.with_name(f"{folder.name}-outside")
+    outside.write_text("mine")
+    owner = outside.stat().st_uid
+    try:
+        run(
+            mechanism,
+            python(f"import os; open('kept', 'w').write('1'); os.symlink('{outside}', 'link')", folder),
+        )
+        made = run(mechanism, python("print(open('kept').read()); open('kept', 'a').write('2')", folder))
+        assert made.stdout == b"1\n"
+        assert (folder / "kept").read_text() == "12"
+        assert outside.stat().st_uid == owner
+    finally:
+        outside.unlink()
+
+
+def test_where_there_is_no_sandbox_nothing_starts_and_the_reason_is_said(folder: Path) -> None:
+    ground = Ground((), (("bubblewrap", "no namespaces"), ("landlock", "not in this kernel")))
+
+    async def main() -> None:
+        with pytest.raises(UnavailableError, match=r"no namespaces.*level: trusted"):
+            await MachineSandbox(ground.best(), ground).run(python("", folder))
+
+    asyncio.run(main())
+
+
+def test_a_command_that_is_not_there_is_an_error(folder: Path) -> None:
+    spec = SandboxSpec("test", ["/no/such/program"], folder, {}, writable=(folder,), limits=LIMITS)
+    for mechanism in MECHANISMS:
+        with pytest.raises(UnavailableError, match="No such file"):
+            run(mechanism, spec)
+
+
+# -- network --------------------------------------------------------------------------------------
+
+ASK = """
+import http.client, os, sys
+proxy = os.environ["HTTP_PROXY"].removeprefix("http://")
+for place in sys.argv[1:] or PLACES:
+    made = http.client.HTTPConnection(proxy, timeout=30)
+    made.request("GET", f"http://{place}/hello", headers={"Host": place})
+    answer = made.getresponse()
+    print(answer.status, answer.read().decode().strip())
+    tunnel = http.client.HTTPConnection(proxy, timeout=30)
+    host, _, port = place.partition(":")
+    tunnel.set_tunnel(host, int(port))
+    try:
+        tunnel.request("GET", "/through")
+        print(tunnel.getresponse().status)
+    except OSError as error:
+        print(error)
+import socket
+try:
+    socket.create_connection(("127.0.0.1", int(PLACES[0].partition(":")[2])), 5)
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@asynccontextmanager
+async def server(asked: list[str]) -> AsyncIterator[int]:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        asked.append(head.split(b" ")[1].decode())
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
+        await writer.drain()
+        writer.close()
+
+    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with listening:
+        yield listening.sockets[0].getsockname()[1]
+
+
+@pytest.mark.skipif("bubblewrap" not in MECHANISMS, reason="an allowed network takes a network namespace")
+def test_only_the_allowed_place_is_reached_and_others_are_told_by_name(folder: Path) -> None:
+    async def main() -> None:
+        asked: list[str] = []
+        sandbox = await find_sandbox("bubblewrap")
+        async with server(asked) as port, server(asked) as other:
+            places = [f"127.0.0.1:{port}", f"127.0.0.1:{other}"]
+            spec = python(f"PLACES = {places}\n{ASK}", folder, network=(places[0],))
+            async with asyncio.timeout(BOUND_SECONDS):
+                made = await sandbox.run(spec)
+        lines = made.stdout.decode().splitlines()
+        assert lines[:2] == ["200 hi", "200"], (lines, made.stderr)
+        assert lines[2] == f"403 {places[1]} is not among what it may reach ({places[0]})"
+        assert "403" in lines[3]
+        assert lines[4] == "ConnectionRefusedError"  # it is alone in its network
+        assert asked == ["/hello", "/through"]
+        assert [(told.kind, told.what) for told in made.refused] == [("network", places[1])]
+
+    asyncio.run(main())
+
+
+def test_a_name_that_leads_to_this_machine_is_not_reached() -> None:
+    for address in ("127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "0.0.0.0"):
+        with pytest.raises(_Refused, match="which is not reached by a name"):
+            _check(parse_place("api.example.com:443"), address)
+    _check(parse_place("api.example.com:443"), "93.184.216.34")
+    _check(parse_place("127.0.0.1:80"), "127.0.0.1")
+
+
+def test_an_allowed_network_is_refused_where_only_landlock_holds(folder: Path) -> None:
+    if "landlock" not in MECHANISMS:
+        pytest.skip("no Landlock here")
+    with pytest.raises(UnavailableError, match="takes a network namespace"):
+        run("landlock", python("", folder, network=("api.example.com:443",)))
