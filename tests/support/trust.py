@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hostler.config import PluginEntry
 
-REACH_OUT = frozenset({"attacker", "busy", "doer", "doomed", "effects", "listener", "toolbox"})
+REACH_OUT = frozenset({"attacker", "busy", "doer", "doomed", "effects", "flood", "listener", "toolbox"})
 """By the names of their folders."""
 
 
