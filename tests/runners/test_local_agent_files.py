@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from local_agent.agent import LocalAgent
-from local_agent.files import MAX_KEPT_FILES, MAX_SENT_BYTES
+from local_agent.files import MAX_KEPT_FILES, MAX_SENT_BYTES, files_of
 
 from hostler_protocol.content import (
     ArtifactElement,
@@ -16,8 +16,9 @@ from hostler_protocol.content import (
     TextElement,
     text_of,
 )
+from hostler_sdk.errors import InvalidArgument
 from hostler_sdk.testing import Driven, ScriptedHost
-from support.local_agents import CHECKPOINT, MAIN, requests
+from support.local_agents import CHECKPOINT, MAIN, logs, requests
 
 SMALL: dict[str, Any] = MAIN | {
     "context-window-tokens": 40_000,
@@ -116,3 +117,21 @@ def test_an_event_s_own_files_are_the_host_s_to_refuse() -> None:
         "attachments": [{"artifact_id": "now", "size_bytes": size, "mime_type": "image/x"}],
     }
     assert sent(host.drive_sync(LocalAgent, given, config=MAIN)) == [[], ["now"]]
+
+
+def test_a_picture_of_before_does_not_end_a_conversation_with_a_model_that_takes_none() -> None:
+    def blind(messages: list[ModelMessage]) -> Any:
+        holds_files = any(isinstance(m.content, list) and files_of(m) for m in messages)
+        return InvalidArgument("this model takes no images") if holds_files else "ok"
+
+    host = ScriptedHost(models={"main": blind})
+    host.world.remember("user", "see this", [ref(1)])
+    driven = host.drive_sync(LocalAgent, "hello?", config=MAIN)
+    assert driven.text == "ok"
+    assert "without the files of earlier messages: this model takes no images" in logs(driven)
+    assert text_of(requests(driven)[-1].messages[1].content) == "see this\n[1.png]"
+    assert len(requests(driven)) == 2
+    given = {"text": "now", "attachments": [{"artifact_id": "now", "mime_type": "image/png"}]}
+    refused = host.drive_sync(LocalAgent, given, config=MAIN)
+    assert (refused.status, refused.code) == ("failed", "local-agent.model_error")
+    assert "this model takes no images" in (refused.error or "")

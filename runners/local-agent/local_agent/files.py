@@ -84,6 +84,22 @@ def within_bytes(messages: Sequence[ModelMessage], always: ModelMessage) -> list
     return fitting[::-1]
 
 
+def without_files(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """The messages with the names of their files in the files' places."""
+    return [
+        msgspec.structs.replace(
+            message,
+            content=[
+                element if isinstance(element, TextElement) else TextElement(text=f"[{name_of(element)}]")
+                for element in message.content
+            ],
+        )
+        if isinstance(message.content, list)
+        else message
+        for message in messages
+    ]
+
+
 def name_of(element: ContentElement) -> str:
     """How a file is called where it is not shown."""
     match element:

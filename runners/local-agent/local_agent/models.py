@@ -13,10 +13,12 @@ from local_agent.budget import Budget, budget_of
 from local_agent.counting import Counter
 from local_agent.draft import Draft
 from local_agent.fallback import Attempt, Candidate, failure, is_overflow, may_fall_back
+from local_agent.files import files_of, without_files
 from local_agent.settings import Settings
 from local_agent.think import ThinkFilter
 from local_agent.usage import UsageSum
 
+_NO_FILES = "model {!r} was asked again without the files of earlier messages: {}"
 _TOO_LONG = "the request was longer than the window of model {!r}: asked again with less in it"
 
 
@@ -29,6 +31,8 @@ class Models:
         self._candidates = list(candidates)
         self._tightened: dict[str, Budget] = {}
         """By model id; one model is asked again with less, once in a run."""
+        self._blind: set[str] = set()
+        """Ids of models that refused a request with files."""
         self.usage = UsageSum()
 
     @property
@@ -61,6 +65,8 @@ class Models:
             limit = self._budget_of(candidate).request
             await counter.settle(draft, limit)
             messages = draft.within(limit)
+            if candidate.model_id in self._blind:
+                messages = without_files(messages)
             try:
                 await answer.written(self._ctx, candidate, messages, tools, extra)
             except HostError as error:
@@ -73,6 +79,10 @@ class Models:
                     if draft.within(tighter.request) != messages:
                         await self._ctx.emit(log(_TOO_LONG.format(candidate.model_id), "warning"))
                         continue
+                if self._may_be_blind(error, answer, draft, messages):
+                    self._blind.add(candidate.model_id)
+                    await self._ctx.emit(log(_NO_FILES.format(candidate.model_id, error.message), "warning"))
+                    continue
                 await self._give_up(attempts, shown=answer.shown)
                 continue
             self.usage.add(answer.usage)
@@ -100,6 +110,22 @@ class Models:
             if text := _without_think(written):
                 return text
         return None
+
+    def _may_be_blind(
+        self, error: HostError, answer: Answer, draft: Draft, messages: Sequence[ModelMessage]
+    ) -> bool:
+        """Whether a request was refused that might not be without the files of earlier messages.
+
+        A conversation in which a picture was sent once must not end for a model that takes none. Where the
+        event itself brings files, leaving them out would be no answer to it.
+        """
+        return (
+            error.code == "invalid_argument"
+            and not is_overflow(error)
+            and not answer.shown
+            and not files_of(draft.current)
+            and any(map(files_of, messages))
+        )
 
     def _budget_of(self, candidate: Candidate) -> Budget:
         tighter = self._tightened.get(candidate.model_id)
