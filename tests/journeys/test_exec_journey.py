@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from support.stepping import RUNNER, Stage, stage, within
 pytestmark = pytest.mark.timeout(240)
 POLICY = {"allowed_tool_names": ["exec", "files.*"]}
 LOOK_SECONDS = 0.02
+LONG = f"9870.{os.getpid()}"
+"""Seconds that nobody else sleeps."""
 
 
 def executing(command: str, **more: Any) -> list[Any]:
@@ -109,13 +112,13 @@ def test_what_is_wrong_with_a_call_is_told_before_anything_is_run(tmp_path: Path
 def test_a_run_that_is_cancelled_takes_its_command_with_it(tmp_path: Path) -> None:
     async def body() -> None:
         async with host(tmp_path) as made:
-            script = "(setsid sleep 98701 &) ; sleep 98701 & sleep 98701"
+            script = f"(setsid sleep {LONG} &) ; sleep {LONG} & sleep {LONG}"
             run_id = await made.start([executing(script)], conversation_id="c")
-            await until(3, "sleep", "98701")
+            await until(3, "sleep", LONG)
             await made.cancel(run_id)
             ended = await made.ended(run_id)
             assert ended.record.status == "cancelled"
-            await until(0, "sleep", "98701")
+            await until(0, "sleep", LONG)
             ended = await made.run([executing("echo free"), ["tell"]], conversation_id="c")
             assert ended.told[0]["result"]["stdout"] == "free\n"
 
@@ -145,7 +148,7 @@ def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_c
         tools=[{"exec": {"seconds": 300}}],
     )
     process = HostProcess(tmp_path / "data", config)
-    script = "(setsid sleep 98702 &) ; echo begun > file; sleep 98702"
+    script = f"(setsid sleep {LONG} &) ; echo begun > file; sleep {LONG}"
     steps = json.dumps([executing(script), executing("cat file"), ["tell"]])
     event = {"event_type": "message.received", "input": {"text": steps}, "conversation_id": "c"}
 
@@ -154,9 +157,9 @@ def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_c
         async with _client(process) as client:
             accepted = (await client.post("/v1/events", json=event)).json()
             run_id = accepted["run"]["run_id"]
-            await until(2, "sleep", "98702")
+            await until(2, "sleep", LONG)
         process.kill()
-        await until(0, "sleep", "98702")
+        await until(0, "sleep", LONG)
         await process.start()
         async with _client(process) as client:
             pause = await _pause_of(client, run_id)
@@ -172,7 +175,7 @@ def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_c
             told = json.loads(record["output"]["text"])
             assert told[0]["result"] == {"exit_code": 0}
             assert told[1]["result"]["stdout"] == "begun\n"
-        assert processes("sleep", "98702") == []
+        assert processes("sleep", LONG) == []
 
     async def bounded() -> None:
         try:
