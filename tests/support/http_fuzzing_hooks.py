@@ -55,6 +55,8 @@ NARROWER: dict[str, dict[str, Any]] = {
         "agents": {"type": "array", "items": {"$ref": "#/components/schemas/NarrowAgentSpec"}},
         "webhooks": {"type": "array", "maxItems": 0},
         "pause_key": {"type": "array", "maxItems": 0},
+        "tools": {"type": "array", "maxItems": 0},
+        "skills": {"type": "array", "maxItems": 0},
     },
     "NewKey": {"rights": {"type": "array", "minItems": 1, "items": {"enum": ["runs:read", "admin"]}}},
     "ActRequest": {

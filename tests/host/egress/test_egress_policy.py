@@ -137,6 +137,8 @@ def test_never_more_is_public_than_the_standard_library_says(address: object) ->
         "localhost%00.example.org",
         "[::1%25lo]",
         "[fe80::1%lo]",
+        "[2606:4700::1111%lo]",
+        "[2606:4700::1111%25lo]",
         "[::ffff:7f00:1]",
         "[0:0:0:0:0:0:0:1]",
         "[::127.0.0.1]",

@@ -108,7 +108,10 @@ class Host:
         self.skills = Skills(self.db, settings.workspace)
         self.folders = WorkingFolders(settings.data_dir / "workspaces")
         built_in = (ExecTools(self.folders, find_sandbox), FilesTools(self.folders))
-        self.web = (FetchTools(settings.workspace), OpenApiTools(settings.workspace))
+        self.web = (
+            FetchTools(settings.workspace),
+            OpenApiTools(settings.workspace, settings.data_dir / "openapi"),
+        )
         self.pins = StoredPins(self.db, settings.workspace)
         servers = McpSurroundings(McpProcesses(settings.data_dir), self.pins)
         self.mcp = McpTools(settings.workspace, servers, running=not settings.passive)

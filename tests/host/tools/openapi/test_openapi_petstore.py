@@ -72,7 +72,7 @@ async def shop(**fields: Any) -> AsyncIterator[Shop]:
 
     async with Web() as web:
         given = {"auth": AUTH, "network": ["127.0.0.1"], "base_url": web.url("/api/v3"), **fields}
-        source = OpenApiTools("main", sleep=wait)
+        source = OpenApiTools("main", Path("unused"), sleep=wait)
         entry = OpenApiEntry(name="shop", document=str(DOCUMENT), **given)
         source.check([ToolEntry(openapi=entry)])
         await source.configure([ToolEntry(openapi=entry)])
@@ -413,7 +413,7 @@ def test_a_tool_that_changed_since_the_grant_is_not_called(tmp_path: Path) -> No
     run(scenario())
 
 
-def test_a_document_from_an_address_is_used_once_its_digest_is_written_down() -> None:
+def test_a_document_from_an_address_is_used_once_its_digest_is_written_down(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Web() as web:
             PetStore(web)
@@ -425,7 +425,7 @@ def test_a_document_from_an_address_is_used_once_its_digest_is_written_down() ->
                 await source.configure([ToolEntry(openapi=entry)])
                 return source.documents("main")[0].problem
 
-            source = OpenApiTools("main")
+            source = OpenApiTools("main", tmp_path / "kept")
             told = await problem() or ""
             assert "write digest: sha256:" in told
             digest = told.rpartition(" ")[2]
@@ -433,9 +433,16 @@ def test_a_document_from_an_address_is_used_once_its_digest_is_written_down() ->
             # the document's server is /api/v3, below the address that it came from
             assert (await Calling([source]).call("shop.getPetById", petId=1))["status"] == 200
             assert "has changed" in (await problem(digest="sha256:" + "0" * 64) or "")
-            assert "not public" in (await problem(network=[]) or "")
+            assert "not public" in (await problem(network=[], digest=None) or "")
             web.pages["/openapi.yaml"] = page("", status="404 Gone")
-            assert "404" in (await problem(digest=digest) or "")
+            assert "404" in (await problem() or "")
+            # what was approved is kept: a host starts with its tools although the address is gone
+            await source.close()
+            source = OpenApiTools("main", tmp_path / "kept")
+            assert await problem(digest=digest) is None
+            [kept] = (tmp_path / "kept").iterdir()
+            kept.write_bytes(kept.read_bytes() + b" ")
+            assert "404" in (await problem(digest=digest, seconds=29) or "")
             await source.close()
 
     run(scenario())

@@ -75,6 +75,8 @@ def kind_of(address: IPAddress) -> str | None:
 
 def literal(host: str) -> IPAddress | None:
     """The address that a host is written as, in its one plain form; None: it is a name."""
+    if "%" in host:
+        return None  # a scope names an interface of this machine
     try:
         return ip_address(host)
     except ValueError:

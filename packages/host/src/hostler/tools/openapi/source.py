@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hostler.config import resolve_secret
@@ -56,7 +57,8 @@ class _Service:
 class OpenApiTools:
     """A `ToolSource` and a `ToolKind`. They are the operator's, and offered in the host's own workspace.
 
-    A document is read when it is configured. `resolver` and `sleep` are there for tests.
+    A document is read when it is configured; those from addresses are kept in the folder `kept`. `resolver`
+    and `sleep` are there for tests.
     """
 
     id_prefix = "openapi:"
@@ -64,11 +66,13 @@ class OpenApiTools:
     def __init__(
         self,
         workspace_id: str,
+        kept: Path,
         *,
         resolver: Resolver | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._workspace = workspace_id
+        self._kept = kept
         self._resolver = resolver
         self._sleep = sleep
         self._services: dict[str, _Service] = {}
@@ -109,7 +113,7 @@ class OpenApiTools:
         egress = Egress(EgressPolicy.of(entry.network, any_port=True), resolver=self._resolver)
         caller = Caller(entry.owner, egress, entry.seconds, entry.response_bytes, self._sleep)
         try:
-            loaded = await load(entry, self._resolver)
+            loaded = await load(entry, self._kept, self._resolver)
         except DocumentError as error:
             log.error("openapi %s gives no tools: %s", entry.name, error)
             return _Service(entry, egress, caller, problem=str(error))
