@@ -75,6 +75,8 @@ from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 
 log = logging.getLogger(__name__)
 
+MCP_SECONDS = 20.0
+"""What MCP servers that were never seen get to list their tools, before the first event is taken."""
 HostState = Literal["starting", "ready", "draining", "stopped"]
 
 
@@ -212,6 +214,7 @@ class Host:
         # the lock on the data directory proves that whoever had this host id before is gone
         await recover(self.db, self.host_id, self._is_resumable)
         await recover_dead(self.db, self._is_resumable)
+        await self.mcp.settle(MCP_SECONDS)
         await self.dispatcher.begin()
         self._upkeep = asyncio.create_task(
             keep_tidy(

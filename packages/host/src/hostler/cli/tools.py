@@ -37,7 +37,14 @@ def list_tools(
         write_json(found)
         return
     rows = (
-        (t["name"], t["state"], t["effect"], t["approval"], _owner(t), t["problem"] or _line(t))
+        (
+            t["name"],
+            t["state"],
+            t["effect"],
+            t["approval"],
+            _owner(t),
+            _visible(t["problem"] or "") or _line(t),
+        )
         for t in found
     )
     write_table(
@@ -74,7 +81,7 @@ def show_tool(
             ("state", record["state"]),
             ("effect", record["effect"]),
             ("approval", record["approval"]),
-            ("problem", record["problem"]),
+            ("problem", _visible(record["problem"] or "")),
             ("does", _visible(record["description"])),
         )
     )

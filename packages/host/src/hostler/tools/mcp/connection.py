@@ -33,6 +33,7 @@ from hostler.tools.mcp.limits import (
 )
 from hostler.version import NAME, VERSION
 from hostler_protocol.errors import (
+    DeadlineExceededError,
     HostlerError,
     InvalidArgumentError,
     PayloadTooLargeError,
@@ -266,14 +267,21 @@ class McpConnection:
 
         ToolFailedError, OutcomeUnknownError; any other error: the server was not asked.
         """
-        async with self._calls:
+        until = time.monotonic() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._calls.acquire()
+        except TimeoutError:
+            text = f"{tool} of {self.name} was not called: {self._limits.calls} calls were before it"
+            raise DeadlineExceededError(text) from None
+        try:
             if confirm is not None:
                 await confirm()
             if not self.is_open:
                 raise UnavailableError(f"{self.name} was not asked: its connection is over")
             self.active += 1
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(until - time.monotonic()):
                     answer = await self._ask(tool, arguments, effect_key, progress)
             except TimeoutError:
                 raise OutcomeUnknownError(
@@ -281,6 +289,8 @@ class McpConnection:
                 ) from None
             finally:
                 self.active -= 1
+        finally:
+            self._calls.release()
         self.heard_at = time.monotonic()
         if isinstance(answer, types.InputRequiredResult):
             text = f"{tool} of {self.name} asks back, and this host answers no questions of servers"

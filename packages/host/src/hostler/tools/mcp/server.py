@@ -94,17 +94,21 @@ class McpServer:
 
     async def _keep(self) -> None:
         while True:
+            connection: McpConnection | None = None
             try:
                 connection = await self._connect()
             except HostlerError as error:
                 self._failed(error.message, lasting=bool(error.details.get("lasting")))
-                connection = None
+            except Exception as error:  # noqa: BLE001  the keeper brings the server back: it never ends
+                self._broken(error)
             self._connection = connection
             self._attempt.set_result(None)
             self._attempt = asyncio.get_running_loop().create_future()
             if connection is not None:
                 try:
                     await self._look_after(connection)
+                except Exception as error:  # noqa: BLE001  as above
+                    self._broken(error)
                 finally:
                     self._connection = None
                     await connection.close()
@@ -170,6 +174,15 @@ class McpServer:
             await asyncio.wait(ends, timeout=seconds, return_when="FIRST_COMPLETED")
         finally:
             change.cancel()
+
+    def _broken(self, error: Exception) -> None:
+        _log.error("mcp server %s: the host failed", self.entry.name, exc_info=error)
+        self._failed(f"the host failed: {type(error).__name__}")
+
+    async def attempted(self) -> None:
+        """Wait until an attempt to connect is over, if there was none."""
+        if self.seen is None and self._last_fault is None:
+            await asyncio.shield(self._attempt)
 
     # -- its tools --------------------------------------------------------------------------------
 

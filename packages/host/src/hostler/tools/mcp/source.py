@@ -78,6 +78,14 @@ class McpTools:
             for server in fresh.values():
                 server.start()
 
+    async def settle(self, seconds: float) -> None:
+        """Wait, at most so long, for servers of which no tool is known yet: agents would be without them."""
+        fresh = [asyncio.ensure_future(one.attempted()) for one in self._servers.values() if not one.pins]
+        if fresh and self._running:
+            await asyncio.wait(fresh, timeout=seconds)
+        for waiting in fresh:
+            waiting.cancel()
+
     async def close(self) -> None:
         """End all connections and processes."""
         await asyncio.gather(*(server.close() for server in self._servers.values()))
