@@ -6,17 +6,28 @@ little: sockets that count, files and /proc outside say whether something came o
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+from hostler.plugins.sources import Folder
+from hostler.plugins.supervisor import Supervisor
+from hostler.sandbox.sandboxes import find_sandbox
 from support.hostile_runs import CANARY, Tried, combinations, tried
+from support.plugin_runs import run, until_none_living
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
+HOSTILE = Path(__file__).parents[1] / "support" / "plugins" / "hostile"
+BOUND_SECONDS = 50.0
+"""Of whatever is waited for; it only has to end what hangs."""
 OUTSIDE = "/tmp/pwned-by-hostile"
 REFUSED: dict[str, dict[str, Any]] = {
     "home": {"try": "read", "path": "{home}"},
@@ -142,3 +153,25 @@ def test_it_finds_no_secret_in_any_environment_and_few_descriptors(mechanism: st
     opened, _, why = made.of("descriptors")["got"].partition(" then ")
     assert int(opened) < 128
     assert why == "Too many open files"
+
+
+@pytest.mark.parametrize("mechanism", sorted({mechanism for mechanism, _ in PLACES}))
+def test_nothing_outlives_a_keeper_that_is_killed_by_force(mechanism: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        shutil.copytree(HOSTILE, tmp_path / "hostile")
+        supervisor = Supervisor(tmp_path / "data", sandbox=lambda: find_sandbox(mechanism))  # type: ignore[arg-type]
+        key = supervisor.add(Folder(tmp_path / "hostile"))
+        connection = await supervisor.connection(key)
+        marker = next((tmp_path / "data" / "plugins" / "processes").iterdir()).stem
+        async with asyncio.timeout(BOUND_SECONDS):
+            await run(connection, json.dumps({"try": "daemon", "seconds": 86396}))
+            pid = supervisor.status()[0].pid
+            assert pid is not None
+            keeper = psutil.Process(pid).parent()
+            assert keeper is not None
+            keeper.kill()
+            await until_none_living(marker)
+            await until_none_living("time.sleep(86396)")
+        await supervisor.close(0)
+
+    asyncio.run(main())

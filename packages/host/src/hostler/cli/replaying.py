@@ -22,7 +22,7 @@ from hostler.cli.replay_report import Failed, case_of, tell, tell_sum
 from hostler.cli.run import CONFIG_SUFFIXES, parse_settings
 from hostler.cli.targets import local_target
 from hostler.domain.tapes import Tape, decode_tape, read_tape
-from hostler.plugins.sources import Folder, identity_of
+from hostler.plugins.sources import Folder, Level, identity_of
 from hostler.plugins.supervisor import environments_folder
 from hostler.replaying.replayer import Cast, Changes, Replayer
 from hostler.replaying.session import Replayed
@@ -277,7 +277,9 @@ async def _configured(around: _Around) -> dict[str, Folder]:
         return {}
     found: dict[str, Folder] = {}
     for entry in (await around.api.get("/v1/config")).get("plugins") or []:
-        folder = Folder(Path(entry if isinstance(entry, str) else entry["path"]))
+        named = {"path": entry} if isinstance(entry, str) else entry
+        level: Level = "trusted" if named.get("level") == "trusted" else "sandboxed"
+        folder = Folder(Path(named["path"]), level=level)
         try:
             found[identity_of(folder).key] = folder
         except PluginError:

@@ -50,7 +50,10 @@ class MachineSandbox:
         """What to execute, with the folders made ready. UnavailableError."""
         command = command_for(spec, self._mechanism, self.ground)
         uid = user_of(spec.name, self.ground, self._mechanism)
-        await asyncio.to_thread(_make_ready, spec, uid, own_tmp=self._mechanism == "landlock")
+        try:
+            await asyncio.to_thread(_make_ready, spec, uid, own_tmp=self._mechanism == "landlock")
+        except OSError as error:
+            raise UnavailableError(f"{spec.name}: its folders cannot be made ready: {error}") from error
         return command
 
     async def begin(
