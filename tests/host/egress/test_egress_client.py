@@ -362,6 +362,47 @@ def test_a_redirect_from_https_to_http_is_not_followed(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_what_is_under_way_is_finished_before_all_is_closed() -> None:
+    async def scenario() -> None:
+        arrived, go_on, left = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def wait(_: Asked, writer: asyncio.StreamWriter) -> None:
+            arrived.set()
+            await go_on.wait()
+            writer.write(page("done"))
+            await writer.drain()
+
+        async def listen(_: Asked, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            arrived.set()
+            try:
+                while True:
+                    writer.write(b"x")
+                    await writer.drain()
+                    await asyncio.sleep(0.01)
+            except OSError:
+                left.set()
+
+        async with Web() as web:
+            web.pages |= {"/wait": wait, "/listen": listen}
+            egress = local()
+            task = asyncio.create_task(egress.request("GET", web.url("/wait")))
+            await arrived.wait()
+            await egress.close()
+            go_on.set()
+            assert (await task).body == b"done"
+
+            arrived.clear()
+            task = asyncio.create_task(egress.request("GET", web.url("/listen")))
+            await arrived.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert task.cancelled()
+            await left.wait()  # who leaves takes the connection along
+
+    run(scenario())
+
+
 @pytest.mark.parametrize("library", ["httpx", "httpx2"])
 def test_the_guard_fits_under_another_client(library: str) -> None:
     """Whoever follows redirects, and however: the guard sees each request and each connection."""

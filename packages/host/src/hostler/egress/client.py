@@ -60,13 +60,20 @@ class Egress:
         self.guard = Guard(policy, resolver)
         self._tls = tls
         self._transport: GuardedTransport | None = None
+        self._under_way = 0
+        self._closed = False
 
     def check_url(self, url: str) -> None:
         """Refuse an address by what is written in it. EgressRefusedError."""
         self.guard.check_url(url)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, once what is under way is over: a change of configuration breaks no call."""
+        self._closed = True
+        if not self._under_way:
+            await self._close()
+
+    async def _close(self) -> None:
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.aclose()
@@ -116,6 +123,7 @@ class Egress:
         limits = limits or ExchangeLimits()
         sending = _Sending(method, urldefrag(url).url, _headers(headers), content)
         transport, http = await self._ready()
+        self._under_way += 1
         try:
             async with asyncio.timeout(limits.seconds):
                 response = await _send_along(transport, http, sending, limits, redirects)
@@ -136,6 +144,10 @@ class Egress:
         except (http.TransportError, http.InvalidURL, OSError) as error:
             # The error's own text may hold the address; its kind says enough.
             raise EgressAnswerError(f"the exchange broke off: {type(error).__name__}") from None
+        finally:
+            self._under_way -= 1
+            if self._closed and not self._under_way:
+                await self._close()
 
     async def _ready(self) -> tuple[GuardedTransport, Any]:
         http = await asyncio.to_thread(import_module, "httpx")  # beside the loop
