@@ -14,8 +14,9 @@ FACTS = parse(
     """
 -- name: event
 INSERT INTO events (workspace_id, event_id, body_digest, request_digest, event_type, source, conversation_id,
-                    input_summary, body, content_redacted, outcome, routing, created_at)
-VALUES (:ws, :event_id, '', '', 'message.received', 'api', :conversation_id, '', :body, 0, 'started', '{}', 0)
+                    actor_type, actor_id, input_summary, body, content_redacted, outcome, routing, created_at)
+VALUES (:ws, :event_id, '', '', 'message.received', 'api', :conversation_id,
+        'user', 'ada', '', :body, 0, 'started', '{}', 0)
 -- name: empty
 UPDATE events SET body = NULL WHERE workspace_id = :ws AND event_id = :event_id
 """,
@@ -40,6 +41,22 @@ def test_a_conversation_is_there_while_anything_is_left_of_it(database: SqlDatab
     assert orphan("w2", "c")
     write(database, lambda tx: tx.run(FACTS.empty, **with_event))
     assert orphan("w", "c")
+
+
+def test_who_took_part_in_a_conversation_is_known_by_its_events(database: SqlDatabase) -> None:
+    event = {"ws": "w", "event_id": new_id(), "conversation_id": "c", "body": "{}"}
+    write(database, lambda tx: tx.run(FACTS.event, **event))
+
+    def took_part(found: FolderOwner, actor: str, kind: str | None) -> bool:
+        return read(database, lambda tx: working_folders.took_part(tx, found, actor, kind))
+
+    assert took_part(owner("w", "c"), "ada", None)
+    assert took_part(owner("w", "c"), "ada", "user")
+    assert not took_part(owner("w", "c"), "ada", "bot")
+    assert not took_part(owner("w", "c"), "eve", None)
+    assert not took_part(owner("w", "d"), "ada", None)
+    assert not took_part(owner("w2", "c"), "ada", None)
+    assert not took_part(FolderOwner(kind="run", workspace_id="w", run_id="r"), "ada", None)
 
 
 def test_a_run_that_nobody_knows_is_over(database: SqlDatabase) -> None:

@@ -13,6 +13,8 @@ import pytest
 from hostler.config import ConfigFile
 from hostler.host import Host
 from hostler.stores import artifacts
+from hostler.tool_artifacts import MAX_ARTIFACTS_PER_CALL, MAX_KEPT_RESULT_BYTES, CallArtifacts
+from hostler_protocol.errors import PayloadTooLargeError
 from hostler_protocol.limits import MAX_RESULT_BYTES
 from support.stepping import WORKSPACE, Stage, stage, within
 from support.trust import plugin_entry
@@ -141,6 +143,20 @@ def test_whoever_goes_on_from_the_journal_sees_the_same_artifact(tmp_path: Path,
                 )
             ]
             assert made_by_tools == [kept["artifact_id"]]
+
+    asyncio.run(body())
+
+
+def test_a_call_makes_no_more_than_it_may() -> None:
+    nowhere: Any = None  # nothing is stored of either
+
+    async def body() -> None:
+        made = CallArtifacts(nowhere, "shop.list", "call")
+        with pytest.raises(PayloadTooLargeError, match=r"shop\.list.*67,108,864"):
+            await made.within_limit("x" * MAX_KEPT_RESULT_BYTES)
+        made.made.extend([nowhere] * MAX_ARTIFACTS_PER_CALL)
+        with pytest.raises(PayloadTooLargeError, match=f"at most {MAX_ARTIFACTS_PER_CALL}"):
+            await made.keep(b"one more")
 
     asyncio.run(body())
 

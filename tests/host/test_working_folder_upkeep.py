@@ -8,12 +8,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hostler.config import ConfigFile
 from hostler.domain.tool_entries import FilesEntry, ToolEntry, WorkingFolderSettings
 from hostler.host import Host
 from hostler.stores import deletion
 from hostler.upkeep import sweep_folders
+from hostler.workspaces.folders import FolderOwner
 from support.command_line import CommandLine
+from support.http_host import serving
 from support.stepping import WORKSPACE, Stage, stage, within
 
 POLICY = {"allowed_tool_names": ["files.*"]}
@@ -75,6 +79,24 @@ def test_the_folder_of_a_run_stays_while_it_is_under_way(tmp_path: Path) -> None
             await made.cancel(run_id)
             await made.ended(run_id)
             assert (await sweep_folders(made.host.db, made.host.folders)).folders == 1
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("what", ["conversations/c", "actors/ada"])
+def test_deleted_on_request_it_is_gone_at_once(tmp_path: Path, what: str) -> None:
+    async def body() -> None:
+        async with within(), serving(tmp_path) as served:
+            folders = served.host.folders
+            for name, actor in (("c", "ada"), ("d", "eve")):
+                person = {"actor_type": "user", "actor_id": actor}
+                await served.say("hi", conversation_id=name, actor=person)
+                owner = FolderOwner(kind="conversation", workspace_id=WORKSPACE, conversation_id=name)
+                async with folders.use(owner) as folder:
+                    (folder.path / "said").write_text("hi")
+            answer = await served.client.delete(f"/v1/{what}")
+            assert answer.status_code == 200, answer.text
+            assert await owners(served.host) == ["d"]
 
     asyncio.run(body())
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.tool_entries import FilesEntry, ToolEntry, WorkingFolderSettings
+from hostler.tools.builtin.editing import MAX_NOTES
 from hostler.tools.builtin.files import MAX_ENTRIES, FilesTools
 from hostler.tools.builtin.searching import MAX_MATCHES
 from hostler.tools.errors import ToolChangedError, ToolFailedError
@@ -138,6 +139,17 @@ def test_an_edit_is_made_once_however_often_it_is_asked_for(tmp_path: Path) -> N
             made.file("f").write_text("somebody else")
             code, text = await made.refused("edit", **edit)
             assert (code, "changed since" in text) == ("conflict", True)
+
+    run(body)
+
+
+def test_only_the_last_edits_are_remembered(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with bench(tmp_path) as made:
+            for number in range(MAX_NOTES + 3):
+                made.file("f").write_text("a")
+                await made.call("edit", path="f", old="a", new="b", call={"effect_key": f"key{number}"})
+            assert len(list(made.folder.notes.iterdir())) == MAX_NOTES
 
     run(body)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hostler.domain.retention import RetentionPolicy
 from hostler.lock import maintenance
-from hostler.ports import Database
+from hostler.ports import Database, Tx
 from hostler.stores import working_folders
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.retention import Collected, collect
@@ -44,6 +44,17 @@ async def sweep_folders(db: Database, folders: WorkingFolders) -> Swept:
         return await db.read(lambda tx: working_folders.is_orphan(tx, owner))
 
     return await folders.sweep(is_orphan)
+
+
+async def folders_with(held: Holdings, workspace_id: str, actor_id: str, actor_type: str | None) -> list[str]:
+    """The keys of the working folders of conversations that a person took part in."""
+
+    def found(tx: Tx, owner: FolderOwner) -> bool:
+        return working_folders.took_part(tx, owner, actor_id, actor_type)
+
+    owners = [one.owner for one in await held.folders.found()]
+    theirs = [one for one in owners if one is not None and one.workspace_id == workspace_id]
+    return [one.key for one in theirs if await held.db.read(lambda tx, one=one: found(tx, one))]  # type: ignore[misc]
 
 
 async def keep_tidy(

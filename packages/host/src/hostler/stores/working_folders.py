@@ -23,6 +23,12 @@ def configured(tx: Tx, ws: str) -> WorkingFolderSettings:
     return WorkingFolderSettings() if found is None else msgspec.convert(found.spec, WorkingFolderSettings)
 
 
+def took_part(tx: Tx, owner: FolderOwner, actor_id: str, actor_type: str | None) -> bool:
+    """Whether a person did something in the conversation of a folder. `actor_type` None: whatever type."""
+    where = {"ws": owner.workspace_id, "conversation_id": owner.conversation_id, "actor_id": actor_id}
+    return tx.one(_q.did, **where, actor_type=actor_type) is not None
+
+
 def is_orphan(tx: Tx, owner: FolderOwner) -> bool:
     """Whether the run of a folder is over, or nothing is left of its conversation."""
     if owner.kind == "run":

@@ -11,6 +11,11 @@ SELECT seq FROM transcripts WHERE workspace_id = :ws AND conversation_id = :conv
 SELECT seq FROM events
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND body IS NOT NULL LIMIT 1
 
+-- name: did
+SELECT seq FROM events
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND actor_id = :actor_id
+  AND (actor_type = CAST(:actor_type AS text) OR CAST(:actor_type AS text) IS NULL) LIMIT 1
+
 -- name: active_run
 SELECT run_id FROM runs
 WHERE workspace_id = :ws AND conversation_id = :conversation_id

@@ -14,7 +14,7 @@ from hostler.http.paging import Limit, Moment, PageQuery, scoped
 from hostler.stores import conversations, deletion, search, transcripts
 from hostler.stores.deletion import DeletionReceipt
 from hostler.stores.unfiltered import ANY, AnyOr
-from hostler.upkeep import sweep_folders
+from hostler.upkeep import Holdings, folders_with, sweep_folders
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
@@ -210,15 +210,14 @@ async def delete_actor(ask: Ask, query: ActorQuery) -> DeletionReceipt:
     A person of whom nothing is kept gets a receipt of nothing. While a run of theirs is active that is a
     `conflict`.
     """
-    host = ask.surface.host
+    host, actor_id = ask.surface.host, ask.parameters["actor_id"]
+    held = Holdings(host.db, host.blobs, host.folders)
+    folders = await folders_with(held, ask.workspace_id, actor_id, query.actor_type)
     receipt = await deletion.delete_actor(
-        host.db,
-        ask.workspace_id,
-        ask.parameters["actor_id"],
-        by=ask.caller.subject,
-        actor_type=query.actor_type,
+        host.db, ask.workspace_id, actor_id, by=ask.caller.subject, actor_type=query.actor_type
     )
-    await sweep_folders(host.db, host.folders)
+    for key in folders:  # runs wrote there what was said
+        await host.folders.remove(key)
     return receipt
 
 
