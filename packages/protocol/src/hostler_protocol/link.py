@@ -46,7 +46,6 @@ from hostler_protocol.frames import (
     Response,
     describe_oversized,
     encode,
-    params_of_result,
     parse,
 )
 from hostler_protocol.incoming import (
@@ -64,10 +63,8 @@ from hostler_protocol.incoming import (
     Warned,
 )
 from hostler_protocol.limits import (
-    MAX_INTEGER,
     MAX_OPEN_REQUEST_BYTES,
     MAX_OPEN_REQUESTS,
-    MAX_REASON_CHARS,
     MAX_UNSENT_ANSWER_BYTES,
     PROTOCOL_VERSION,
 )
@@ -81,13 +78,13 @@ from hostler_protocol.methods import (
     RunEndNote,
     RunParkNote,
     RunStartParams,
-    Side,
     StreamNote,
 )
 from hostler_protocol.payloads import decoder, fault_response, run_id_in
 from hostler_protocol.results import AgentRunResult
-from hostler_protocol.sending import LinkClosedError, LinkError, Sending
+from hostler_protocol.sending import LinkClosedError, LinkError
 from hostler_protocol.states import AFTER_REFUSAL, AFTER_REPLY, AFTER_REQUEST, MAY_SEND, State
+from hostler_protocol.taking import Taking, brief, too_large
 
 __all__ = [
     "MAY_SEND",
@@ -110,10 +107,7 @@ __all__ = [
 ]
 
 
-_decode_result = msgspec.json.Decoder(AgentRunResult).decode
-
-
-class Link(Sending):
+class Link(Taking):
     """One conversation, seen from `side`; `limits` are the host's, the plugin is told in `initialize`."""
 
     def receive(self, data: bytes) -> Iterator[Incoming]:
@@ -147,23 +141,6 @@ class Link(Sending):
     def _closed(self) -> bool:
         return self.state is State.CLOSED
 
-    def _take_plain_result(self, line: bytes | Oversized) -> ResultArrived | None:
-        """The short way of a result as nearly all are: of a run of ours, in order, within credit and size.
-
-        None: `_take` says what it is, and what is wrong with it. Nothing was changed.
-        """
-        if self.side is Side.PLUGIN or isinstance(line, Oversized):
-            return None
-        params = params_of_result(line)
-        if params is None or len(params) > self.limits.max_result_bytes:
-            return None
-        try:
-            result = _decode_result(params)
-        except DECODE_ERRORS:
-            return None
-        flow = self._runs.get(result.run_id)  # there is one: results may be sent in this state
-        return ResultArrived(result, len(params)) if flow and flow.take_next(result.sequence) else None
-
     def _take(self, line: bytes | Oversized) -> Iterator[Incoming]:
         parsed = line if isinstance(line, Oversized) else parse(line)
         match parsed:
@@ -194,7 +171,7 @@ class Link(Sending):
         try:
             params = decoder(method.params).decode(request.params)
         except DECODE_ERRORS as error:
-            invalid = InvalidArgumentError(_brief(f"{request.method}: {error}"))
+            invalid = InvalidArgumentError(brief(f"{request.method}: {error}"))
             yield from self._answer(request.id, JSONRPC_INVALID_PARAMS, invalid)
             return
         if isinstance(params, CallParams) and not self._owns(params.run_id):
@@ -270,7 +247,7 @@ class Link(Sending):
         except DECODE_ERRORS as error:
             run_id = run_id_in(note.params)
             if run_id is None or self._owns(run_id):
-                yield Warned(_brief(f"{note.method} dropped: {error}"), run_id)
+                yield Warned(brief(f"{note.method} dropped: {error}"), run_id)
             else:
                 yield from self._foreign(note.method, run_id)
             return
@@ -316,35 +293,6 @@ class Link(Sending):
             sent.pieces += 1
             yield StreamArrived(note.id, note.index, msgspec.Raw(bytes(note.chunk)))
 
-    def _take_result(self, result: AgentRunResult, size: int) -> Iterator[Incoming]:
-        run_id = result.run_id
-        flow = self._runs.get(run_id)
-        if flow is None or not flow.live:
-            yield from self._foreign("run/result", run_id)
-            return
-        if flow.credit <= 0:
-            yield self._break(run_id, "runner.protocol", "more results were sent than the host had credited")
-            return
-        flow.credit -= 1
-        if size > self.limits.max_result_bytes:
-            yield self._break(run_id, "payload_too_large", _too_large(size, self.limits.max_result_bytes))
-            return
-        if not 1 <= result.sequence <= MAX_INTEGER:
-            reason = "a sequence starts at 1, rises by 1 and stays below 2**53"
-            yield self._break(run_id, "runner.protocol", reason)
-            return
-        previous = flow.last
-        verdict = flow.note(result.sequence)
-        if verdict == "repeated":
-            yield Warned(f"result {result.sequence} repeated: dropped", run_id=run_id)
-            return
-        if verdict is not None:
-            what = "a gap" if verdict == "gap" else "a late result"
-            yield Warned(f"{what}: sequence {result.sequence} after {previous}", run_id=run_id)
-        # `data` points into the receive buffer; copied so that a kept result does not keep the buffer
-        kept = msgspec.structs.replace(result, data=msgspec.Raw(bytes(result.data)))
-        yield ResultArrived(kept, size)
-
     # -- answers of the peer ----------------------------------------------------------------------
 
     def _take_response(self, response: Response) -> Iterator[Incoming]:
@@ -357,7 +305,7 @@ class Link(Sending):
         try:
             result = decoder(METHODS[sent.method].reply).decode(response.result)
         except DECODE_ERRORS as error:
-            invalid = PluginProtocolError(_brief(f"the answer to {sent.method} is invalid: {error}"))
+            invalid = PluginProtocolError(brief(f"the answer to {sent.method} is invalid: {error}"))
             if sent.method == "initialize":
                 yield from self.close(invalid.message)
             else:
@@ -382,7 +330,7 @@ class Link(Sending):
         if sent is None or response.id is None:
             if response.id is not None and self._was_given_up(response.id):
                 return
-            yield Warned(_brief(f"an error for no open request was dropped: {response.message}"))
+            yield Warned(brief(f"an error for no open request was dropped: {response.message}"))
             return
         yield self._refused(response.id, sent, _error_of(response))
 
@@ -394,7 +342,7 @@ class Link(Sending):
 
     def _take_oversized(self, frame: Oversized) -> Iterator[Incoming]:
         limit = self.limits.max_message_bytes
-        reason = _too_large(frame.size, limit)
+        reason = too_large(frame.size, limit)
         if frame.id is not None and frame.method is not None:
             yield from self._refuse_oversized(frame.id, frame, reason)
         elif frame.method == "run/result" and frame.run_id is not None:
@@ -412,21 +360,9 @@ class Link(Sending):
     def _refuse_oversized(self, id_: MessageId, frame: Oversized, reason: str) -> Iterator[Incoming]:
         limit = self.limits.max_message_bytes
         yield from self._answer(id_, JSONRPC_FAULT, PayloadTooLargeError(reason, limit_bytes=limit))
-        yield Warned(_brief(f"{frame.method} refused: {reason}"))
+        yield Warned(brief(f"{frame.method} refused: {reason}"))
 
     # -- the rest ---------------------------------------------------------------------------------
-
-    def _break(self, run_id: str, code: str, reason: str) -> RunBroken:
-        self.end_run(run_id)
-        return RunBroken(run_id, code, reason)
-
-    def _foreign(self, what: str, run_id: str) -> Iterator[Incoming]:
-        if run_id in self._ended:
-            return
-        self.foreign_messages += 1
-        yield Warned(
-            f"{what} names run {run_id[:64]!r}, which is not of this connection", run_id[:64], foreign=True
-        )
 
     def _answer(self, id_: MessageId, code: int, error: HostlerError) -> Iterator[Incoming]:
         data = encode(fault_response(id_, code, to_fault(error))) + b"\n"
@@ -443,11 +379,7 @@ def _error_of(response: ErrorResponse) -> HostlerError:
             return from_fault(decoder(Fault).decode(response.data))
         except DECODE_ERRORS:
             pass  # a foreign peer's own error data: its message still tells
-    return HostlerError(_brief(f"{response.message} ({response.code})"))
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= MAX_REASON_CHARS else text[: MAX_REASON_CHARS - 3] + "..."
+    return HostlerError(brief(f"{response.message} ({response.code})"))
 
 
 def _unknown(name: str, method: Method | None) -> str:
@@ -455,7 +387,3 @@ def _unknown(name: str, method: Method | None) -> str:
         return f"unknown method {name[:100]!r}"
     kind = "request" if method.is_request else "notification"
     return f"{name} is a {kind} of the {method.sender.value}"
-
-
-def _too_large(size: int, limit: int) -> str:
-    return f"a message of {size:,} bytes is over the limit of {limit:,}"
