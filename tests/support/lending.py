@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shutil
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,7 +121,8 @@ async def lending(folder: Path, **settings: Any) -> AsyncIterator[Lending]:
     async with serving(folder / "data", agent=False, **settings) as served:
         made = Lending(served, folder)
         server = await asyncio.start_unix_server(made.take, folder / "socket")
-        folders = (PLUGINS / "lender", PLUGINS / "toolbox")
+        shutil.copytree(PLUGINS / "toolbox", folder / "toolbox")  # it keeps things beside itself
+        folders = (PLUGINS / "lender", folder / "toolbox")
         plugins = [PluginEntry(path=str(path), level="trusted") for path in folders]
         await served.host.apply(ConfigFile(plugins=list(plugins)), actor="test")
         await served.host.supervisor.connection("acme/toolbox")
