@@ -18,6 +18,7 @@ from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import Sight, StoredPin, changes_of
 from hostler.plugins.tool_servers import McpProcesses
+from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 from hostler.tools.mcp.port import McpSurroundings
 from hostler.tools.mcp.source import McpTools
@@ -25,7 +26,7 @@ from hostler.tools.port import OfferedTool, ToolInvocation
 
 PROGRAM = Path(__file__).with_name("mcp_server.py")
 WORKSPACE = "w"
-BOUND_SECONDS = 45.0
+BOUND_SECONDS = 90.0
 """Of every wait: generous, since it only has to end what hangs."""
 LOOPBACK = ["127.0.0.0/8"]
 
@@ -103,6 +104,19 @@ class Bench:
         assert element["type"] == "text"
         said: str = element["text"]
         return said
+
+    async def time_out(self, tool: str) -> None:
+        """Have a call end by its deadline that the server had begun, however slow the machine is."""
+        seconds = 0.5
+        while not self.begun(tool):
+            with contextlib.suppress(OutcomeUnknownError):
+                await self.call(tool, seconds=seconds)
+                raise AssertionError(f"{tool} has answered")
+            seconds *= 2
+
+    def begun(self, tool: str) -> int:
+        """How often the server began to run a tool."""
+        return sum(line.startswith(f"call {tool} ") for line in self.journal)
 
     @property
     def journal(self) -> list[str]:

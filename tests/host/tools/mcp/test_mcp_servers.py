@@ -32,7 +32,7 @@ from support.mcp_bench import (
     over_stdio,
 )
 
-pytestmark = pytest.mark.timeout(100)
+pytestmark = pytest.mark.timeout(300)
 PIXEL = "iVBORw=="
 JSON = {"content-type": "application/json"}
 
@@ -84,15 +84,15 @@ async def test_a_server_is_listed_called_and_cancelled(kind: str, tmp_path: Path
         except ToolFailedError as error:
             asked = error.message
         assert "List roots not supported" in asked or "this host answers no questions of servers" in asked
-        with pytest.raises(OutcomeUnknownError, match="it may have done its work"):
-            await bench.call("wait", seconds=0.5)
+        await bench.time_out("wait")
         await bench.until(lambda: "cancelled wait" in bench.journal)
+        before, cancelled = bench.begun("wait"), bench.journal.count("cancelled wait")
         calling = asyncio.create_task(bench.call("wait"))
-        await bench.until(lambda: bench.journal.count("call wait {} key 7") == 1)
+        await bench.until(lambda: bench.begun("wait") > before)
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        await bench.until(lambda: bench.journal.count("cancelled wait") == 2)
+        await bench.until(lambda: bench.journal.count("cancelled wait") > cancelled)
         with pytest.raises(DeadlineExceededError):
             await bench.call("say", text="late", seconds=-1)
         assert await bench.text("say", text="still here") == "said still here"
@@ -160,21 +160,20 @@ async def test_a_server_that_hangs_is_given_up_and_started_again(tmp_path: Path)
     folder = tmp_path / "server"
     limits = McpLimits(probe_seconds=0.5)
     async with benched(over_stdio(folder), folder, tmp_path / "data", limits=limits) as bench:
-        with pytest.raises(OutcomeUnknownError, match="hang of s did not answer within"):
-            await bench.call("hang", seconds=0.5)
+        await bench.time_out("hang")
         await bench.until(lambda: bench.last_fault)
         assert bench.last_fault == "it did not answer within 0.5 s"
         assert await bench.text("say", text="again") == "said again"
-        assert bench.tools.servers(WORKSPACE)[0].restarts == 1
+        assert bench.tools.servers(WORKSPACE)[0].restarts
 
 
 @on_loop
 async def test_a_server_that_is_silent_while_nobody_asks_is_found_out(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    limits = McpLimits(probe_seconds=0.5, idle_seconds=0.3, follow_seconds=0.1, list_seconds=10)
+    limits = McpLimits(probe_seconds=0.5, idle_seconds=0.3, follow_seconds=0.1, relist_seconds=600)
     async with benched(over_stdio(folder, seconds=1), folder, tmp_path / "data", limits=limits) as bench:
         calling = asyncio.create_task(bench.call("hang"))
-        await bench.until(lambda: any(line.startswith("call hang") for line in bench.journal))
+        await bench.until(lambda: bench.begun("hang"))
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
