@@ -17,6 +17,7 @@ from hostler.ports import Query, Tx
 from support.databases import run
 from support.model_server import ModelServer
 from support.stepping import STEPPER, WORKSPACE, Steps, stage, within
+from support.trust import plugin_entry
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
@@ -53,7 +54,9 @@ def test_invariant_26_no_secret_is_stored(
         async with within(50), ModelServer(api_key=canaries["CANARY_KEY"]) as server, opened as host:
             server.always("ok")
             model = ModelEntry(id="m", base_url=server.base_url, model="x", api_key="env:CANARY_KEY")
-            await host.host.apply(ConfigFile(plugins=[str(STEPPER), str(shop)], models=[model]), actor="test")
+            await host.host.apply(
+                ConfigFile(plugins=[plugin_entry(STEPPER), str(shop)], models=[model]), actor="test"
+            )
             await host.agent(
                 runner="resumable",
                 config={"token": "env:CANARY_TOKEN", "model": "m"},

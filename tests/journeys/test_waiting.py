@@ -18,6 +18,7 @@ from hostler.domain.pause_actions import Action, ActRequest, AlreadyDecidedError
 from hostler.stores import keys
 from support.databases import run
 from support.stepping import STEPPER, WORKSPACE, Ended, Stage, Steps, stage, within
+from support.trust import plugin_entry
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 PLACE = {"conversation_id": "c1", "actor": {"actor_type": "user", "actor_id": "ada"}}
@@ -45,7 +46,7 @@ async def shop(tmp_path: Path, *, database: str | None = None, **settings: Any) 
         shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite3*", "__pycache__"))
     quick: dict[str, Any] = {"hold_seconds": 0.05}
     async with within(50), stage(tmp_path / "data", database=database, **(quick | settings)) as host:
-        await host.host.apply(ConfigFile(plugins=[str(STEPPER), str(folder)]), actor="test")
+        await host.host.apply(ConfigFile(plugins=[plugin_entry(STEPPER), str(folder)]), actor="test")
         yield host
 
 

@@ -16,6 +16,7 @@ from hostler.host import Host
 from hostler.http.server import HttpServer, serve
 from hostler.knowledge.port import KnowledgeService
 from hostler.stores import agents, keys
+from support.trust import plugin_entry
 
 ADMIN_KEY = "the key of these tests"
 PUPPET = Path(__file__).with_name("plugins") / "puppet"
@@ -81,7 +82,7 @@ async def serving(
         **{"shutdown_grace_seconds": 2.0, "cancel_grace_seconds": 0.5, **settings},
     )
     async with Host.open(wanted, knowledge=knowledge) as host:
-        await host.apply(ConfigFile(plugins=[str(PUPPET)]), actor="test")
+        await host.apply(ConfigFile(plugins=[plugin_entry(PUPPET)]), actor="test")
         server = await serve(host, wanted)
         headers = {"authorization": f"Bearer {ADMIN_KEY}"}
         async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60) as client:

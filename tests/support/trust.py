@@ -6,7 +6,12 @@ from pathlib import Path
 
 from hostler.config import PluginEntry
 
-REACH_OUT = frozenset({"attacker", "busy", "doer", "doomed", "effects", "flood", "listener", "toolbox"})
+REACH_OUT = frozenset(
+    {
+        *("attacker", "busy", "doer", "doomed", "effects", "flood", "lender", "listener", "puppet"),
+        *("stepper", "toolbox"),
+    }
+)
 """By the names of their folders."""
 
 

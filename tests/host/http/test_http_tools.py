@@ -13,6 +13,7 @@ from hostler.plugins.sources import Folder
 from hostler.stores import agents, runs
 from support.databases import run
 from support.http_host import PUPPET, WORKSPACE, Served, serving
+from support.trust import plugin_entry
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOLBOX = ROOT / "tests" / "support" / "plugins" / "toolbox"
@@ -23,7 +24,7 @@ async def with_shop(served: Served, tmp_path: Path, **policy: Any) -> None:
     """Add a copy of the shop, and an agent `clerk` that runs its runner under a policy."""
     folder = tmp_path / "shop"
     shutil.copytree(ROOT / "examples" / "shop", folder, ignore=shutil.ignore_patterns("*.sqlite3*"))
-    await served.host.apply(ConfigFile(plugins=[str(PUPPET), str(folder)]), actor="test")
+    await served.host.apply(ConfigFile(plugins=[plugin_entry(PUPPET), str(folder)]), actor="test")
     spec = AgentSpec(name="clerk", runner=CLERK, resource_policy=ResourcePolicy(**policy))
     await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
     served.host.bindery.changed(WORKSPACE)
