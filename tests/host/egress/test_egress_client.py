@@ -274,9 +274,10 @@ def test_time_is_bounded_where_nothing_comes_and_where_bytes_drip() -> None:
 
     async def scenario() -> None:
         async with Web() as web:
-            web.pages |= {"/hang": hang, "/drip": drip}
+            web.pages |= {"/hang": hang, "/drip": drip, "/": page("hello")}
             egress = local()
             for path in ("/hang", "/drip"):
+                await egress.request("GET", web.url())  # connected already: only the answer can be late
                 with pytest.raises(EgressTimeoutError):
                     await egress.request("GET", web.url(path), limits=ExchangeLimits(seconds=1.0))
             await egress.close()

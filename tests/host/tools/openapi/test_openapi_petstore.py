@@ -308,12 +308,13 @@ def test_what_may_have_happened_is_told_apart_from_what_did_not() -> None:
             assert isinstance(await it.refused("placeOrder", body={"id": 1}), OutcomeUnknownError)
             assert "504" in str(await it.refused("getInventory"))
             address = it.web.port
-        async with shop(seconds=1.0) as it:
+        async with shop(seconds=2.0) as it:
             never = asyncio.Event()
 
             async def hang(_: Any, __: Any) -> None:
                 await never.wait()
 
+            await it.call("getInventory")  # connected already: only the answer can be late
             it.web.pages["*"] = hang
             assert isinstance(await it.refused("placeOrder", body={"id": 1}), OutcomeUnknownError)
         async with shop(base_url=f"http://127.0.0.1:{address}/api/v3") as it:

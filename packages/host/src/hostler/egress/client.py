@@ -22,7 +22,7 @@ from hostler.egress.errors import (
 from hostler.egress.limits import CONNECT_SECONDS, MAX_PIECES_WITHOUT_OUTPUT, ExchangeLimits
 from hostler.egress.policy import EgressPolicy, target_of
 from hostler.egress.resolving import Guard, Resolver
-from hostler.egress.transport import GuardedTransport
+from hostler.egress.transport import GuardedTransport, tls_context
 from hostler.version import VERSION
 
 if TYPE_CHECKING:  # the longest of all imports: it comes with the first request
@@ -151,8 +151,9 @@ class Egress:
 
     async def _ready(self) -> tuple[GuardedTransport, Any]:
         http = await asyncio.to_thread(import_module, "httpx")  # beside the loop
+        tls = self._tls or await asyncio.to_thread(tls_context)
         if self._transport is None:
-            self._transport = GuardedTransport(self.guard, tls=self._tls)
+            self._transport = GuardedTransport(self.guard, tls=tls)
         return self._transport, http
 
 

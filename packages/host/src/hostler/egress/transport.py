@@ -76,7 +76,7 @@ class GuardedTransport:
         self._core: Any = import_module(library.replace("httpx", "httpcore"))
         self._body = _body_class(library)
         self._pool = self._core.AsyncConnectionPool(
-            ssl_context=tls or _tls_context(),
+            ssl_context=tls or tls_context(),
             max_connections=MAX_CONNECTIONS,
             max_keepalive_connections=MAX_KEPT_CONNECTIONS,
             keepalive_expiry=KEPT_SECONDS,
@@ -155,7 +155,7 @@ def _translated(http: Any, core: Any, request: Any) -> Iterator[None]:
 
 
 @cache
-def _tls_context() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """The trusted certificates, or the operator's own by SSL_CERT_FILE: read once, since that takes 20 ms."""
     import certifi  # noqa: PLC0415  comes with httpx
 
