@@ -24,9 +24,12 @@ from hostler.egress import (
     ExchangeLimits,
     Guard,
     GuardedTransport,
+    client,
     httpx2_client,
+    resolving,
 )
 from hostler.egress.decoding import Decoder
+from hostler.egress.limits import MAX_ADDRESSES
 from support.certificates import tls_for
 from support.databases import TEST_SECONDS
 from support.web import Asked, Names, Web, page, redirect
@@ -363,6 +366,53 @@ def test_a_redirect_from_https_to_http_is_not_followed(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_a_compressed_body_that_goes_on_without_a_byte_is_given_up() -> None:
+    async def nothing(_: Asked, writer: asyncio.StreamWriter) -> None:
+        packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+        body = packer.compress(b"x") + packer.flush(zlib.Z_SYNC_FLUSH)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + body)
+        while True:
+            writer.write(b"\0\0\0\xff\xff" * 10_000)  # empty blocks
+            await writer.drain()
+
+    async def scenario(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(client, "MAX_PIECES_WITHOUT_OUTPUT", 5)
+        async with Web() as web:
+            web.pages["/"] = nothing
+            egress = local()
+            with pytest.raises(EgressAnswerError, match="without saying anything"):
+                await egress.request("GET", web.url())
+            await egress.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        run(scenario(patch))
+
+
+def test_a_look_up_has_its_time_and_an_answer_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        async def resolve(self, host: str, port: int) -> list[Any]:
+            await asyncio.Event().wait()
+            return []
+
+    async def scenario() -> None:
+        monkeypatch.setattr(resolving, "RESOLVE_SECONDS", 0.01)
+        slow = Egress(EgressPolicy(), resolver=Slow())
+        with pytest.raises(EgressUnreachableError, match="in time"):
+            await slow.request("GET", "http://slow.example/")
+        await slow.close()
+
+    run(scenario())
+
+    async def many() -> None:
+        names = Names({"many.example": [f"9.9.9.{n}" for n in range(100)]})
+        guard = Guard(EgressPolicy(), names)
+        found = await guard.addresses(guard.check_url("http://many.example/"))
+        assert len(found) == MAX_ADDRESSES
+
+    monkeypatch.undo()
+    run(many())
+
+
 def test_what_is_under_way_is_finished_before_all_is_closed() -> None:
     async def scenario() -> None:
         arrived, go_on, left = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -411,9 +461,9 @@ def test_the_guard_fits_under_another_client(library: str) -> None:
     async def scenario() -> None:
         names = Names({"shop.example": LOCAL, "inner.example": ["10.0.0.1"]})
         guard = Guard(EgressPolicy.of(LOCAL), names)
-        client: Any
+        made: Any
         if library == "httpx":
-            client = httpx.AsyncClient(
+            made = httpx.AsyncClient(
                 transport=GuardedTransport(guard),  # type: ignore[arg-type]
                 trust_env=False,
                 follow_redirects=True,
@@ -421,18 +471,18 @@ def test_the_guard_fits_under_another_client(library: str) -> None:
             refused: Any = httpx.ConnectError
         else:
             httpx2 = pytest.importorskip("httpx2")
-            client = httpx2_client(guard, follow_redirects=True)
+            made = httpx2_client(guard, follow_redirects=True)
             refused = httpx2.ConnectError
-        async with Web() as web, client:
+        async with Web() as web, made:
             web.pages["/"] = page("hello")
             web.pages["/in"] = redirect("http://inner.example/")
             web.pages["/meta"] = redirect("http://169.254.169.254/")
-            assert (await client.get(web.url("/", "shop.example"))).text == "hello"
+            assert (await made.get(web.url("/", "shop.example"))).text == "hello"
             for path in ("/in", "/meta"):
                 with pytest.raises(refused, match="not public") as error:
-                    await client.get(web.url(path))
+                    await made.get(web.url(path))
                 assert isinstance(error.value.__cause__, EgressError)
             with pytest.raises(refused, match="loopback"):
-                await client.get("http://127.0.0.2/")
+                await made.get("http://127.0.0.2/")
 
     run(scenario())

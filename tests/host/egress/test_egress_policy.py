@@ -272,3 +272,8 @@ def test_only_and_deny_narrow_what_is_public() -> None:
 def test_a_wrong_entry_of_a_list_is_refused(entry: str) -> None:
     with pytest.raises(InvalidArgumentError):
         EgressPolicy.of([entry])
+
+
+def test_a_list_has_a_bound() -> None:
+    with pytest.raises(InvalidArgumentError, match="at most 256"):
+        EgressPolicy.of(f"host{n}.example" for n in range(257))

@@ -17,6 +17,7 @@ from hostler.tools.openapi.limits import (
     MAX_DOCUMENT_BYTES,
     MAX_OPERATIONS,
     MAX_PARAMETERS,
+    MAX_PROBLEMS,
     MAX_TOOLS,
     MAX_YAML_BYTES,
 )
@@ -325,6 +326,12 @@ def test_a_document_with_too_many_operations_must_be_narrowed() -> None:
     huge = document({f"/p{n}": {"get": OK} for n in range(MAX_OPERATIONS + 1)})
     with pytest.raises(DocumentError, match="operations"):
         read(huge, narrow)
+
+
+def test_no_more_problems_are_told_than_anybody_reads() -> None:
+    broken = {**OK, "parameters": ["broken"]}
+    found = read(document({f"/p{n}": {"get": broken} for n in range(MAX_PROBLEMS + 1)}))
+    assert len(found.problems) == MAX_PROBLEMS
 
 
 def server(found_at: str | None = None, base_url: str | None = None, **more: Any) -> Any:
