@@ -24,7 +24,7 @@ from support.mcp_bench import PROGRAM, command, over_stdio
 from support.server_process import KEY, PLUGINS, HostProcess, config_file
 from support.stepping import RUNNER, WORKSPACE, Stage, stage, within
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)  # several processes, one after the other
 POLICY = {"allowed_tool_names": ["s.*"]}
 LOOK_SECONDS = 0.02
 
@@ -67,15 +67,17 @@ def test_a_run_calls_tools_of_a_server_and_cannot_call_what_it_changed(tmp_path:
             steps = [
                 calling("say", text="hello"),
                 calling("double", n="four"),
+                calling("double", n=4),
                 calling("large", n=2_000_000),
                 calling("fail"),
                 ["tell"],
             ]
-            said, wrong, large, failed = (await made.run(steps)).told
+            said, wrong, right, large, failed = (await made.run(steps)).told
             assert said["result"]["content"] == [{"type": "text", "text": "said hello"}]
             assert said["result"]["untrusted"] is True
             assert wrong["error"]["code"] == "invalid_argument"
-            assert not calls(tmp_path / "server", "double")
+            assert len(calls(tmp_path / "server", "double")) == 1
+            assert right["result"]["structured"] == {"n": 8}
             assert large["result"]["type"] == "artifact"
             assert "no such seat" in failed["error"]["message"]
             await made.run([calling("change", text="Says it, twice."), ["tell"]])

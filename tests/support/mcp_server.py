@@ -99,7 +99,7 @@ class Behaviour:
         return f"said {given['text']}"
 
     async def do_double(self, ctx: Any, given: dict[str, Any]) -> types.CallToolResult:
-        structured = {"n": 2 * given["n"]}
+        structured = {"n": 2 * given["n"] if given["n"] < 1_000 else None}
         return types.CallToolResult(
             content=[types.TextContent(text=json.dumps(structured))], structured_content=structured
         )

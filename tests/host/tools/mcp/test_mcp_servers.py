@@ -67,6 +67,8 @@ async def test_a_server_is_listed_called_and_cancelled(kind: str, tmp_path: Path
         assert bench.journal[-1] == 'call say {"text": "hello"} key 1'
         doubled = await bench.call("double", n=4)
         assert doubled == {"source": "mcp:s", "untrusted": True, "structured": {"n": 8}}
+        with pytest.raises(ToolFailedError, match="its result is not what it declares: at /n: null is not"):
+            await bench.call("double", n=1_000)
         assert bench.offered("double").pin.effect == "default"  # its own word for it does not count
         with pytest.raises(ToolFailedError, match="no such seat"):
             await bench.call("fail")
@@ -170,7 +172,7 @@ async def test_a_server_that_hangs_is_given_up_and_started_again(tmp_path: Path)
 @on_loop
 async def test_a_server_that_is_silent_while_nobody_asks_is_found_out(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    limits = McpLimits(probe_seconds=0.5, idle_seconds=0.3, follow_seconds=0.1, relist_seconds=600)
+    limits = McpLimits(probe_seconds=3, idle_seconds=0.5, follow_seconds=0.1, relist_seconds=600)
     async with benched(over_stdio(folder, seconds=1), folder, tmp_path / "data", limits=limits) as bench:
         calling = asyncio.create_task(bench.call("hang"))
         await bench.until(lambda: bench.begun("hang"))
@@ -178,7 +180,7 @@ async def test_a_server_that_is_silent_while_nobody_asks_is_found_out(tmp_path: 
         with pytest.raises(asyncio.CancelledError):
             await calling
         await bench.until(lambda: bench.tools.servers(WORKSPACE)[0].restarts)
-        assert await bench.text("say", text="again") == "said again"
+        assert bench.last_fault == "it did not answer within 3 s"
 
 
 @on_loop

@@ -8,7 +8,8 @@ from typing import Any
 
 from hostler.tools.errors import ToolFailedError
 from hostler.tools.mcp.limits import MAX_ERROR_CHARS
-from hostler_protocol.errors import HostlerError
+from hostler.tools.schema import ToolSchema
+from hostler_protocol.errors import HostlerError, InvalidArgumentError
 
 MAX_COMPARED_CHARS = 1024 * 1024
 """Text that is looked at for being the structured content once more."""
@@ -34,15 +35,15 @@ def result_of(owner: str, tool: str, answer: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
-def wrapped_schema(output_schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The schema of such a result: what the tool declares is of its structured content."""
-    if output_schema is None:
-        return None
-    return {
-        "type": "object",
-        "required": ["structured"],
-        "properties": {"structured": {"$id": "urn:hostler:structured", **output_schema}},
-    }
+def check_output(owner: str, tool: str, schema: ToolSchema, result: Mapping[str, Any]) -> None:
+    """Hold the structured content against the schema that the tool declares of it. ToolFailedError."""
+    what = f"{tool} of {owner} was called, but its result is not what it declares"
+    if "structured" not in result:
+        raise ToolFailedError.of(HostlerError(f"{what}: it has no structured content"))
+    try:
+        schema.check(result["structured"], what)
+    except InvalidArgumentError as error:
+        raise ToolFailedError.of(HostlerError(error.message)) from error
 
 
 def _says_the_same(block: Mapping[str, Any], structured: Any) -> bool:

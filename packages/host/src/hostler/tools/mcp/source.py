@@ -15,17 +15,22 @@ from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import StoredPin
 from hostler.egress import EgressPolicy
 from hostler.tools.errors import ToolChangedError
-from hostler.tools.mcp.answers import result_of, wrapped_schema
+from hostler.tools.mcp.answers import check_output, result_of
 from hostler.tools.mcp.definitions import Definition
 from hostler.tools.mcp.port import McpSurroundings
 from hostler.tools.mcp.server import McpServer, McpServerStatus
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.schema import ToolSchema
 from hostler_protocol.errors import ConflictError, DeadlineExceededError, InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import ToolResource
 
 CHANGED = "its server changed what it says of it; `hostler tools approve` shows the change, and approves it"
 NEW = "its server did not have it at first; `hostler tools approve` shows it, and approves it"
 GONE = "its server does not list it any more"
+
+
+KEPT_OUTPUTS = 256
+"""Schemas of results that are kept ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class McpTools:
         self._read_at: tuple[int, ...] = ()
         self._revision = 0
         self._offered: dict[str, OfferedTool] = {}
+        self._outputs: dict[str, ToolSchema] = {}
 
     # -- configuration ----------------------------------------------------------------------------
 
@@ -153,7 +159,24 @@ class McpTools:
             if seconds <= 0:
                 raise DeadlineExceededError(f"the deadline passed before {invocation.tool_name} was called")
         answer = await server.call(connection, tool, invocation, seconds)
-        return result_of(server.entry.owner, tool, answer)
+        result = result_of(server.entry.owner, tool, answer)
+        self._check_output(server, tool, invocation.pin.schema_digest, result)
+        return result
+
+    def _check_output(self, server: McpServer, tool: str, digest: str, result: dict[str, Any]) -> None:
+        """Here and not with the results of all tools: what is declared is of the structured content alone."""
+        pin = server.pins.get(tool)
+        declared = (
+            None if pin is None or pin.definition is None else _definition(pin.definition).output_schema
+        )
+        if declared is None:
+            return
+        schema = self._outputs.get(digest)
+        if schema is None:
+            if len(self._outputs) >= KEPT_OUTPUTS:
+                self._outputs.clear()
+            schema = self._outputs[digest] = ToolSchema(declared)
+        check_output(server.entry.owner, tool, schema, result)
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """No MCP server can be asked what came of a call."""
@@ -213,7 +236,6 @@ def _offer(server: McpServer, pin: StoredPin) -> OfferedTool:
             effect=effect,
         ),
         parameters=definition.parameters,
-        output_schema=wrapped_schema(definition.output_schema),
         problem=_problem(server, pin),
     )
 
