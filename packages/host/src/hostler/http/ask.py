@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _JSON_TYPES = ("application/json", "text/json")
+_lists: dict[type[Any], frozenset[str]] = {}
+"""The list fields of the query types seen so far: as many as there are routes."""
 
 
 @dataclass(slots=True)
@@ -187,12 +188,15 @@ async def body_pieces(ask: Ask, *, limit: int) -> AsyncIterator[bytes]:
             return
 
 
-@functools.cache  # looking at a type costs more than the rest of a request
 def _list_fields(kind: type[Any]) -> frozenset[str]:
-    info = msgspec.inspect.type_info(kind)
-    if not isinstance(info, msgspec.inspect.StructType):
-        raise TypeError(f"{kind!r} is no struct")
-    return frozenset(f.encode_name for f in info.fields if isinstance(f.type, msgspec.inspect.ListType))
+    known = _lists.get(kind)
+    if known is None:  # looking at a type costs more than the rest of a request
+        info = msgspec.inspect.type_info(kind)
+        if not isinstance(info, msgspec.inspect.StructType):
+            raise TypeError(f"{kind!r} is no struct")
+        known = frozenset(f.encode_name for f in info.fields if isinstance(f.type, msgspec.inspect.ListType))
+        _lists[kind] = known
+    return known
 
 
 def _invalid(where: str, name: str, expected: str) -> InvalidArgumentError:
