@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 HOSTILE = Path(__file__).parents[1] / "support" / "plugins" / "hostile"
 BOUND_SECONDS = 50.0
 """Of whatever is waited for; it only has to end what hangs."""
-OUTSIDE = "/tmp/pwned-by-hostile"
+OUTSIDE = str(Path("/tmp") / "pwned-by-hostile")
 REFUSED: dict[str, dict[str, Any]] = {
     "home": {"try": "read", "path": "{home}"},
     "home's folder": {"try": "list_folder", "path": "{folder}/home"},

@@ -195,7 +195,11 @@ def _pwned(folder: Path) -> list[str]:
     own = folder / "data" / "plugins" / "workspaces" / "test"
     outside = [path for path in folder.rglob("*") if path.is_file() and own not in path.parents]
     changed = [str(path) for path in outside if "pwned" in path.read_text("utf-8", "replace")[:50]]
-    places = (Path("/tmp/pwned-by-hostile"), Path("/etc/pwned-by-hostile"), Path("/usr/lib/pwned-by-hostile"))
+    places = (
+        Path("/tmp") / "pwned-by-hostile",
+        Path("/etc/pwned-by-hostile"),
+        Path("/usr/lib/pwned-by-hostile"),
+    )
     return changed + [str(path) for path in places if path.exists()]
 
 

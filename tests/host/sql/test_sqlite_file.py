@@ -69,7 +69,7 @@ def test_a_full_disk_refuses_loses_nothing_and_recovers(tmp_path: Path) -> None:
 FILLING_CHILD = """
 import asyncio, resource, signal, sys
 from hostler.sql.opening import open_database
-from hostler.sql.statements import Query
+from hostler.sql.statements import Query, query_of
 from hostler_protocol.errors import StorageError
 
 CREATE = Query("t.create", "CREATE TABLE t (id bigint PRIMARY KEY, note text)", "")

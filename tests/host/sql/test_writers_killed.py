@@ -17,7 +17,7 @@ PAIRS = Query("t.pairs", *["SELECT id, count(*) AS rows FROM t GROUP BY id"] * 2
 WRITING_CHILD = """
 import asyncio, sys
 from hostler.sql.opening import open_database
-from hostler.sql.statements import Query
+from hostler.sql.statements import Query, query_of
 
 CREATE = Query("t.create", *["CREATE TABLE t (id bigint, half bigint)"] * 2)
 INSERT = query_of("t.insert", *["INSERT INTO t VALUES (:id, :half)"] * 2)
