@@ -27,7 +27,7 @@ from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
 from hostler.stores import events, runs, states, transcripts
-from hostler.stores.journal import Entry
+from hostler.stores.journal import Deltas, Entry
 from hostler_protocol.content import Message
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from hostler_protocol.ids import digest, new_id
@@ -37,10 +37,8 @@ TEXT = "Please find the three cheapest flights to Lisbon next Friday and compare
 ANSWER = "The cheapest one leaves at 7:40 and takes one cabin bag; " * 8
 DELTA = b'{"data":{"chunk":{"role":"assistant","content":"The cheapest one leaves ","message_id":"m1"}}}'
 COMPLETED = b'{"data":{"message":{"role":"assistant","content":"%s","message_id":"m1"}}}' % ANSWER.encode()
-RESULTS = [
-    *[Entry("result", "message.delta", DELTA) for _ in range(18)],
-    Entry("result", "message.completed", COMPLETED),
-]
+RESULTS = [Deltas([DELTA] * 18), Entry("result", "message.completed", COMPLETED)]
+"""As a host writes them: deltas that came together as one entry."""
 TABLES = ("events", "transcripts", "runs", "journal", "states")
 ACCEPTED = 3
 """The first so many of TABLES hold what `accept` stores, the others nearly all of the rest."""
