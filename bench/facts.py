@@ -37,7 +37,7 @@ TEXT = "Please find the three cheapest flights to Lisbon next Friday and compare
 ANSWER = "The cheapest one leaves at 7:40 and takes one cabin bag; " * 8
 DELTA = b'{"data":{"chunk":{"role":"assistant","content":"The cheapest one leaves ","message_id":"m1"}}}'
 COMPLETED = b'{"data":{"message":{"role":"assistant","content":"%s","message_id":"m1"}}}' % ANSWER.encode()
-RESULTS = [Deltas([DELTA] * 18), Entry("result", "message.completed", COMPLETED)]
+RESULTS: list[Entry | Deltas] = [Deltas([DELTA] * 18), Entry("result", "message.completed", COMPLETED)]
 """As a host writes them: deltas that came together as one entry."""
 TABLES = ("events", "transcripts", "runs", "journal", "states")
 ACCEPTED = 3
