@@ -188,7 +188,7 @@ class _Assembly:
             if not piece.id or not known or piece.id == known:
                 return slot
         if len(self._calls) >= MAX_TOOL_CALLS:
-            raise self._endpoint.malformed(f"more than {MAX_TOOL_CALLS} tool calls in one answer")
+            raise self._endpoint.too_many_calls(MAX_TOOL_CALLS)
         self._calls.append(_GrowingCall())
         self._slots[index] = len(self._calls) - 1
         return self._slots[index]

@@ -18,10 +18,23 @@ from hostler_protocol.errors import (
 CONTEXT_OVERFLOW = "context_overflow"
 """`details["reason"]` of the InvalidArgumentError for a request that the model's window does not hold."""
 _OVERFLOW = re.compile(
-    r"context_length_exceeded|exceed_context_size|maximum context length|context window|"
-    r"available context size|prompt is too long|too many (input )?tokens",
+    "|".join(
+        (
+            r"context_length_exceeded|context length exceeded|exceed_context_size",
+            r"maximum (context|model|prompt) length",
+            r"context window|available context size|context limit|context length",
+            r"(prompt|input) is too long|prompt too long|prompt contains .* too large for model",
+            r"too many (input )?tokens|token limit exceeded|exceeded model token limit",
+            r"input token count.* exceeds|token count of .* exceeds the limit",
+            r"must have less than \d+ tokens|`max_new_tokens` must be <=",
+            r"range of input length should be",
+            r"reduce the length of the (messages|prompt|input)",
+            r"max_tokens must be at least 1, got -",  # what is left for the answer is less than nothing
+        )
+    ),
     re.IGNORECASE,
 )
+"""How services say that a request is longer than the window: there is no code that all of them give."""
 _UNKNOWN_MODEL = re.compile(r"model_not_found|model .*(not found|does not exist|not exist)", re.IGNORECASE)
 _QUOTA = re.compile(
     r"insufficient_quota|billing|insufficient balance|exceeded your current quota", re.IGNORECASE
@@ -121,6 +134,13 @@ class Endpoint:
             "ask for less, for example with `max_tokens`"
         )
 
+    def too_many_calls(self, limit: int) -> ModelAnswerError:
+        """One answer asks for more tool calls than anybody means."""
+        return ModelAnswerError(
+            f"model {self.model_id!r}: an answer of {self.model!r} asks for more than {limit:,} tool calls; "
+            "try again, or choose another model"
+        )
+
     def refused(self, status: int, text: str, retry_after: float | None = None) -> HostlerError:
         """The error for an HTTP status other than 200 and the text that came with it."""
         if status == 429 and not _QUOTA.search(text):
@@ -157,12 +177,12 @@ class Endpoint:
                 ModelAnswerError,
                 f"redirects ({status}); set `base_url` to where it leads",
             ),
-            (status >= 500 or status == 408, ModelFailedError, f"failed ({status}); try again later"),
             (
                 _is_overflow(status, text),
                 InvalidArgumentError,
                 "refused a request that is longer than the model's context window; send less",
             ),
+            (status >= 500 or status == 408, ModelFailedError, f"failed ({status}); try again later"),
         ):
             if applies:
                 return kind, remedy
@@ -182,4 +202,5 @@ class Endpoint:
 
 
 def _is_overflow(status: int, text: str) -> bool:
-    return status in (400, 413, 422) and _OVERFLOW.search(text) is not None
+    """Of status 500 too: proxies in front of a service pass its refusal on as a failure of their own."""
+    return status in (400, 413, 422, 500) and _OVERFLOW.search(text) is not None

@@ -28,8 +28,8 @@ MAX_ERROR_BODY_BYTES = 64 * KIB
 """What is read of an error's body."""
 MAX_ERROR_CHARS = 500
 """What is repeated of a service's own error text."""
-MAX_TOOL_CALLS = 128
-"""Tool calls of one answer."""
+MAX_TOOL_CALLS = 1_024
+"""Tool calls of one answer: far more than a model means, and few enough to be told of one by one."""
 MAX_ATTACHMENT_BYTES = 24 * MIB
 """All files of one request, decoded; services refuse larger ones."""
 FIRST_BACKOFF_SECONDS = 0.5
