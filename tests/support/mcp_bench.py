@@ -133,6 +133,11 @@ class Bench:
         (server,) = self.tools.servers(WORKSPACE)
         return server.last_fault or ""
 
+    @property
+    def failures(self) -> int:
+        """How often in a row it could not be connected to."""
+        return self.tools._servers[self.name]._breaker.failures
+
     async def until(self, holds: Callable[[], Any]) -> None:
         async with asyncio.timeout(BOUND_SECONDS):
             while not holds():

@@ -2,8 +2,8 @@
 
 `python mcp_server.py FOLDER [--http] [--old]`. What it is told and what it was asked stand in files of
 FOLDER: `description` (of its tool `say`), `more` (further tool names), `endless` (its list never ends),
-`journal` (a line for each call, and for each that was cancelled), `port` (where it serves HTTP), `answer`
-(status, headers and body of the answer to everything, over HTTP).
+`journal` (a line for each call, and for each that was cancelled), `port` (where it serves HTTP, also when it
+is started again), `answer` (status, headers and body of the answer to everything, over HTTP).
 """
 
 from __future__ import annotations
@@ -221,7 +221,8 @@ def over_http(server: Server[Any], folder: Path, *, old: bool) -> None:
     import uvicorn
 
     app: Any = server.streamable_http_app(json_response=(folder / "json").exists())
-    listening = socket.create_server(("127.0.0.1", 0))
+    before = folder / "port"
+    listening = socket.create_server(("127.0.0.1", int(before.read_text()) if before.exists() else 0))
 
     async def aged(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http" or scope["method"] != "POST":

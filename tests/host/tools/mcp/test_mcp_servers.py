@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hostler.domain import breaker
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 from hostler_protocol.errors import (
@@ -54,7 +58,7 @@ async def serving(
                 yield found
 
 
-@pytest.mark.parametrize("kind", ["stdio", "http, older"])
+@pytest.mark.parametrize("kind", ["stdio", "http, older", "http"])
 @on_loop
 async def test_a_server_is_listed_called_and_cancelled(kind: str, tmp_path: Path) -> None:
     async with serving(kind, tmp_path) as bench:
@@ -160,7 +164,7 @@ async def test_a_flood_is_bounded(kind: str, tmp_path: Path) -> None:
 @on_loop
 async def test_a_server_that_hangs_is_given_up_and_started_again(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    limits = McpLimits(probe_seconds=0.5)
+    limits = McpLimits(probe_seconds=0.5, cancel_seconds=0.2)
     async with benched(over_stdio(folder), folder, tmp_path / "data", limits=limits) as bench:
         await bench.time_out("hang")
         await bench.until(lambda: bench.last_fault)
@@ -170,9 +174,39 @@ async def test_a_server_that_hangs_is_given_up_and_started_again(tmp_path: Path)
 
 
 @on_loop
+async def test_a_server_over_http_that_dies_is_found_again_and_one_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With one line in the log for each change, however often it is tried meanwhile."""
+    monkeypatch.setattr(breaker, "BACK_OFF_SECONDS", (0.0,) * 5)
+    monkeypatch.setattr(breaker, "OPEN_SECONDS", 0.05)
+    monkeypatch.setattr(breaker, "MAX_OPEN_SECONDS", 0.05)
+    caplog.set_level(logging.INFO, logger="hostler.tools.mcp.server")
+    folder, limits = tmp_path / "server", McpLimits(probe_seconds=0.5, cancel_seconds=0.2)
+    with contextlib.ExitStack() as serving:
+        entry = over_http(serving.enter_context(http_server(folder)))
+        async with benched(entry, folder, tmp_path / "data", limits=limits) as bench:
+            with pytest.raises(OutcomeUnknownError, match="was lost, it may have done its work"):
+                await bench.call("die")
+            await bench.until(lambda: bench.failures > 8)
+            assert "cannot be reached" in bench.state[1]
+            assert len(caplog.records) <= 4  # ready, down, at rest
+            serving.enter_context(http_server(folder))
+            await bench.until_ready()
+            assert await bench.text("say", text="again") == "said again"
+            await bench.time_out("hang")
+            await bench.until(lambda: "it did not answer within 0.5 s" in caplog.text)
+    assert re.search(
+        r"is ready\n.*tried again\n.*rests, next try in .*is ready again\n", caplog.text, re.DOTALL
+    )
+
+
+@on_loop
 async def test_a_server_that_is_silent_while_nobody_asks_is_found_out(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    limits = McpLimits(probe_seconds=3, idle_seconds=0.5, follow_seconds=0.1, relist_seconds=600)
+    limits = McpLimits(
+        probe_seconds=3, idle_seconds=0.5, follow_seconds=0.1, relist_seconds=600, cancel_seconds=0.2
+    )
     async with benched(over_stdio(folder, seconds=1), folder, tmp_path / "data", limits=limits) as bench:
         calling = asyncio.create_task(bench.call("hang"))
         await bench.until(lambda: bench.begun("hang"))

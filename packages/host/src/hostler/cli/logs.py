@@ -30,10 +30,23 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line).decode()
 
 
+class PlainLines(logging.Formatter):
+    """One line a record: what others wrote in it makes no further line, and moves no cursor."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the name of the library's
+        """Write one record, without its error."""
+        text = record.message
+        record.message = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+        try:
+            return super().formatMessage(record)
+        finally:
+            record.message = text
+
+
 def set_up_logging(level: str, *, as_json: bool = False) -> None:
     """Log to standard error from here on."""
     handler = logging.StreamHandler(sys.stderr)
-    plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s  %(message)s")
+    plain = PlainLines("%(asctime)s %(levelname)-7s %(name)s  %(message)s")
     handler.setFormatter(JsonLines() if as_json else plain)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in QUIET:

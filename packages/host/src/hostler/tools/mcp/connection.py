@@ -232,8 +232,8 @@ class McpConnection:
         self.heard_at = time.monotonic()
         return found
 
-    async def probe(self, seconds: float) -> bool:
-        """Whether it answers."""
+    async def probe(self, seconds: float) -> str | None:
+        """None: it answers. Else why it does not."""
         session = self._client.session
         try:
             async with asyncio.timeout(seconds):
@@ -241,17 +241,19 @@ class McpConnection:
                     await session.send_discover(self._client.protocol_version)
                 else:
                     await session.send_ping()
-        except (TimeoutError, RuntimeError):
-            return False
+        except TimeoutError:
+            return f"it did not answer within {seconds:g} s"
+        except RuntimeError as error:
+            return _reason(error)
         except MCPError as error:
             if error.code in {types.REQUEST_TIMEOUT, types.CONNECTION_CLOSED} or own_kind(
                 error.code, error.data
             ):
-                return False
+                return _reason(error)
         except ValidationError:
             pass  # an answer of a kind
         self.heard_at = time.monotonic()
-        return True
+        return None
 
     async def call(
         self,

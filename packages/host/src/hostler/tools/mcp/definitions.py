@@ -16,6 +16,12 @@ from hostler_protocol.limits import MAX_TOOL_NAME_CHARS
 
 _NAME = re.compile(rf"[a-zA-Z_][a-zA-Z0-9_.-]{{0,{MAX_TOOL_NAME_CHARS - 1}}}")
 _CUT = " [cut]"
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""Control characters, and those without width that hide words from a reader or turn them round. What joins
+letters (U+200C and U+200D) stays: some scripts and pictures need it.
+"""
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,10 +42,11 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def told(self) -> str:
-        """The description as models get it."""
-        if len(self.description) <= MAX_DESCRIPTION_CHARS:
-            return self.description
-        return self.description[: MAX_DESCRIPTION_CHARS - len(_CUT)] + _CUT
+        """The description as models get it: without what nobody can see, and what moves a cursor."""
+        text = _UNSEEN.sub(" ", self.description)
+        if len(text) <= MAX_DESCRIPTION_CHARS:
+            return text
+        return text[: MAX_DESCRIPTION_CHARS - len(_CUT)] + _CUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +57,12 @@ class Seen:
     warnings: tuple[str, ...] = ()
 
 
-def read_definitions(listed: Sequence[Mapping[str, Any]]) -> Seen:
-    """The usable tools by name, and what was wrong with the others. Takes tools as the protocol has them."""
+def read_definitions(listed: Sequence[Mapping[str, Any]], before: Seen | None = None) -> Seen:
+    """The usable tools by name, and what was wrong with the others. Takes tools as the protocol has them.
+
+    Those that stand in `before` as they are were looked at then. The schemas of a hostile list take many
+    seconds: read it beside the loop.
+    """
     found: dict[str, Definition] = {}
     warnings: list[str] = []
     for raw in listed:
@@ -62,7 +73,8 @@ def read_definitions(listed: Sequence[Mapping[str, Any]]) -> Seen:
         wrong = _wrong_name(name, found)
         if wrong is None:
             definition = _definition(name, raw)
-            wrong = _wrong_schema(definition)
+            known = None if before is None else before.tools.get(name)
+            wrong = None if definition == known else _wrong_schema(definition)
         if wrong is not None:
             warnings.append(f"a tool is left out: {wrong}")
             continue

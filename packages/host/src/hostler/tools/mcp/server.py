@@ -63,6 +63,8 @@ class McpServer:
         self._limits = around.limits
         self._breaker: Breaker = CLOSED
         self._last_fault: str | None = None
+        self._told = ("", "")
+        """The state and the reason that the log knows."""
         self._connection: McpConnection | None = None
         self._attempt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the current attempt to connect, or the next one, is over."""
@@ -102,6 +104,8 @@ class McpServer:
             except Exception as error:  # noqa: BLE001  the keeper brings the server back: it never ends
                 self._broken(error)
             self._connection = connection
+            if connection is not None:
+                self._tell("ready")
             self._attempt.set_result(None)
             self._attempt = asyncio.get_running_loop().create_future()
             if connection is not None:
@@ -126,7 +130,21 @@ class McpServer:
     def _failed(self, reason: str, *, lasting: bool = False) -> None:
         self._breaker = self._breaker.failed(time.monotonic(), reason, lasting=lasting)
         self._last_fault = reason
-        _log.warning("mcp server %s: %s", self.entry.name, reason)
+        self._tell("failed" if self._breaker.is_open else "down", reason)
+
+    def _tell(self, state: str, reason: str = "") -> None:
+        """A line of the log where it stands otherwise than before; not one for each try."""
+        if state == self._told[0] and (state != "failed" or reason == self._told[1]):
+            return
+        again = "is ready again" if self._told[0] else "is ready"
+        self._told = (state, reason)
+        if state == "ready":
+            _log.info("mcp server %s %s", self.entry.name, again)
+        elif state == "failed":
+            rest = self._breaker.wait_seconds(time.monotonic())
+            _log.warning("mcp server %s: %s; it rests, next try in %.0f s", self.entry.name, reason, rest)
+        else:
+            _log.warning("mcp server %s: %s; it is tried again", self.entry.name, reason)
 
     async def _look_after(self, connection: McpConnection) -> None:
         """List again when the server says so, and from time to time; see that it is still there."""
@@ -158,8 +176,9 @@ class McpServer:
             await self._list(connection)
 
     async def _probe(self, connection: McpConnection) -> None:
-        if not await connection.probe(self._limits.probe_seconds):
-            connection.give_up(f"it did not answer within {self._limits.probe_seconds:g} s")
+        reason = await connection.probe(self._limits.probe_seconds)
+        if reason is not None:
+            connection.give_up(reason)
 
     async def _something(self, connection: McpConnection, seconds: float) -> None:
         """Until the connection is over, its list may be read again since it changed, or so long."""
@@ -188,7 +207,7 @@ class McpServer:
 
     async def _list(self, connection: McpConnection) -> None:
         self._listed_at = time.monotonic()
-        seen = read_definitions(await connection.tools())
+        seen = await asyncio.to_thread(read_definitions, await connection.tools(), self.seen)
         sights = {
             name: Sight(name, definition.digest, msgspec.to_builtins(definition))
             for name, definition in seen.tools.items()
