@@ -110,7 +110,8 @@ def test_what_passes_is_tried_again_and_what_does_not_is_told(
 @pytest.mark.parametrize(("reason", "says"), [("stop", "try again"), ("length", "max_tokens")])
 def test_an_answer_of_thoughts_alone_is_none(monkeypatch: pytest.MonkeyPatch, reason: str, says: str) -> None:
     async def test(server: ModelServer, host: ScriptedHost) -> None:
-        server.say("", reasoning=["Let me ", "think."], finish_reason=reason)
+        for _ in range(2):
+            server.say("", reasoning=["Let me ", "think."], finish_reason=reason)
         driven = await host.drive(LocalAgent, "go", config=MAIN)
         assert (driven.status, driven.code) == ("failed", "local-agent.empty_answer")
         assert says in (driven.error or "")

@@ -131,20 +131,6 @@ def test_calls_that_a_model_writes_badly(
     served(monkeypatch, test)
 
 
-def test_an_answer_of_nothing_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(server: ModelServer, host: ScriptedHost) -> None:
-        server.add(Answer(finish_reason="tool_calls"))
-        empty = await host.drive(LocalAgent, "go", config=MAIN, tools={"add": add})
-        assert (empty.status, empty.code) == ("failed", "local-agent.empty_answer")
-        assert "named none" in (empty.error or "")
-        server.add(calls(call("x", "add", {"a": 1, "b": 1})))
-        server.add(Answer())
-        after = await host.drive(LocalAgent, "go", config=MAIN)
-        assert after.code == "local-agent.empty_answer"
-
-    served(monkeypatch, test)
-
-
 def test_a_stream_that_is_cut_in_the_middle_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was shown: the next model answers. No half call is made."""
 

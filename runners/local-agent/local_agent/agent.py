@@ -23,7 +23,12 @@ MAX_STEERED_ENDINGS = 32
 _WHY_EMPTY: Final = {
     "length": "it used up its tokens before it wrote anything: raise its `max_tokens`",
     "content_filter": "its service held the answer back by its content rules: ask differently",
-    "tool_calls": "it asked for a tool and named none: choose another model",
+    "tool_calls": "it asked for a tool and named none, twice: choose another model",
+}
+_CUT = "the answer of model {!r} was cut off: {}"
+_WHY_CUT: Final = {
+    "length": "its tokens ran out; raise its `max_tokens`",
+    "content_filter": "its service held the rest back by its content rules",
 }
 MAX_HOPELESS_ROUNDS = 8
 """Rounds one after the other in which nothing that was asked for could be called."""
@@ -125,7 +130,9 @@ class _Work:
 
     async def _call(self, answer: Answer) -> None:
         """Make the calls of an answer, and add them and what came of them."""
-        wishes = read_wishes(answer.tool_calls, self._toolbox, self._call_ids, self._round)
+        wishes = read_wishes(
+            answer.tool_calls, self._toolbox, self._call_ids, self._round, is_cut=answer.is_cut
+        )
         asked = ModelMessage(
             role="assistant",
             content=answer.text or None,
@@ -157,9 +164,15 @@ class _Work:
 
     async def _end(self, answer: Answer) -> None:
         if self._said:
+            if answer.is_cut:
+                await self._ctx.emit(
+                    log(_CUT.format(answer.model_id, _WHY_CUT[answer.finish_reason]), "warning")
+                )
             await self._ctx.emit(completed(answer.finish_reason, usage=self._models.usage.total))
             return
-        why = _WHY_EMPTY.get(answer.finish_reason, "try again, or choose another model")
+        why = _WHY_EMPTY.get(
+            answer.finish_reason, "asked once more; try again later, or choose another model"
+        )
         text = f"model {answer.model_id!r} gave an empty answer ({answer.finish_reason}); {why}"
         retryable = answer.finish_reason == "stop"
         await self._ctx.emit(failed("local-agent.empty_answer", text, retryable))

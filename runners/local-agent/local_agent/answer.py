@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 from hostler_sdk import RunContext, delta
 from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ToolCall, Usage, text_of
 from local_agent.fallback import Candidate
 from local_agent.think import KeepAll, ThinkFilter
 from local_agent.wishes import CallAssembly
+
+CUT_REASONS: Final = frozenset({"length", "content_filter"})
+"""Finish reasons of answers that go no further than the service let them."""
 
 
 class Answer:
@@ -35,6 +38,16 @@ class Answer:
     def shown(self) -> bool:
         """Whether anything of it is out."""
         return bool(self._parts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds neither a word nor a wish."""
+        return not self.tool_calls and not self.text.strip()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the service ended it before the model did: its last call may not be whole."""
+        return self.finish_reason in CUT_REASONS
 
     async def written(
         self,

@@ -19,6 +19,7 @@ from local_agent.think import ThinkFilter
 from local_agent.usage import UsageSum
 
 _NO_FILES = "model {!r} was asked again without the files of earlier messages: {}"
+_EMPTY = "model {!r} gave an empty answer ({}): asked once more"
 _TOO_LONG = "the request was longer than the window of model {!r}: asked again with less in it"
 
 
@@ -33,6 +34,8 @@ class Models:
         """By model id; one model is asked again with less, once in a run."""
         self._blind: set[str] = set()
         """Ids of models that refused a request with files."""
+        self._asked_twice: set[str] = set()
+        """Ids of models that gave an empty answer and were asked once more."""
         self.usage = UsageSum()
 
     @property
@@ -55,8 +58,9 @@ class Models:
     ) -> Answer:
         """The next answer. ModelsFailed where no model gives one.
 
-        The next model is asked where one fails before its first word. Where a request was longer than the
-        window, it is made once more with less in it, after `make_room` has made the draft smaller.
+        The next model is asked where one fails before its first word, or says nothing twice. Where a request
+        was longer than the window, it is made once more with less in it, after `make_room` has made the draft
+        smaller.
         """
         attempts: list[Attempt] = []
         while self._candidates:
@@ -86,7 +90,8 @@ class Models:
                 await self._give_up(attempts, shown=answer.shown)
                 continue
             self.usage.add(answer.usage)
-            return answer
+            if not answer.is_empty or not await self._asks_again(answer):
+                return answer
         raise failure(attempts, shown=False)
 
     async def summary(self, messages: Sequence[ModelMessage]) -> str | None:
@@ -126,6 +131,25 @@ class Models:
             and not files_of(draft.current)
             and any(map(files_of, messages))
         )
+
+    async def _asks_again(self, answer: Answer) -> bool:
+        """Whether somebody is asked again after an empty answer: the same model once in a run, then the next.
+
+        Nothing was shown of it, so it is as good as a failure before the first word. A model whose tokens ran
+        out would run out of them again; what a service held back by its content rules is not asked of others.
+        """
+        model_id, reason = answer.model_id, answer.finish_reason
+        if reason == "content_filter":
+            return False
+        if reason != "length" and model_id not in self._asked_twice:
+            self._asked_twice.add(model_id)
+            await self._ctx.emit(log(_EMPTY.format(model_id, reason), "warning"))
+            return True
+        if len(self._candidates) == 1:
+            return False
+        await self._ctx.emit(log(f"model {model_id!r} failed: its answer was empty ({reason})", "warning"))
+        del self._candidates[0]
+        return True
 
     def _budget_of(self, candidate: Candidate) -> Budget:
         tighter = self._tightened.get(candidate.model_id)

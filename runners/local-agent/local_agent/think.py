@@ -50,14 +50,24 @@ class ThinkFilter:
 
 
 class KeepAll:
-    """The same interface for a text that is shown as it is."""
+    """The same interface for a text that is shown as it is, once there is a word in it."""
+
+    def __init__(self) -> None:
+        self._blank: list[str] = []
+        self._begun = False
 
     def feed(self, piece: str) -> str:
-        """What this piece adds: itself."""
-        return piece
+        """What this piece adds: itself, and the blank space before the first word."""
+        if self._begun:
+            return piece
+        self._blank.append(piece)
+        if not piece.strip():
+            return ""
+        self._begun = True
+        return "".join(self._blank)
 
     def finish(self) -> str:
-        """Nothing is held back."""
+        """Nothing that is worth showing is held back."""
         return ""
 
 

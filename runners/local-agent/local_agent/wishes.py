@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -19,6 +19,10 @@ MAX_CALL_ID_CHARS = 128
 MAX_QUOTED_CHARS = 200
 """Of the model's own text, where an error quotes it."""
 MAX_LISTED_NAMES = 50
+_CUT = (
+    "your answer was cut off before the arguments of this call were whole, so it was not made; write it "
+    "again with shorter arguments, or in several calls"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,17 @@ class CallAssembly:
         ]
 
 
-def read_wishes(calls: Sequence[ToolCall], toolbox: Toolbox, taken: set[str], round_: int) -> list[Wish]:
-    """One wish for each call, in their order. Ids that are used go into `taken`."""
-    return [_read(call, toolbox, _own_id(call.id, taken, round_, n)) for n, call in enumerate(calls, 1)]
+def read_wishes(
+    calls: Sequence[ToolCall], toolbox: Toolbox, taken: set[str], round_: int, *, is_cut: bool = False
+) -> list[Wish]:
+    """One wish for each call, in their order. Ids that are used go into `taken`.
+
+    `is_cut`: the answer was ended before its time, so that the last call may lack what was still to come.
+    """
+    wishes = [_read(call, toolbox, _own_id(call.id, taken, round_, n)) for n, call in enumerate(calls, 1)]
+    if is_cut and wishes and not wishes[-1].parameters:
+        wishes[-1] = replace(wishes[-1], problem=_CUT)
+    return wishes
 
 
 def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> Wish:
