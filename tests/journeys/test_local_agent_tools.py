@@ -11,7 +11,7 @@ from typing import Any
 from support.agent_host import answering, ask, record, texts
 from support.databases import run
 from support.http_host import Event, Served
-from support.model_server import Answer, ModelServer
+from support.model_server import Answer, ModelServer, Recorded
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 ALL = {"allowed_tool_names": ["shop.*"]}
@@ -141,6 +141,25 @@ def test_a_picture_reaches_the_model_and_is_still_there_in_the_next_turn(tmp_pat
     run(main())
 
 
+def offered(server: ModelServer, place: int) -> list[str]:
+    return [tool["function"]["name"] for tool in server.requests[place].json["tools"]]
+
+
+def reads_on(request: Recorded) -> Answer:
+    """A model that reads a long result to its end, and then says it."""
+    told = [m["content"] for m in request.json["messages"] if m["role"] == "tool"]
+    if len(told) == 1:
+        artifact_id, offset = told[0].split("artifact ")[1].split()[0], 0
+    elif "goes on at offset" in told[-1]:
+        artifact_id = json.loads(request.json["messages"][-2]["tool_calls"][0]["function"]["arguments"])[
+            "artifact_id"
+        ]
+        offset = int(told[-1].split("offset ")[1].split("]")[0])
+    else:
+        return Answer(pieces=["There it is: " + "".join(part.partition("\n")[2] for part in told[1:])])
+    return calls((f"r{offset}", "read_result", {"artifact_id": artifact_id, "offset": offset}))
+
+
 def test_a_long_result_is_kept_as_an_artifact(tmp_path: Path) -> None:
     async def main() -> None:
         plugins = [shop(tmp_path)]
@@ -149,13 +168,21 @@ def test_a_long_result_is_kept_as_an_artifact(tmp_path: Path) -> None:
             server,
         ):
             server.add(calls(("p", "shop_prices", {})))
-            server.say("There it is.")
+            server.always(reads_on)
             found = await ask(served, "prices")
             (created,) = [json.loads(e.data)["data"] for e in found if e.type == "artifact.created"]
-            told = sent(server)[-1]["content"]
+            told = sent(server, 1)[-1]["content"]
             assert created["artifact_id"] in told
             assert "characters left out" in told
+            whole = '{"single":80,"double":120,"suite":300}'
             kept = await served.client.get(f"/v1/artifacts/{created['artifact_id']}/content")
-            assert kept.json() == {"single": 80, "double": 120, "suite": 300}
+            assert kept.text == whole
+            # the model reads it to its end, by a function that is offered from then on
+            assert "read_result" not in offered(server, 0)
+            assert offered(server, 1) == [*offered(server, 0), "read_result"]
+            parts = [m["content"] for m in sent(server) if m["role"] == "tool"][1:]
+            assert [part.partition("\n")[2] for part in parts] == [whole[:20], whole[20:]]
+            assert parts[0].startswith(f"[bytes 0 to 20 of {len(whole)}; it goes on at offset 20]")
+            assert await text_of(served, found) == f"There it is: {whole}"
 
     run(main())

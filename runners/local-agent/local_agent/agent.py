@@ -10,6 +10,7 @@ from hostler_sdk.types import ModelMessage
 from local_agent.answer import Answer
 from local_agent.conversation import content_of
 from local_agent.fallback import Candidate, ModelsFailed, candidates, out_of_time
+from local_agent.kept_results import KeptResults
 from local_agent.models import Models
 from local_agent.settings import Settings, SettingsError, read_settings
 from local_agent.situation import Situation
@@ -95,6 +96,7 @@ class _Work:
         self._models = models
         self._toolbox = toolbox
         self._situation = situation
+        self._kept = KeptResults(ctx, settings.max_tool_result_chars)
         self._call_ids: set[str] = set()
         self._round = 0
         self._tool_rounds = 0
@@ -145,7 +147,10 @@ class _Work:
             why = _HOPELESS if self._hopeless_rounds >= MAX_HOPELESS_ROUNDS else _ENOUGH
             results = await refused_round(self._ctx, wishes, why)
         else:
-            results = await tool_round(self._ctx, self._settings, wishes)
+            results = await tool_round(self._ctx, self._settings, wishes, self._kept)
+            if self._kept.is_offered and self._toolbox.reading is None:
+                self._toolbox.offer_reading()
+                await self._situation.retooled()
         self._tool_rounds += 1
         self._hopeless_rounds = self._hopeless_rounds + 1 if is_hopeless else 0
         await self._situation.add([asked, *results, *await steered(self._ctx)], self._round)

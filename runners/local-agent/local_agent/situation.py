@@ -61,6 +61,10 @@ class Situation:
         """Go on with what a round brought."""
         self._draft.add(messages, await self._counter.sizes(messages), round_)
 
+    async def retooled(self) -> None:
+        """The toolbox has more in it than before."""
+        await self._counter.fixed(self._draft)
+
     async def _remember(self) -> None:
         draft, budget = self._draft, self._models.budget
         checkpoint, self._keeps_notes = await load(self._ctx)

@@ -11,6 +11,7 @@ from hostler_sdk import RunContext, artifact, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import ModelMessage
 from local_agent.draft import shortened
+from local_agent.kept_results import KeptResults
 from local_agent.wishes import Wish
 
 PREVIEW_CHARS = 2_000
@@ -48,24 +49,24 @@ def told_problem(wish: Wish, problem: str, code: str = "invalid_argument") -> To
     return _told_error(wish, code, problem)
 
 
-async def told(ctx: RunContext, wish: Wish, outcome: Outcome, most: int) -> Told:
-    """What is told of a call that was made; a result of more than `most` characters becomes a file."""
+async def told(ctx: RunContext, wish: Wish, outcome: Outcome, kept: KeptResults) -> Told:
+    """What is told of a call that was made; a result of more than `kept.most` characters becomes a file."""
     if outcome.error is not None:
         error = outcome.error
         reason = _TOLD.get(error.code)
         text = f"{reason} ({error.message})" if reason else error.message
-        return _told_error(wish, error.code, shortened(text, most))
+        return _told_error(wish, error.code, shortened(text, kept.most))
     text = text_of_result(outcome.result)
-    if len(text) <= (MAX_SKILL_CHARS if wish.is_skill else most):
+    if wish.reads or len(text) <= (MAX_SKILL_CHARS if wish.is_skill else kept.most):
         result = outcome.result if len(text) <= MAX_JOURNAL_CHARS else shortened(text, PREVIEW_CHARS)
         return Told(_message(wish, text), result)
-    return await _told_as_file(ctx, wish, text, isinstance(outcome.result, str), most)
+    return await _told_as_file(ctx, wish, text, isinstance(outcome.result, str), kept)
 
 
-async def _told_as_file(ctx: RunContext, wish: Wish, text: str, plain: bool, most: int) -> Told:
+async def _told_as_file(ctx: RunContext, wish: Wish, text: str, plain: bool, kept: KeptResults) -> Told:
     kind, ending = ("text/plain; charset=utf-8", "txt") if plain else ("application/json", "json")
     name = f"{wish.call.function.name}.{ending}"
-    preview = shortened(text, min(PREVIEW_CHARS, most))
+    preview = shortened(text, min(PREVIEW_CHARS, kept.most))
     try:
         artifact_id = await ctx.artifacts.upload(
             text.encode("utf-8", "replace"), artifact_type="tool_result", name=name, mime_type=kind
@@ -79,9 +80,11 @@ async def _told_as_file(ctx: RunContext, wish: Wish, text: str, plain: bool, mos
         note = f"The result has {len(text):,} characters, which is too long to show; a part of it:\n{preview}"
         return Told(_message(wish, note), {"preview": preview, "characters": len(text)})
     await ctx.emit(artifact("tool_result", artifact_id=artifact_id, name=name, mime_type=kind))
+    kept.keep(artifact_id)
+    how = ", which can be read on in part by part" if kept.can_be_read else ""
     note = (
         f"The result has {len(text):,} characters, which is too long to show. All of it is kept as artifact "
-        f"{artifact_id} ({name}); a part of it:\n{preview}"
+        f"{artifact_id} ({name}){how}; a part of it:\n{preview}"
     )
     result = {"artifact_id": artifact_id, "characters": len(text), "preview": preview}
     return Told(_message(wish, note), result)

@@ -13,6 +13,7 @@ from hostler_sdk import RunContext, tool_completed, tool_started
 from hostler_sdk.errors import HostError
 from hostler_sdk.results import Result
 from hostler_sdk.types import ModelMessage
+from local_agent.kept_results import KeptResults
 from local_agent.settings import Settings
 from local_agent.tool_results import Outcome, Told, journalled, told, told_problem
 from local_agent.wishes import Wish
@@ -21,13 +22,15 @@ MAX_CALLS_AT_ONCE = 64
 """Calls of one answer under way together: as many as one pause may hold for a person to decide."""
 
 
-async def tool_round(ctx: RunContext, settings: Settings, wishes: Sequence[Wish]) -> list[ModelMessage]:
+async def tool_round(
+    ctx: RunContext, settings: Settings, wishes: Sequence[Wish], kept: KeptResults
+) -> list[ModelMessage]:
     """Make the calls; exactly one tool message for each, in their order."""
     if settings.tool_execution_mode == "serial":
-        return [message for wish in wishes for message in await _together(ctx, settings, [wish])]
+        return [message for wish in wishes for message in await _together(ctx, [wish], kept)]
     messages: list[ModelMessage] = []
     for start in range(0, len(wishes), MAX_CALLS_AT_ONCE):
-        messages += await _together(ctx, settings, wishes[start : start + MAX_CALLS_AT_ONCE])
+        messages += await _together(ctx, wishes[start : start + MAX_CALLS_AT_ONCE], kept)
     return messages
 
 
@@ -40,10 +43,12 @@ async def refused_round(ctx: RunContext, wishes: Sequence[Wish], why: str) -> li
     return messages
 
 
-async def _together(ctx: RunContext, settings: Settings, wishes: Sequence[Wish]) -> list[ModelMessage]:
+async def _together(ctx: RunContext, wishes: Sequence[Wish], kept: KeptResults) -> list[ModelMessage]:
     for wish in wishes:
         await ctx.emit(_started(wish))
-    calls = [asyncio.create_task(_outcome(ctx, wish)) if wish.problem is None else None for wish in wishes]
+    calls = [
+        asyncio.create_task(_outcome(ctx, wish, kept)) if wish.problem is None else None for wish in wishes
+    ]
     try:
         messages = []
         for wish, call in zip(wishes, calls, strict=True):
@@ -52,7 +57,7 @@ async def _together(ctx: RunContext, settings: Settings, wishes: Sequence[Wish])
             else:
                 outcome = await call
                 _raise_if_over(ctx, outcome.error)
-                report = await told(ctx, wish, outcome, settings.max_tool_result_chars)
+                report = await told(ctx, wish, outcome, kept)
             messages.append(await _completed(ctx, wish, report))
         return messages
     finally:
@@ -63,8 +68,10 @@ async def _together(ctx: RunContext, settings: Settings, wishes: Sequence[Wish])
             await asyncio.wait(open_)
 
 
-async def _outcome(ctx: RunContext, wish: Wish) -> Outcome:
+async def _outcome(ctx: RunContext, wish: Wish, kept: KeptResults) -> Outcome:
     try:
+        if wish.reads:
+            return Outcome(await kept.read(wish.parameters))
         result = await ctx.tools.call(wish.tool or "", wish.parameters, tool_call_id=wish.call_id)
     except HostError as error:
         return Outcome(error=error)

@@ -10,6 +10,7 @@ from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import FunctionSpec
 from local_agent.draft import shortened
+from local_agent.kept_results import READ_RESULT, function_of
 from local_agent.schemas import MAX_DESCRIPTION_CHARS, offered_schema
 
 SKILL = "skill"
@@ -36,11 +37,13 @@ class Toolbox:
         self.specs = list(specs)
         self._tools = tools or {}
         self._skills = frozenset(skills)
+        self.reading: str | None = None
+        """The function that reads on in long results, once it is offered: the runner's own, no tool."""
 
     @property
     def names(self) -> list[str]:
         """The names a model may use."""
-        return list(self._tools)
+        return [*self._tools, *([self.reading] if self.reading else [])]
 
     def find(self, name: str) -> str | None:
         """The tool a model means, by the name it was given or by the tool's own; None: there is none."""
@@ -50,9 +53,17 @@ class Toolbox:
         """Whether a tool stands for a skill: what it gives are instructions, of use only as a whole."""
         return tool in self._skills
 
+    def offer_reading(self) -> None:
+        """Offer from now on to read on in long results, under a name that no tool has."""
+        taken, number = self._tools.keys() | set(self._tools.values()), 1
+        while (name := READ_RESULT if number == 1 else f"{READ_RESULT}_{number}") in taken:
+            number += 1
+        self.reading = name
+        self.specs.append(function_of(name))
+
     def function_of(self, name: str) -> str:
         """The name under which a wish goes back to the model: always one that services accept."""
-        if name in self._tools:
+        if name in self._tools or name == self.reading:
             return name
         given = next((function for function, tool in self._tools.items() if tool == name), None)
         return given or allowed_name(name) or "unknown"

@@ -30,6 +30,7 @@ class Wish:
     """A call that a model asked for. `call_id` is the only one of its kind in the run.
 
     `problem` says why it cannot be made; then `parameters` are empty. `shown_name` is for the journal.
+    `reads`: it asks for more of a result that was kept, not for a tool.
     """
 
     call: ToolCall
@@ -38,6 +39,7 @@ class Wish:
     parameters: dict[str, Any]
     problem: str | None = None
     is_skill: bool = False
+    reads: bool = False
 
     @property
     def call_id(self) -> str:
@@ -91,13 +93,14 @@ def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> Wish:
     name = call.function.name.strip()
     tool = toolbox.find(name)
     parameters, problem = _arguments_of(call.function.arguments)
-    if tool is None:
+    reads = name == toolbox.reading
+    if tool is None and not reads:
         offered = ", ".join(toolbox.names[:MAX_LISTED_NAMES]) or "none at all"
         parameters, problem = {}, f"there is no tool {_quoted(name)}; there are: {offered}"
     kept = "{}" if problem else msgspec.json.encode(parameters).decode()
     whole = ToolCall(id=call_id, function=FunctionCall(name=toolbox.function_of(name), arguments=kept))
     shown = tool or _cleaned(name) or "unknown"
-    return Wish(whole, tool, shown, parameters, problem, toolbox.is_skill(tool))
+    return Wish(whole, tool, shown, parameters, problem, is_skill=toolbox.is_skill(tool), reads=reads)
 
 
 def _arguments_of(text: str) -> tuple[dict[str, Any], str | None]:
