@@ -15,9 +15,9 @@ MAX_DEPTH = 48
 """Of what is looked at; nothing that people write is deeper."""
 _COMBINED = ("allOf", "anyOf", "oneOf")
 _NOT_AT_ROOT = (*_COMBINED, "not", "enum", "const", "if", "then", "else", "$ref", "$schema", "$id")
-_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_LISTS = ("prefixItems", *_COMBINED)
-_SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+LISTS = ("prefixItems", *_COMBINED)
+SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 
 
 def offered_schema(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -95,13 +95,13 @@ def _plain(schema: Any, depth: int) -> Any:
         return schema
     plain: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in _MAPS and isinstance(value, dict):
+        if key in MAPS and isinstance(value, dict):
             plain[key] = {name: _plain(one, depth + 1) for name, one in value.items()}
-        elif key in _LISTS and isinstance(value, list):
+        elif key in LISTS and isinstance(value, list):
             plain[key] = [_plain(one, depth + 1) for one in value]
         elif key == "items" and isinstance(value, list):  # a tuple, as older drafts write it
             plain["items"] = {}
-        elif key in _SINGLE and isinstance(value, dict):
+        elif key in SINGLE and isinstance(value, dict):
             plain[key] = _plain(value, depth + 1)
         else:
             plain[key] = value

@@ -11,6 +11,7 @@ from hostler_sdk.errors import HostError
 from hostler_sdk.types import FunctionSpec
 from local_agent.draft import shortened
 from local_agent.kept_results import READ_RESULT, function_of
+from local_agent.parameter_names import offered_names, own_names
 from local_agent.schemas import MAX_DESCRIPTION_CHARS, offered_schema
 
 SKILL = "skill"
@@ -33,10 +34,12 @@ class Toolbox:
         specs: Sequence[FunctionSpec] = (),
         tools: dict[str, str] | None = None,
         skills: Collection[str] = (),
+        parameters: dict[str, dict[str, str]] | None = None,
     ) -> None:
         self.specs = list(specs)
         self._tools = tools or {}
         self._skills = frozenset(skills)
+        self._parameters = parameters or {}
         self.reading: str | None = None
         """The function that reads on in long results, once it is offered: the runner's own, no tool."""
 
@@ -52,6 +55,11 @@ class Toolbox:
     def is_skill(self, tool: str | None) -> bool:
         """Whether a tool stands for a skill: what it gives are instructions, of use only as a whole."""
         return tool in self._skills
+
+    def own_parameters(self, tool: str | None, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Arguments under the tool's own names."""
+        named: dict[str, Any] = own_names(parameters, self._parameters.get(tool or "", {}))
+        return named
 
     def offer_reading(self) -> None:
         """Offer from now on to read on in long results, under a name that no tool has."""
@@ -81,10 +89,11 @@ async def open_toolbox(ctx: RunContext) -> Toolbox:
         callable_ = callable_[:MAX_TOOLS]
     functions = function_names([tool.tool_name for tool in callable_])
     specs: list[FunctionSpec] = []
+    parameters: dict[str, dict[str, str]] = {}
     for tool in callable_:
         function = functions[tool.tool_name]
         if "detail" not in tool.operations:
-            specs.append(_spec(function, tool.description, {}))
+            specs.append(_spec(function, tool.description, {})[0])
             continue
         try:
             detail = await ctx.tools.detail(tool.tool_name)
@@ -93,10 +102,13 @@ async def open_toolbox(ctx: RunContext) -> Toolbox:
                 raise
             await ctx.emit(log(f"tool {tool.tool_name!r} was left out: {error.message}", "warning"))
             continue
-        specs.append(_spec(function, detail.description or tool.description, detail.parameters))
+        spec, own = _spec(function, detail.description or tool.description, detail.parameters)
+        specs.append(spec)
+        parameters[tool.tool_name] = own
     offered = {spec.name for spec in specs}
     skills = [tool.tool_name for tool in callable_ if tool.tool_type == SKILL]
-    return Toolbox(specs, {name: tool for tool, name in functions.items() if name in offered}, skills)
+    tools = {name: tool for tool, name in functions.items() if name in offered}
+    return Toolbox(specs, tools, skills, parameters)
 
 
 def function_names(tools: Sequence[str]) -> dict[str, str]:
@@ -123,6 +135,8 @@ def allowed_name(name: str) -> str:
     return cleaned if cleaned.strip("_") else ""
 
 
-def _spec(function: str, description: str, parameters: dict[str, Any]) -> FunctionSpec:
+def _spec(function: str, description: str, parameters: dict[str, Any]) -> tuple[FunctionSpec, dict[str, str]]:
+    """A function as it is offered, and the tool's own names of its parameters where they are others."""
     told = shortened(description, MAX_DESCRIPTION_CHARS - ROOM_FOR_MARK)
-    return FunctionSpec(name=function, description=told, parameters=offered_schema(parameters))
+    schema, own = offered_names(offered_schema(parameters))
+    return FunctionSpec(name=function, description=told, parameters=schema), own
