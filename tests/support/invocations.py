@@ -14,12 +14,24 @@ from hostler_protocol.errors import NotFoundError
 
 @dataclass
 class KeptFiles:
-    """The artifacts of a call, in memory."""
+    """The artifacts of a call, in memory; `given` are those that it may read."""
 
+    given: dict[str, GivenArtifact] = field(default_factory=dict)
     kept: list[tuple[bytes, str | None, str | None]] = field(default_factory=list)
 
     async def open(self, artifact_id: str) -> GivenArtifact:
-        raise NotFoundError(f"no artifact {artifact_id}")
+        if artifact_id not in self.given:
+            raise NotFoundError(f"no artifact {artifact_id}")
+        return self.given[artifact_id]
+
+    def give(self, artifact_id: str, content: bytes, name: str | None, mime_type: str | None) -> None:
+        """Have an artifact that can be read once."""
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for start in range(0, len(content), 1024):
+                yield content[start : start + 1024]
+
+        self.given[artifact_id] = GivenArtifact(artifact_id, name, mime_type, len(content), pieces())
 
     async def keep(
         self, content: bytes | AsyncIterator[bytes], *, name: str | None = None, mime_type: str | None = None

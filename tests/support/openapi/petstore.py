@@ -20,13 +20,14 @@ def answer(value: Any, status: str = "200 OK", *headers: str) -> bytes:
 
 
 class PetStore:
-    """The store: `pets` by id, `orders` by id; `next_answers` come first, one a request."""
+    """The store: `pets`, their `pictures` and `orders` by id; `next_answers` come first, one a request."""
 
     def __init__(self, web: Web) -> None:
         self.pets: dict[int, dict[str, Any]] = {
             1: {"id": 1, "name": "Rex", "photoUrls": [], "status": "sold"}
         }
         self.orders: dict[int, dict[str, Any]] = {}
+        self.pictures: dict[int, bytes] = {}
         self.next_answers: list[bytes] = []
         web.pages["*"] = self.serve
 
@@ -43,6 +44,7 @@ class PetStore:
             ("GET", r"/pet/findByStatus", self._by_status),
             ("GET", r"/pet/(\d+)", self._pet),
             ("DELETE", r"/pet/(\d+)", self._delete_pet),
+            ("POST", r"/pet/(\d+)/uploadImage", self._picture),
             ("GET", r"/store/inventory", self._inventory),
             ("POST", r"/store/order", self._order),
             ("GET", r"/user/([^/]+)", self._user),
@@ -76,6 +78,10 @@ class PetStore:
     def _delete_pet(self, asked: Asked, number: str) -> bytes:
         self.pets.pop(int(number), None)
         return page("Pet deleted", kind="text/plain")
+
+    def _picture(self, asked: Asked, number: str) -> bytes:
+        self.pictures[int(number)] = asked.body
+        return answer({"code": 200, "message": f"{len(asked.body)} bytes"})
 
     def _inventory(self, asked: Asked) -> bytes:
         return answer({"key you sent": asked.headers.get("api_key"), "sold": 1})

@@ -228,6 +228,55 @@ def test_definitions_of_one_name_in_two_places_do_not_meet() -> None:
             ready.check({"body": wrong}, "it")
 
 
+def sends(version: str, **content: Any) -> Any:
+    """The body of the only operation, by the types that it may have."""
+    types = {kind.replace("_", "/", 1).replace("_", "-"): media for kind, media in content.items()}
+    root = document({"/": {"post": {**OK, "requestBody": {"content": types}}}}, version)
+    return only(read(root))
+
+
+def test_of_several_bodies_the_one_that_says_most_is_sent() -> None:
+    thing: dict[str, Any] = {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    form = {"multipart_form_data": thing, "application_x_www_form_urlencoded": thing}
+    assert sends("3.1.0", text_plain={}, **form, application_json=thing).body.kind == "json"
+    assert sends("3.1.0", text_plain={}, **form).body.kind == "form"
+    assert sends("3.1.0", text_plain={}, multipart_form_data=thing).body.kind == "multipart"
+    said = sends("3.1.0", image_png={}, application_xml=thing)
+    assert (said.body.kind, said.body.media_type) == ("text", "application/xml")
+    assert said.schema["properties"]["body"]["type"] == "string"
+    for kind, media_type in (("image_png", "image/png"), ("image_*", "application/octet-stream")):
+        found = sends("3.1.0", **{kind: {}})
+        assert (found.body.kind, found.body.media_type) == ("file", media_type)
+        assert found.schema["properties"]["body"]["required"] == ["artifact_id"]
+
+
+@pytest.mark.parametrize(
+    ("version", "file"),
+    [
+        ("3.0.3", {"type": "string", "format": "binary"}),
+        ("3.1.0", {"contentMediaType": "application/octet-stream"}),
+        ("3.1.0", {"type": "string", "contentMediaType": "image/png"}),
+    ],
+)
+def test_what_is_bytes_in_a_form_is_named_by_its_artifact(version: str, file: dict[str, Any]) -> None:
+    fields = {
+        "one": {**file, "description": "A face."},
+        "all": {"type": "array", "items": file, "maxItems": 2},
+        "text": {"type": "string", "contentMediaType": "text/csv"},
+        "id": {"type": "integer", "readOnly": True},
+    }
+    form = {"schema": {"type": "object", "required": ["one"], "properties": fields, "nullable": True}}
+    encoding = {"one": {"contentType": "image/png, image/gif"}, "text": {"contentType": "text/csv"}}
+    made = sends(version, multipart_form_data={**form, "encoding": encoding})
+    assert (made.body.files, made.body.kinds) == ({"one", "all"}, {"text": "text/csv"})
+    ready = ToolSchema(made.schema)
+    a = {"artifact_id": "a"}
+    ready.check({"body": {"one": a, "all": [a, a], "text": "x"}}, "it")
+    for wrong in ({}, {"one": "a"}, {"one": a, "all": [a] * 3}, {"one": {**a, "x": 1}}, None):
+        with pytest.raises(InvalidArgumentError):
+            ready.check({"body": wrong}, "it")
+
+
 # -- names and descriptions -----------------------------------------------------------------------
 
 

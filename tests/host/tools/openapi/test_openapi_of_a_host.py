@@ -36,7 +36,7 @@ def test_a_host_is_worked_by_its_own_document(tmp_path: Path, monkeypatch: pytes
             await source.configure([ToolEntry(openapi=OpenApiEntry(**{**fields, "digest": digest}))])
             [status] = source.documents("main")
             assert status.problem is None
-            assert set(status.left_out) == {"upload_artifact"}
+            assert dict(status.left_out) == {}
             calling = Calling([source])
             tools = calling.tools.offered("main")
             assert len(tools) > 50
@@ -49,6 +49,10 @@ def test_a_host_is_worked_by_its_own_document(tmp_path: Path, monkeypatch: pytes
             sent = await calling.call("host.post_event", body=event, wait=30)
             run_id = sent["body"]["run_id"]
             assert (await calling.call("host.get_run", run_id=run_id))["body"]["run_id"] == run_id
+            calling.files.give("a", b"\x00\xff" * 2_000, "raw.bin", "application/x-raw")
+            kept = await calling.call("host.upload_artifact", body={"artifact_id": "a"}, name="raw.bin")
+            read = await calling.call("host.get_artifact", artifact_id=kept["body"]["artifact_id"])
+            assert (read["body"]["size_bytes"], read["body"]["name"]) == (4_000, "raw.bin")
             with pytest.raises(InvalidArgumentError, match="event_type"):
                 await calling.call("host.post_event", body={"event_type": 5})
             with pytest.raises(ToolFailedError, match="404 Not Found") as missing:

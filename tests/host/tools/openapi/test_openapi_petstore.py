@@ -21,6 +21,7 @@ from hostler_protocol.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
     NotFoundError,
+    PayloadTooLargeError,
     UnavailableError,
     to_fault,
 )
@@ -82,16 +83,14 @@ async def shop(**fields: Any) -> AsyncIterator[Shop]:
             await source.close()
 
 
-def test_every_operation_is_a_tool_but_the_one_whose_body_cannot_be_sent() -> None:
+def test_every_operation_is_a_tool() -> None:
     async def scenario() -> None:
         async with shop() as it:
             [status] = it.source.documents("main")
             assert it.source.offered("another") == {}
             tools = it.calling.tools.offered("main")
         assert status.problem is None
-        assert dict(status.left_out) == {
-            "uploadFile": "its body is application/octet-stream; JSON and forms can be sent"
-        }
+        assert dict(status.left_out) == {}
         effects = {name: tool.pin.effect for name, tool in tools.items()}
         assert effects == {
             "shop.addPet": "default",
@@ -112,6 +111,7 @@ def test_every_operation_is_a_tool_but_the_one_whose_body_cannot_be_sent() -> No
             "shop.updatePet": "idempotent",
             "shop.updatePetWithForm": "default",
             "shop.updateUser": "idempotent",
+            "shop.uploadFile": "default",
         }
         delete = tools["shop.deletePet"]
         assert list(delete.parameters["properties"]) == [
@@ -175,6 +175,30 @@ def test_calls_arrive_as_the_document_says_and_answers_are_marked_as_foreign() -
         assert got.headers["api_key"] == API_KEY
         assert "authorization" not in got.headers  # the first scheme that will do is enough
         assert user.path == "/api/v3/user/a%2Fb%20c%3Fd%23e"
+
+    run(scenario())
+
+
+def test_a_file_that_is_sent_is_an_artifact_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hostler.tools.openapi.source.MAX_SENT_BYTES", 5_000)
+
+    async def scenario() -> None:
+        async with shop() as it:
+            picture = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 10
+            files = it.calling.files
+            files.give("cat", picture, "cat.png", "image/png")
+            files.give("huge", bytes(5_001), None, None)
+            for wrong, kind in (
+                ({"artifact_id": "another"}, NotFoundError),
+                ({"artifact_id": "huge"}, PayloadTooLargeError),
+                ("cat", InvalidArgumentError),
+            ):
+                assert isinstance(await it.refused("uploadFile", petId=1, body=wrong), kind)
+            assert it.web.connections == 0
+            told = await it.call("uploadFile", petId=1, body={"artifact_id": "cat"})
+            assert told["body"]["message"] == f"{len(picture)} bytes"
+            assert it.store.pictures == {1: picture}
+            assert it.web.asked[0].headers["content-type"] == "image/png"
 
     run(scenario())
 

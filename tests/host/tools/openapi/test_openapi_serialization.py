@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from email.parser import BytesParser
+from email.policy import HTTP
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -10,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.tools.openapi.operations import Body, Operation
+from hostler.tools.openapi.bodies import Body, SentFile, wanted_files
+from hostler.tools.openapi.operations import Operation
 from hostler.tools.openapi.parameters import (
     Location,
     Parameter,
@@ -142,7 +146,7 @@ def operation(path: str = "/things/{id}/parts", **parameters: Parameter) -> Oper
 
 
 def sent(made: Operation, **arguments: Any) -> ServiceRequest:
-    return request_of(made, arguments, Credentials(), "key")
+    return request_of(made, arguments, Credentials(), "key", {})
 
 
 @given(VALUES, st.sampled_from(["simple", "label", "matrix"]), st.booleans())
@@ -205,3 +209,66 @@ def test_the_key_of_the_call_goes_into_its_header_and_arguments_come_with_their_
     assert request.headers["idempotency-key"] == "key"
     assert request.headers["content-type"] == "application/json"
     assert request.content == b'{"a":[1]}'
+
+
+# -- forms with files -----------------------------------------------------------------------------
+
+
+def form_parts(request: ServiceRequest) -> list[tuple[str, str | None, str, bytes]]:
+    """Of each part its name, its file name, its type and its bytes, as a mail library reads them."""
+    head = f"content-type: {request.headers['content-type']}\r\n\r\n".encode()
+    read = BytesParser(policy=HTTP).parsebytes(head + request.content)
+    assert not read.defects
+    found = []
+    for part in read.iter_parts():
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        assert isinstance(content, bytes)
+        found.append((str(name), part.get_filename(), part.get_content_type(), content))
+    return found
+
+
+def test_a_form_with_files_is_written_part_by_part() -> None:
+    kinds = {"notes": "application/xml"}
+    body = Body("body", "multipart", "multipart/form-data", frozenset({"cover", "pages"}), kinds)
+    made = replace(operation("/things"), body=body)
+    pages = [{"artifact_id": "p1"}, {"artifact_id": "p2"}]
+    value = {
+        "title": "\u00e9",
+        "tags": ["a", "b"],
+        "size": 2,
+        "more": {"x": [1]},
+        "notes": "<n/>",
+        "pages": pages,
+        "cover": pages[0],
+    }
+    assert sorted(wanted_files(body, {"body": value})) == ["p1", "p2"]
+    odd = SentFile(b"\r\n--\r\n", 'a"\r\nx: y".png', "no\r\ntype: x")
+    request = request_of(
+        made,
+        {"body": value},
+        Credentials(),
+        "key",
+        {"p1": SentFile(b"\0\xff", "1.png", "image/png"), "p2": odd},
+    )
+    assert form_parts(request) == [
+        ("title", None, "text/plain", "\u00e9".encode()),
+        ("tags", None, "text/plain", b"a"),
+        ("tags", None, "text/plain", b"b"),
+        ("size", None, "text/plain", b"2"),
+        ("more", None, "application/json", b'{"x":[1]}'),
+        ("notes", None, "application/xml", b"<n/>"),
+        ("pages", "1.png", "image/png", b"\0\xff"),
+        ("pages", "a%22%0D%0Ax: y%22.png", "application/octet-stream", b"\r\n--\r\n"),
+        ("cover", "1.png", "image/png", b"\0\xff"),
+    ]
+
+
+def test_no_content_ends_a_part_before_its_time() -> None:
+    body = Body("body", "multipart", "multipart/form-data", frozenset({"file"}))
+    made, value = replace(operation("/things"), body=body), {"body": {"file": {"artifact_id": "a"}}}
+    empty = request_of(made, value, Credentials(), "key", {"a": SentFile(b"")})
+    boundary = empty.headers["content-type"].partition("boundary=")[2].encode()
+    hostile = b"x\r\n--" + boundary + b"--\r\n"
+    [part] = form_parts(request_of(made, value, Credentials(), "key", {"a": SentFile(hostile)}))
+    assert part == ("file", "file", "application/octet-stream", hostile)

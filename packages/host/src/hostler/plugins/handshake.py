@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -59,5 +60,6 @@ async def shake_hands(
     except HostlerError as error:
         raise PluginStartError(f"it refused the handshake: {error.message}", lasting=True) from error
     runners, warnings = read_runners(reply.plugin, listed)
-    tools, more = read_tools(offered)
+    # beside the loop: hostile schemas take many seconds
+    tools, more = await asyncio.to_thread(read_tools, offered) if offered.tools else ({}, [])
     return Introduced(reply.plugin, runners, tools, warnings + more)

@@ -111,7 +111,10 @@ class ExecTools:
         if mechanism == "none":
             return "this machine offers no sandbox; `hostler doctor` says why"
         if entry.network and mechanism != "bubblewrap":
-            return f"it names a network, and the sandbox here ({mechanism}) can only shut all of it out"
+            return (
+                f"it names a network, and the sandbox here ({mechanism}) can only shut all of it out: leave "
+                "network empty, or install bubblewrap; `hostler doctor` says what keeps it from working"
+            )
         return None
 
     # -- the source -----------------------------------------------------------------------------------------

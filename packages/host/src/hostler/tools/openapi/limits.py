@@ -30,6 +30,8 @@ MAX_ERROR_CHARS = 2_000
 """Of an error's body, told to the model."""
 MAX_PREVIEW_BYTES = 2 * KIB
 """Of a body that is told in part."""
+MAX_SENT_BYTES = 16 * MIB
+"""The files of one call: they are in memory while it is made."""
 MAX_URL_CHARS = 8_000
 MAX_TRIES = 3
 """Of what only reads, where the service asks to come again."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from hostler.domain.openapi_entry import OpenApiEntry
+from hostler.tools.openapi.bodies import Body, choose
 from hostler.tools.openapi.document import Document, DocumentError
 from hostler.tools.openapi.limits import (
     MAX_DESCRIPTION_CHARS,
@@ -17,7 +18,7 @@ from hostler.tools.openapi.limits import (
     MAX_PROBLEMS,
     MAX_TOOLS,
 )
-from hostler.tools.openapi.parameters import LOCATIONS, Parameter, is_json
+from hostler.tools.openapi.parameters import LOCATIONS, Parameter
 from hostler.tools.openapi.schemas import SchemaWriter, shortened
 from hostler.tools.openapi.security import Scheme, Security
 from hostler.tools.openapi.servers import server_of
@@ -25,8 +26,6 @@ from hostler.tools.schema import SchemaError, ToolSchema
 from hostler_protocol.limits import MAX_TOOL_NAME_CHARS
 
 METHODS = ("get", "head", "post", "put", "patch", "delete")
-BodyKind = Literal["json", "form"]
-_FORM = "application/x-www-form-urlencoded"
 _KEY_HEADERS = frozenset({"idempotency-key", "x-idempotency-key"})
 _OWN_HEADERS = frozenset(
     {
@@ -52,15 +51,6 @@ _PROBLEM = object()
 """Where the reason stands that there is no operation: a key that no document has."""
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """What an operation takes as its body, as `argument`, and how it is sent."""
-
-    argument: str
-    kind: BodyKind
-    media_type: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,21 +223,15 @@ class _Reader:
         content = self.document.mapping(request.get("content"))
         if not content:
             return None
-        json_type = next((kind for kind in content if is_json(kind)), None)
-        media_type = json_type or next((k for k in content if k.partition(";")[0].strip() == _FORM), None)
-        if media_type is None:
-            kinds = ", ".join(sorted(content))[:200]
-            raise DocumentError(f"its body is {kinds}; JSON and forms can be sent")
-        schema = writer.write(self.document.mapping(content[media_type]).get("schema", {}))
-        if json_type is None:
-            schema = {"allOf": [schema], "type": "object"}
+        chosen = choose(self.document, content)
+        schema = writer.write(chosen.schema)
         argument = "body"
         while argument in properties:
             argument = f"{argument}_"
         properties[argument] = _described(schema, str(request.get("description") or "the body"))
         if request.get("required") is True:
             required.append(argument)
-        return Body(argument, "form" if json_type is None else "json", media_type)
+        return Body(argument, chosen.kind, chosen.media_type, chosen.files, chosen.kinds)
 
     def _description(self, spec: Mapping[str, Any]) -> str:
         texts = [spec.get("summary"), spec.get("description")]

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
+from hostler.tools.openapi.bodies import SentFile, written
 from hostler.tools.openapi.limits import MAX_URL_CHARS
 from hostler.tools.openapi.operations import Operation
-from hostler.tools.openapi.parameters import form_body, header_value, in_cookie, in_header, in_path, in_query
+from hostler.tools.openapi.parameters import header_value, in_cookie, in_header, in_path, in_query
 from hostler.tools.openapi.security import Credentials
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -30,9 +29,13 @@ class ServiceRequest:
 
 
 def request_of(
-    operation: Operation, arguments: Mapping[str, Any], credentials: Credentials, effect_key: str
+    operation: Operation,
+    arguments: Mapping[str, Any],
+    credentials: Credentials,
+    effect_key: str,
+    files: Mapping[str, SentFile],
 ) -> ServiceRequest:
-    """InvalidArgumentError, naming the parameter, for a value that can't be sent."""
+    """InvalidArgumentError, naming the parameter, for a value that can't be sent. `files`: by artifact."""
     in_template: dict[str, str] = {}
     query: list[str] = []
     cookies: list[str] = []
@@ -58,9 +61,8 @@ def request_of(
         headers[operation.key_header.lower()] = header_value(operation.key_header, effect_key)
     content = b""
     if (body := operation.body) is not None and body.argument in arguments:
-        value = arguments[body.argument]
-        content = msgspec.json.encode(value) if body.kind == "json" else form_body(value)
-        headers["content-type"] = body.media_type
+        kind, content = written(body, arguments[body.argument], files, effect_key)
+        headers["content-type"] = header_value("content-type", kind)
     headers |= credentials.headers
     url = f"{operation.server}{_path(operation.path, in_template)}"
     if query:
@@ -72,13 +74,13 @@ def request_of(
 
 def _path(template: str, values: Mapping[str, str]) -> str:
     """The path; what values make of it has as many steps as the template, and none that goes back."""
-    written = []
+    steps = []
     for part in template.split("/"):
         step = _TEMPLATE.sub(lambda match: values[match[1]], _plain(part))
         if part != step and step.lower().replace("%2e", ".") in (".", ".."):
             raise InvalidArgumentError("the arguments would lead to another path")
-        written.append(step)
-    return "/".join(written)
+        steps.append(step)
+    return "/".join(steps)
 
 
 def _plain(part: str) -> str:

@@ -14,14 +14,16 @@ from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.egress import Egress, EgressPolicy, Resolver
 from hostler.tools.errors import ToolChangedError
+from hostler.tools.openapi.bodies import SentFile, wanted_files
 from hostler.tools.openapi.calling import Caller
 from hostler.tools.openapi.document import DocumentError
+from hostler.tools.openapi.limits import MAX_SENT_BYTES
 from hostler.tools.openapi.loading import Loaded, load
 from hostler.tools.openapi.operations import Operation
 from hostler.tools.openapi.requests import request_of
 from hostler.tools.openapi.security import Credentials, credentials_of
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
-from hostler_protocol.errors import InvalidArgumentError, UnavailableError
+from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, UnavailableError
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest
 
@@ -147,7 +149,8 @@ class OpenApiTools:
         operation = service.operation(name)
         assert operation is not None
         credentials = await _credentials(invocation.tool_name, operation)
-        request = request_of(operation, invocation.parameters, credentials, invocation.effect_key)
+        files = await _files(invocation, operation)
+        request = request_of(operation, invocation.parameters, credentials, invocation.effect_key, files)
         return await service.caller.call(invocation, request, credentials)
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
@@ -165,6 +168,27 @@ async def _credentials(tool_name: str, operation: Operation) -> Credentials:
         return credentials_of(operation.security, secrets)
     except InvalidArgumentError as error:
         raise UnavailableError(f"tool {tool_name!r} lacks a secret: {error.message}") from None
+
+
+async def _files(invocation: ToolInvocation, operation: Operation) -> dict[str, SentFile]:
+    """The artifacts that a call sends; any error: nothing is sent."""
+    wanted = wanted_files(operation.body, invocation.parameters)
+    if not wanted:
+        return {}
+    if invocation.artifacts is None:
+        raise UnavailableError(f"{invocation.tool_name} is called without a way to artifacts")
+    files: dict[str, SentFile] = {}
+    room = MAX_SENT_BYTES
+    for artifact_id in wanted:
+        given = await invocation.artifacts.open(artifact_id)
+        room -= given.size_bytes
+        if room < 0:
+            raise PayloadTooLargeError(
+                f"the files of one call have at most {MAX_SENT_BYTES:,} bytes", limit_bytes=MAX_SENT_BYTES
+            )
+        content = b"".join([piece async for piece in given.content])
+        files[artifact_id] = SentFile(content, given.name, given.mime_type)
+    return files
 
 
 def _own(entries: Sequence[ToolEntry]) -> list[OpenApiEntry]:
