@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from hostler_sdk import RunContext, Runner, completed, failed, log, message
@@ -17,8 +18,10 @@ from local_agent.situation import Situation
 from local_agent.steering import steered
 from local_agent.tool_round import refused_round, tool_round
 from local_agent.toolbox import Toolbox, open_toolbox
-from local_agent.wishes import read_wishes
+from local_agent.wishes import Wish, read_wishes
 
+MAX_CALLS_OF_MESSAGE = 128
+"""Tool calls of one message, as the common services take it."""
 MAX_STEERED_ENDINGS = 32
 """How often a message that arrives at the end keeps a run going; later ones begin the next run."""
 _WHY_EMPTY: Final = {
@@ -135,12 +138,6 @@ class _Work:
         wishes = read_wishes(
             answer.tool_calls, self._toolbox, self._call_ids, self._round, is_cut=answer.is_cut
         )
-        asked = ModelMessage(
-            role="assistant",
-            content=answer.text or None,
-            tool_calls=[wish.call for wish in wishes],
-            reasoning=answer.reasoning,
-        )
         is_hopeless = all(wish.problem for wish in wishes)
         if self._is_enough:
             self._refused = True
@@ -153,7 +150,8 @@ class _Work:
                 await self._situation.retooled()
         self._tool_rounds += 1
         self._hopeless_rounds = self._hopeless_rounds + 1 if is_hopeless else 0
-        await self._situation.add([asked, *results, *await steered(self._ctx)], self._round)
+        arrived = await steered(self._ctx)
+        await self._situation.add([*_as_said(answer, wishes, results), *arrived], self._round)
 
     async def _goes_on(self, answer: Answer) -> bool:
         """Whether something arrived that is to be answered in this run too."""
@@ -191,3 +189,18 @@ class _Work:
             remedy = "choose a model that can use tools"
         text = f"model {answer.model_id!r} goes on asking for tools after {after}; {remedy}"
         await self._ctx.emit(failed("local-agent.tool_limit", text))
+
+
+def _as_said(
+    answer: Answer, wishes: Sequence[Wish], results: Sequence[ModelMessage]
+) -> Iterator[ModelMessage]:
+    """An answer and its results as services take them: more calls than one message may hold are several."""
+    for start in range(0, len(wishes), MAX_CALLS_OF_MESSAGE):
+        part = slice(start, start + MAX_CALLS_OF_MESSAGE)
+        yield ModelMessage(
+            role="assistant",
+            content=(answer.text or None) if start == 0 else None,
+            tool_calls=[wish.call for wish in wishes[part]],
+            reasoning=answer.reasoning if start == 0 else None,
+        )
+        yield from results[part]

@@ -9,9 +9,11 @@ import msgspec
 
 from hostler_sdk.types import ContentElement, ModelMessage, text_of
 from local_agent.files import with_files, within_bytes
+from local_agent.shortening import characters_of, short_message
 
-SHORT_RESULT_CHARS = (2_000, 400)
-"""What an earlier tool result is shortened to where there is no room: first generously, then not."""
+SHORT_CHARS = (2_000, 400)
+"""What results and arguments of calls are shortened to where there is no room: first generously, then not."""
+LEFT_OUT = "Of what you did for the last message, the first {} rounds of tool calls are not repeated below."
 SUMMARY_HEAD = "Notes on the earlier part of this conversation, which is not repeated below:"
 
 
@@ -63,21 +65,23 @@ class Draft:
     def within(self, limit: int) -> list[ModelMessage]:
         """The messages to send, in at most about `limit` tokens.
 
-        Where they take more: results of earlier tool calls are shortened, then the oldest messages of the
-        history left out, then the latest results shortened. Prompt, summary, event and answers stay whole.
+        Where they take more: results and arguments of earlier tool calls are shortened, then the oldest
+        messages of the history left out, then the latest results and arguments shortened, then the earliest
+        rounds of tool calls left out. Prompt, summary, event and what was said stay whole.
         """
         past, work = self.past, self.work
         latest = max((piece.round for piece in work), default=0)
-        for most in SHORT_RESULT_CHARS:
+        for most in SHORT_CHARS:
             if _total(self, past, work) > limit:
                 work = [piece if piece.round == latest else _shortened(piece, most) for piece in work]
         past = _newest(past, limit - _total(self, [], work)) if _total(self, past, work) > limit else past
-        for most in SHORT_RESULT_CHARS:
+        for most in SHORT_CHARS:
             if _total(self, past, work) > limit:
                 work = [_shortened(piece, most) for piece in work]
+        work, left_out = _latest_rounds(work, limit - _total(self, past, []))
         said = [*(turn.message for turn in past), self.current, *(piece.message for piece in work)]
         sent = with_files(within_bytes(said, self.current), self.files)
-        return [*with_notes(self.prompt, self.summary), *sent]
+        return [*with_notes(self.prompt, self.summary, left_out), *sent]
 
 
 def oldest(past: Sequence[Turn], room: int) -> list[Turn]:
@@ -97,14 +101,16 @@ def split(past: Sequence[Turn], room: int) -> tuple[list[Turn], list[Turn]]:
     return list(past[: len(past) - len(kept)]), kept
 
 
-def with_notes(prompt: Sequence[ModelMessage], summary: str) -> list[ModelMessage]:
-    """The prompt with a summary at the end of its system message.
+def with_notes(prompt: Sequence[ModelMessage], summary: str, left_out: int = 0) -> list[ModelMessage]:
+    """The prompt with a summary, and the number of rounds left out, at the end of its system message.
 
     Not a message of its own: many chat templates take one system message, and only at the beginning.
     """
-    if not summary:
+    told = [f"{SUMMARY_HEAD}\n{summary}"] if summary else []
+    told += [LEFT_OUT.format(left_out)] if left_out else []
+    if not told:
         return list(prompt)
-    notes = f"{SUMMARY_HEAD}\n{summary}"
+    notes = "\n\n".join(told)
     first = prompt[0] if prompt else None
     if first is None or first.role not in ("system", "developer"):
         return [ModelMessage(role="system", content=notes), *prompt]
@@ -112,25 +118,33 @@ def with_notes(prompt: Sequence[ModelMessage], summary: str) -> list[ModelMessag
     return [whole, *prompt[1:]]
 
 
-def shortened(text: str, most: int) -> str:
-    """Beginning and end of a text that is longer than `most` characters."""
-    if len(text) <= most:
-        return text
-    head, tail = most * 3 // 4, most - most * 3 // 4
-    left_out = len(text) - head - tail
-    return f"{text[:head]}\n[... {left_out:,} characters left out ...]\n{text[len(text) - tail :]}"
-
-
 def _shortened(piece: Piece, most: int) -> Piece:
-    text = text_of(piece.message.content)
-    if piece.message.role != "tool" or len(text) <= most:
-        return piece
-    short = shortened(text, most)
-    return replace(
-        piece,
-        message=msgspec.structs.replace(piece.message, content=short),
-        tokens=max(piece.tokens * len(short) // len(text), 1),
+    short = short_message(piece.message, most)
+    before, after = characters_of(piece.message), characters_of(short)
+    return (
+        piece if after >= before else replace(piece, message=short, tokens=piece.tokens * after // before + 1)
     )
+
+
+def _latest_rounds(work: Sequence[Piece], room: int) -> tuple[list[Piece], int]:
+    """The work without its earliest rounds of tool calls, as many as `room` demands, and how many those are.
+
+    What people said meanwhile stays, and so does the last round.
+    """
+    rounds = sorted({piece.round for piece in work if _is_of_tools(piece)})
+    taken = sum(piece.tokens for piece in work)
+    left_out: set[int] = set()
+    for number in rounds[:-1]:
+        if taken <= room:
+            break
+        left_out.add(number)
+        taken -= sum(piece.tokens for piece in work if piece.round == number and _is_of_tools(piece))
+    kept = [piece for piece in work if piece.round not in left_out or not _is_of_tools(piece)]
+    return kept, len(left_out)
+
+
+def _is_of_tools(piece: Piece) -> bool:
+    return piece.message.role == "tool" or bool(piece.message.tool_calls)
 
 
 def _newest(past: Sequence[Turn], room: int) -> list[Turn]:

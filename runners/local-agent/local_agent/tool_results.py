@@ -10,8 +10,8 @@ import msgspec
 from hostler_sdk import RunContext, artifact, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import ModelMessage
-from local_agent.draft import shortened
 from local_agent.kept_results import KeptResults
+from local_agent.shortening import shortened
 from local_agent.wishes import Wish
 
 PREVIEW_CHARS = 2_000

@@ -1,0 +1,57 @@
+"""What is left of long texts where there is no room for them. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hostler_sdk.types import ModelMessage, ToolCall, text_of
+
+
+def shortened(text: str, most: int) -> str:
+    """Beginning and end of a text that is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    head, tail = most * 3 // 4, most - most * 3 // 4
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[... {left_out:,} characters left out ...]\n{text[len(text) - tail :]}"
+
+
+def short_message(message: ModelMessage, most: int) -> ModelMessage:
+    """A tool's result, or the calls of an answer, with about `most` characters of each; others stay."""
+    if message.tool_calls:
+        calls = [_short_call(call, most) for call in message.tool_calls]
+        return msgspec.structs.replace(message, tool_calls=calls)
+    if message.role == "tool":
+        return msgspec.structs.replace(message, content=shortened(text_of(message.content), most))
+    return message
+
+
+def characters_of(message: ModelMessage) -> int:
+    """Of a message's text, and of its calls."""
+    calls = sum(len(call.function.arguments) + len(call.function.name) for call in message.tool_calls)
+    return calls + len(text_of(message.content))
+
+
+def _short_call(call: ToolCall, most: int) -> ToolCall:
+    arguments = _short_arguments(call.function.arguments, most)
+    return msgspec.structs.replace(call, function=msgspec.structs.replace(call.function, arguments=arguments))
+
+
+def _short_arguments(arguments: str, most: int) -> str:
+    """Arguments of a call that is over, in about `most` characters: JSON of the same form, if that does."""
+    if len(arguments) <= most:
+        return arguments
+    text = msgspec.json.encode(_short_texts(msgspec.json.decode(arguments), most // 2)).decode()
+    if len(text) <= most:
+        return text
+    return msgspec.json.encode({"left_out": shortened(arguments, most // 2)}).decode()
+
+
+def _short_texts(value: Any, most: int) -> Any:
+    if isinstance(value, str):
+        return shortened(value, most)
+    if isinstance(value, dict):
+        return {name: _short_texts(one, most) for name, one in value.items()}
+    return [_short_texts(one, most) for one in value] if isinstance(value, list) else value
