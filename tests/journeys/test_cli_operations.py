@@ -153,7 +153,8 @@ def test_runs_can_be_listed_shown_and_followed_with_and_without_a_server(
     assert "buy bread" in shown["output"]["text"]
     assert [e["type"] for e in shown["journal"] if e["kind"] == "result"] == [r["type"] for r in said]
     gone = hostler("runs", "show", "gone")
-    assert (gone.status, gone.error) == (1, "there is no run 'gone'")
+    assert gone.status == 1
+    assert gone.error == "there is no run 'gone'; `hostler runs list` shows what there is"
     refused = hostler("plugins", "restart", "acme/echo")
     assert refused.status == 2
     assert "start one with `hostler serve" in refused.error

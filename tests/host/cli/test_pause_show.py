@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.cli.pause_show import ESCAPED, pretty, show_pause, visible, what_next
+from hostler.cli.pause_show import pretty, show_pause, what_next
 from hostler.cli.show import until_paused
+from hostler.cli.visible import ESCAPED, visible
 from hostler.feed import StoredResult
 from support.databases import run
 

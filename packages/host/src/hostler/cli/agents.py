@@ -2,68 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, KeyOption, LimitOption, UrlOption
-from hostler.cli.output import note, out, write_fields, write_json, write_table
-
-if TYPE_CHECKING:
-    from hostler.cli.client import Api
+from hostler.cli.options import JsonOption, LimitOption
+from hostler.cli.output import out
+from hostler.cli.routes import route
+from hostler.cli.server import Server, server_command
+from hostler.cli.tables import short, write_done, write_fields, write_items, write_record
 
 app = typer.Typer(
     help="Agents: list, show, versions, delete. `hostler apply` makes them.", no_args_is_help=True
 )
 NameArgument = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")]
+_CONFIG_CHARS = 400
+"""Of a version's configuration in a table; `--json` has all of it."""
 
 
 @app.command("list")
-def list_agents(
-    limit: LimitOption = 100,
-    as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
-) -> None:
+@server_command
+def list_agents(server: Server, limit: LimitOption = 100, as_json: JsonOption = False) -> None:
     """List agents by name."""
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> list[Any]:
-        return await api.items("/v1/agents", limit=limit)
-
-    found = with_api(ask, url=url, key=key, data=data)
-    if as_json:
-        write_json(found)
-        return
-    rows = ((a["name"], a["version"], a["spec"]["runner"], _on(a), _events(a)) for a in found)
-    write_table(
+    write_items(
+        server.items("/v1/agents", limit=limit),
         ("agent", "version", "runner", "enabled", "events"),
-        rows,
-        none="no agents yet: hostler apply config.yaml",
+        lambda a: (
+            a["name"],
+            a["version"],
+            a["spec"]["runner"],
+            "yes" if a["spec"]["enabled"] else "no",
+            ", ".join(a["spec"]["event_types"]) or "only by name",
+        ),
+        as_json=as_json,
+        none="no agents yet: name them under `agents:` in a configuration and `hostler apply` it",
     )
 
 
 @app.command("show")
-def show_agent(
-    name: NameArgument,
-    as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
-) -> None:
+@server_command
+def show_agent(server: Server, name: NameArgument, as_json: JsonOption = False) -> None:
     """Show one agent, as a configuration file would say it."""
-    from hostler.cli.client import segment
-    from hostler.cli.reach import with_api
+    write_record(server.get(route("agents", name)), _show, as_json=as_json)
 
-    async def ask(api: Api) -> dict[str, Any]:
-        found: dict[str, Any] = await api.get(f"/v1/agents/{segment(name)}")
-        return found
 
-    agent = with_api(ask, url=url, key=key, data=data)
-    if as_json:
-        write_json(agent)
-        return
+@app.command("versions")
+@server_command
+def list_versions(
+    server: Server, name: NameArgument, limit: LimitOption = 20, as_json: JsonOption = False
+) -> None:
+    """List an agent's versions, newest first."""
+    write_items(
+        server.items(route("agents", name, "versions"), limit=limit),
+        ("version", "runner", "config"),
+        lambda a: (a["version"], a["spec"]["runner"], short(a["spec"]["config"], _CONFIG_CHARS)),
+        as_json=as_json,
+        none="no versions",
+    )
+
+
+@app.command("delete")
+@server_command
+def delete_agent(server: Server, name: NameArgument, as_json: JsonOption = False) -> None:
+    """Delete an agent. Its runs go on, and stay with the version they used."""
+    server.ask(lambda api: api.delete(route("agents", name)))
+    write_done({"name": name, "deleted": True}, f"agent {name} is deleted", as_json=as_json)
+
+
+def _show(agent: dict[str, Any]) -> None:
     import msgspec
     import yaml
 
@@ -73,52 +79,5 @@ def show_agent(
     spec = plain(msgspec.convert(agent["spec"], AgentSpec))
     write_fields((("agent", agent["name"]), ("version", agent["version"]), ("id", agent["agent_id"])))
     out().print()
-    out().print(yaml.safe_dump(spec, sort_keys=False, allow_unicode=True).rstrip(), markup=False)
-
-
-@app.command("versions")
-def list_versions(
-    name: NameArgument,
-    limit: LimitOption = 20,
-    as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
-) -> None:
-    """List an agent's versions, newest first."""
-    from hostler.cli.client import segment
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> list[Any]:
-        return await api.items(f"/v1/agents/{segment(name)}/versions", limit=limit)
-
-    found = with_api(ask, url=url, key=key, data=data)
-    if as_json:
-        write_json(found)
-        return
-    import msgspec
-
-    rows = (
-        (a["version"], a["spec"]["runner"], msgspec.json.encode(a["spec"]["config"]).decode()) for a in found
-    )
-    write_table(("version", "runner", "config"), rows, none="no versions")
-
-
-@app.command("delete")
-def delete_agent(
-    name: NameArgument, data: DataOption = None, url: UrlOption = None, key: KeyOption = None
-) -> None:
-    """Delete an agent. Its runs go on, and stay with the version they used."""
-    from hostler.cli.client import segment
-    from hostler.cli.reach import with_api
-
-    with_api(lambda api: api.delete(f"/v1/agents/{segment(name)}"), url=url, key=key, data=data)
-    note(f"agent {name} is deleted")
-
-
-def _on(agent: dict[str, Any]) -> str:
-    return "yes" if agent["spec"]["enabled"] else "no"
-
-
-def _events(agent: dict[str, Any]) -> str:
-    return ", ".join(agent["spec"]["event_types"]) or "only by name"
+    text = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True).rstrip()
+    out().print(text, markup=False, soft_wrap=True)

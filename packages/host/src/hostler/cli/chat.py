@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption, data_directory
-from hostler.cli.output import INTERRUPTED, USAGE, fail
+from hostler.cli.output import errors_told
 
 if TYPE_CHECKING:
     from hostler.cli.once import Wanted
@@ -40,7 +40,6 @@ def chat(
     from hostler.cli.once import Wanted
     from hostler.cli.run import parse_settings
     from hostler.cli.targets import local_target
-    from hostler_protocol.errors import CallerError, HostlerError
     from hostler_protocol.ids import new_id
 
     wanted = Wanted(
@@ -55,7 +54,7 @@ def chat(
         url=url,
         key=key,
     )
-    try:
+    with errors_told():
         place = local_target(target)
         with Background() as background:
             stack = AsyncExitStack()
@@ -64,12 +63,6 @@ def chat(
                 status = converse(background, talk, again=target)
             finally:
                 background.run(stack.aclose())
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-    except CallerError as error:
-        fail(error.message, USAGE)
-    except HostlerError as error:
-        fail(error.message)
     raise typer.Exit(status)
 
 

@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 import msgspec
 
+from hostler.cli.routes import route
 from hostler.feed import StoredResult
 from hostler_protocol.errors import (
     HostlerError,
@@ -136,7 +136,7 @@ class Api:
             headers["last-event-id"] = str(after)
         timeout = httpx.Timeout(REQUEST_SECONDS, read=STREAM_SILENCE_SECONDS)
         request = self._client.build_request(
-            "GET", f"/v1/runs/{segment(run_id)}/stream", headers=headers, timeout=timeout
+            "GET", route("runs", run_id, "stream"), headers=headers, timeout=timeout
         )
         try:
             answer = await self._client.send(request, stream=True)
@@ -225,11 +225,6 @@ class Api:
             case httpx.codes.SERVICE_UNAVAILABLE:
                 return UnavailableError(detail)
         return AnswerError(detail, status=answer.status_code, code=code)
-
-
-def segment(value: str) -> str:
-    """An id as one segment of a path."""
-    return quote(value, safe="")
 
 
 def _plain(value: Any) -> Any:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, KeyOption, UrlOption
-from hostler.cli.output import USAGE, fail, note, out, show_error, write_json
+from hostler.cli.options import JsonOption
+from hostler.cli.output import errors_told, fail, note, out, show_error, write_json
+from hostler.cli.server import Server, server_command
 
 if TYPE_CHECKING:
     import msgspec
@@ -19,26 +20,21 @@ if TYPE_CHECKING:
 MARKS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
 
 
+@server_command
 def apply(
+    server: Server,
     file: Annotated[Path, typer.Argument(help="Configuration, YAML or TOML.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Make a configuration hold. What it does not name stays as it is."""
     import msgspec
 
-    from hostler.cli.reach import with_api
     from hostler.config import load_config
     from hostler.domain.changes import ConfigDiff
-    from hostler_protocol.errors import InvalidArgumentError
 
-    try:
+    with errors_told():
         config = load_config(file)
-    except InvalidArgumentError as error:
-        fail(error.message, USAGE)
 
     async def ask(api: Api) -> tuple[ConfigDiff, list[Any]]:
         found = await api.post("/v1/config", config, seconds=300, dry_run=dry_run)
@@ -46,7 +42,7 @@ def apply(
         plugins: list[Any] = (await api.get("/v1/plugins"))["items"] if diff.applied else []
         return diff, plugins
 
-    diff, plugins = with_api(ask, url=url, key=key, data=data)
+    diff, plugins = server.ask(ask)
     if as_json:
         write_json(diff)
         return
@@ -114,26 +110,24 @@ def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
     return flat
 
 
+@server_command
 def export(
+    server: Server,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead.")
     ] = None,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Write the configuration as one file that `hostler apply` takes. Secrets stay references."""
     import msgspec
     import yaml
 
-    from hostler.cli.reach import with_api
     from hostler.config import ConfigFile
 
     async def ask(api: Api) -> ConfigFile:
         return msgspec.convert(await api.get("/v1/config"), ConfigFile)
 
-    found = plain(with_api(ask, url=url, key=key, data=data))
+    found = plain(server.ask(ask))
     if as_json and output is None:
         write_json(found)
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.options import DataOption, JsonOption, data_directory
-from hostler.cli.output import FAILED, USAGE, err, fail, out, write_json
+from hostler.cli.output import FAILED, USAGE, err, errors_told, fail, out, write_json
 
 if TYPE_CHECKING:
     from hostler_sdk.conformance import CheckResult
@@ -27,21 +27,13 @@ def conform(
 
     Exit status 1 where it breaks one; the rule and what was seen are named.
     """
-    from hostler.cli.targets import local_target
-    from hostler_protocol.errors import CallerError, HostlerError, InvalidArgumentError
+    from hostler.cli.targets import plugin_source
     from hostler_sdk.conformance import CHECKS
 
     if unknown := sorted(set(only or ()) - CHECKS.keys()):
         fail(f"--only {unknown[0]}: no check has this name; there are {', '.join(CHECKS)}", USAGE)
-    try:
-        target = local_target(plugin)
-        if target is None:
-            raise InvalidArgumentError(f"there is no plugin folder {plugin}")
-        results = asyncio.run(_check(target.source, only, data_directory(data)))
-    except CallerError as error:
-        fail(error.message, USAGE)
-    except HostlerError as error:
-        fail(error.message)
+    with errors_told():
+        results = asyncio.run(_check(plugin_source(plugin), only, data_directory(data)))
     if as_json:
         write_json(
             [{"check": r.name, "ok": r.ok, "left_out": r.left_out, "detail": r.detail} for r in results]

@@ -10,7 +10,8 @@ import msgspec
 
 from hostler.cli.lines import Asker
 from hostler.cli.output import note, out, show_error
-from hostler.cli.pause_show import pretty, show_call, visible
+from hostler.cli.pause_show import pretty, show_call
+from hostler.cli.visible import visible
 from hostler.domain.forms import FormError, check_values, is_empty, option_label, option_value
 from hostler_protocol.pausing import FormField
 

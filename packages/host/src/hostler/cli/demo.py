@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import data_directory
-from hostler.cli.output import INTERRUPTED, fail, out
+from hostler.cli.output import errors_told, out
 
 if TYPE_CHECKING:
     from hostler.cli.child_server import ChildServer
@@ -54,18 +54,11 @@ def demo(
     The conversation streams a reply, remembers something, makes an artifact, and has its server killed in the
     middle of an answer. Exit status 0 only if all of that was seen.
     """
-    from hostler_protocol.errors import HostlerError
-
     plays = play if play is not None else not (sys.stdin.isatty() and sys.stdout.isatty())
-    try:
-        with _folder(data) as folder:
-            config = write_config(folder, model=model)
-            chosen = free_port() if port is None else port
-            status = _play(folder, config, chosen, model) if plays else _chat(folder, config, chosen, model)
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-    except HostlerError as error:
-        fail(error.message)
+    with errors_told(), _folder(data) as folder:
+        config = write_config(folder, model=model)
+        chosen = free_port() if port is None else port
+        status = _play(folder, config, chosen, model) if plays else _chat(folder, config, chosen, model)
     raise typer.Exit(status)
 
 

@@ -12,9 +12,10 @@ import msgspec
 from rich.text import Text
 
 from hostler.cli.child_server import ChildServer, start_server
-from hostler.cli.client import Api, segment
+from hostler.cli.client import Api
 from hostler.cli.demo import greet
 from hostler.cli.output import FAILED, out
+from hostler.cli.routes import route
 from hostler.cli.talk import Talk
 from hostler.feed import StoredResult
 from hostler_protocol.content import text_of
@@ -198,7 +199,7 @@ class Script:
         self._stage.step("An artifact")
         reply = await self._exchange("note: buy bread")
         _expect(reply.artifact_id is not None, "expected an artifact.created result, saw none")
-        content = await self._api.text(f"/v1/artifacts/{segment(reply.artifact_id or '')}/content")
+        content = await self._api.text(route("artifacts", reply.artifact_id or "", "content"))
         _expect(content == "buy bread\n", f"expected its content to be 'buy bread', saw {content!r}")
         self._stage.seen(f"note.txt read back over HTTP: {content.strip()!r}, {len(content)} bytes")
 

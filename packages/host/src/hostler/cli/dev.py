@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption, data_directory
-from hostler.cli.output import USAGE, fail, note, out, show_error
+from hostler.cli.output import errors_told, note, out, show_error
+from hostler.cli.routes import route
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
@@ -33,20 +34,10 @@ def dev(
     For each of its runners there is an agent of the name dev.AUTHOR.NAME.RUNNER meanwhile: talk with it in
     another terminal. Ctrl-C ends it.
     """
-    from hostler.cli.targets import local_target
-    from hostler_protocol.errors import CallerError, HostlerError, InvalidArgumentError
+    from hostler.cli.targets import plugin_source
 
-    try:
-        target = local_target(plugin)
-        if target is None:
-            raise InvalidArgumentError(f"there is no plugin folder {plugin}")
-        asyncio.run(_dev(target.source, url, key, data))
-    except KeyboardInterrupt:
-        pass
-    except CallerError as error:
-        fail(error.message, USAGE)
-    except HostlerError as error:
-        fail(error.message)
+    with errors_told():
+        asyncio.run(_dev(plugin_source(plugin), url, key, data))
 
 
 async def _dev(source: Folder | SingleFile, url: str | None, key: str | None, data: Path | None) -> None:
@@ -124,19 +115,18 @@ async def _offer(api: Api, source: Folder | SingleFile) -> set[str]:
     """Make an agent for each runner; their names."""
     from rich.text import Text
 
-    from hostler.cli.client import segment
     from hostler.domain.agents import AgentSpec, Scope
     from hostler.plugins.sources import identity_of
 
     identity = identity_of(source)
-    runners = (await api.get(f"/v1/plugins/{segment(identity.key)}"))["runners"]
+    runners = (await api.get(route("plugins", identity.key)))["runners"]
     names = set()
     for runner in runners:
         name = f"dev.{identity.author}.{identity.name}.{runner}"
         spec = AgentSpec(
             name=name, runner=identity.runner_id(runner), event_types=[], scope=Scope(type="agent")
         )
-        await api.put(f"/v1/agents/{segment(name)}", spec)
+        await api.put(route("agents", name), spec)
         names.add(name)
         out().print(
             Text.assemble(
@@ -148,9 +138,8 @@ async def _offer(api: Api, source: Folder | SingleFile) -> set[str]:
 
 
 async def _withdraw(api: Api, agents: set[str]) -> None:
-    from hostler.cli.client import segment
     from hostler_protocol.errors import HostlerError
 
     for name in agents:
         with contextlib.suppress(HostlerError):  # the server is gone: nothing is routed to it anyway
-            await api.delete(f"/v1/agents/{segment(name)}")
+            await api.delete(route("agents", name))

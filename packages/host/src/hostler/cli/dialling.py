@@ -17,8 +17,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hostler.cli.client import Api, segment
+from hostler.cli.client import Api
 from hostler.cli.output import note
+from hostler.cli.routes import route
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS
 from hostler.plugins.sources import (
@@ -60,7 +61,7 @@ def web_socket_url(api: Api) -> str:
 async def plugin_state(api: Api, plugin_key: str) -> str | None:
     """How the server says the plugin stands; None where it does not know it."""
     try:
-        state: str = (await api.get(f"/v1/plugins/{segment(plugin_key)}"))["state"]
+        state: str = (await api.get(route("plugins", plugin_key)))["state"]
     except NotFoundError:
         return None
     return state
@@ -127,7 +128,7 @@ async def token_for(api: Api, plugin_key: str) -> AsyncIterator[str]:
         yield made["key"]
     finally:
         with contextlib.suppress(HostlerError):  # it expires by itself
-            await api.delete(f"/v1/keys/{segment(made['record']['key_id'])}")
+            await api.delete(route("keys", made["record"]["key_id"]))
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hostler.cli.options import data_directory
-from hostler.cli.output import USAGE, fail
+from hostler.cli.output import errors_told
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -45,14 +45,8 @@ async def opened_facts(data_dir: Path) -> AsyncIterator[SqlDatabase]:
 
 def with_data(data: Path | None, work: Callable[[Path], Coroutine[Any, Any, T]]) -> T:
     """Do something with a data directory, for one command; errors end the command with one line."""
-    from hostler_protocol.errors import HostlerError
-
-    try:
+    with errors_told(usage=InvalidArgumentError):
         return asyncio.run(work(data_directory(data)))
-    except InvalidArgumentError as error:
-        fail(error.message, USAGE)
-    except HostlerError as error:
-        fail(error.message)
 
 
 def sync_folder(folder: Path) -> None:

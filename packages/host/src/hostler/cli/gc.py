@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.options import DataOption, JsonOption
-from hostler.cli.output import note, out, write_json, write_table
+from hostler.cli.output import note, out, write_json
+from hostler.cli.tables import write_table
 
 if TYPE_CHECKING:
     from hostler.stores.retention import Collected

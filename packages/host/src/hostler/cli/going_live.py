@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hostler.cli.output import note, out
+from hostler.cli.routes import route
 from hostler.cli.show import Show
 from hostler.domain.comparing import differences, told
 from hostler.replaying.session import Replayed
@@ -20,15 +21,13 @@ async def go_live(
 
     Reads and models are asked for real; what changes something is refused, unless `effects`.
     """
-    from hostler.cli.client import segment
-
     if replayed.divergence is None:
         raise ValueError("there is nothing to go on from: the replay was the same")
     at = min(max(0, replayed.divergence.step - 1), replayed.steps)
     body: dict[str, Any] = {"at": at, "effects": effects}
     if agent_version is not None:
         body["agent_version"] = agent_version
-    made = await api.post(f"/v1/runs/{segment(replayed.run_id)}/fork", body)
+    made = await api.post(route("runs", replayed.run_id, "fork"), body)
     note(f"run {made['run_id']} goes on for real after step {at}")
     show = Show(as_json=as_json)
     try:
@@ -36,7 +35,7 @@ async def go_live(
             show.result(result)
     finally:
         show.end()
-    ended: dict[str, Any] = await api.get(f"/v1/runs/{segment(made['run_id'])}")
+    ended: dict[str, Any] = await api.get(route("runs", made["run_id"]))
     said = (ended.get("output") or {}).get("text") or ""
     if not as_json:
         for line in told(differences({"output": replayed.recorded_text}, {"output": said})):

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, KeyOption, LimitOption, UrlOption
-from hostler.cli.output import note, out, when, write_json, write_table
+from hostler.cli.options import JsonOption, LimitOption
+from hostler.cli.output import note, out
+from hostler.cli.routes import route
+from hostler.cli.server import Server, server_command
+from hostler.cli.tables import moment, write_done, write_items, write_record
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
@@ -20,7 +23,9 @@ DEFAULT_RIGHTS = ["events:write", "events:read", "runs:read", "runs:write", "pau
 
 
 @app.command("create")
+@server_command
 def create_key(
+    server: Server,
     name: Annotated[str, typer.Argument(help="What it is for.")],
     right: Annotated[
         list[str] | None,
@@ -37,13 +42,8 @@ def create_key(
     ] = None,
     days: Annotated[float | None, typer.Option("--days", min=0.001, help="How long it is valid.")] = None,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Make a key. It is shown this once: standard output holds the key alone."""
-    from hostler.cli.reach import with_api
-
     rights = right or ([] if plugin else DEFAULT_RIGHTS)
     body = {
         "name": name,
@@ -54,60 +54,52 @@ def create_key(
         "expires_at": None if days is None else time.time() + days * DAY_SECONDS,
     }
 
-    async def ask(api: Api) -> dict[str, Any]:
+    async def create(api: Api) -> dict[str, Any]:
         found: dict[str, Any] = await api.post("/v1/keys", body)
         return found
 
-    made = with_api(ask, url=url, key=key, data=data)
-    if as_json:
-        write_json(made)
-        return
+    write_record(server.ask(create), _show_new, as_json=as_json)
+
+
+@app.command("list")
+@server_command
+def list_keys(server: Server, limit: LimitOption = 100, as_json: JsonOption = False) -> None:
+    """List keys without their secrets, revoked and expired ones too."""
+    write_items(
+        server.items("/v1/keys", limit=limit),
+        ("key", "name", "rights", "expires", "state"),
+        lambda k: (
+            k["key_id"],
+            k["name"],
+            k.get("plugin") or ", ".join(k["rights"]),
+            moment(k["expires_at"]),
+            _state(k),
+        ),
+        as_json=as_json,
+        none="no keys yet besides the administrator's: `hostler keys create NAME` makes one",
+        spare=("expires",),
+    )
+
+
+@app.command("revoke")
+@server_command
+def revoke_key(
+    server: Server,
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `hostler keys list` shows it.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Revoke a key: from now on it opens nothing."""
+    server.ask(lambda api: api.delete(route("keys", key_id)))
+    write_done({"key_id": key_id, "revoked": True}, f"key {key_id} is revoked", as_json=as_json)
+
+
+def _show_new(made: dict[str, Any]) -> None:
     note(f"key {made['record']['key_id']} ({', '.join(made['record']['rights'])}); shown this once:")
     out().print(made["key"], markup=False, soft_wrap=True)
 
 
-@app.command("list")
-def list_keys(
-    limit: LimitOption = 100,
-    as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
-) -> None:
-    """List keys without their secrets, revoked and expired ones too."""
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> list[Any]:
-        return await api.items("/v1/keys", limit=limit)
-
-    found = with_api(ask, url=url, key=key, data=data)
-    if as_json:
-        write_json(found)
-        return
-    rows = (
-        (k["key_id"], k["name"], k.get("plugin") or ", ".join(k["rights"]), when(k["expires_at"]), _state(k))
-        for k in found
-    )
-    write_table(("key", "name", "rights", "expires", "state"), rows, none="no keys besides the admin key")
-
-
-@app.command("revoke")
-def revoke_key(
-    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `hostler keys list` shows it.")],
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
-) -> None:
-    """Revoke a key: from now on it opens nothing."""
-    from hostler.cli.client import segment
-    from hostler.cli.reach import with_api
-
-    with_api(lambda api: api.delete(f"/v1/keys/{segment(key_id)}"), url=url, key=key, data=data)
-    note(f"key {key_id} is revoked")
-
-
 def _state(key: dict[str, Any]) -> str:
     if key["revoked_at"] is not None:
-        return f"revoked {when(key['revoked_at'])}"
+        return "revoked"
     expires = key["expires_at"]
     return "expired" if expires is not None and expires <= time.time() else "valid"

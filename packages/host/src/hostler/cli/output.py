@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
+
+from hostler_protocol.errors import CallerError, HostlerError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,18 +25,6 @@ STATUS_OF_RUN = {
     "cancelled": CANCELLED,
     "timeout": TIMED_OUT,
 }
-STYLES = {
-    "completed": "green",
-    "ready": "green",
-    "running": "cyan",
-    "claimed": "cyan",
-    "queued": "yellow",
-    "paused": "yellow",
-    "failed": "red",
-    "timeout": "red",
-    "cancelled": "dim",
-}
-"""How words that tell how something stands are coloured."""
 
 
 @cache
@@ -71,6 +61,17 @@ def show_error(text: str) -> None:
     err().print(Text.assemble(("error: ", "bold red"), " ".join(text.split())))
 
 
+@contextmanager
+def errors_told(*, usage: type[HostlerError] = CallerError) -> Iterator[None]:
+    """Errors end the command with one line, and status 2 where they are of `usage`; Ctrl-C with 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except HostlerError as error:
+        fail(error.message, USAGE if isinstance(error, usage) else FAILED)
+
+
 def write_json(value: Any) -> None:
     """One JSON value as one line on standard output."""
     import msgspec
@@ -82,41 +83,3 @@ def write_line(line: bytes) -> None:
     """One line of bytes on standard output, at once."""
     sys.stdout.flush()
     os.write(sys.stdout.fileno(), line + b"\n")
-
-
-def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, none: str) -> None:
-    """A table for people; `none` is said where it has no rows. Piped, columns are separated by tabs."""
-    found = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    if not found:
-        note(none)
-        return
-    if not sys.stdout.isatty():
-        for row in found:
-            write_line("\t".join(" ".join(cell.split()) for cell in row).encode())
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in found:
-        table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
-    out().print(table)
-
-
-def write_fields(fields: Iterable[tuple[str, object]]) -> None:
-    """Names and values, one pair a line; those without a value are left out."""
-    from rich.text import Text
-
-    for name, value in fields:
-        if value is not None and value not in ("", []):
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            out().print(Text.assemble((f"{name:16}", "dim"), (text, STYLES.get(text, ""))), soft_wrap=True)
-
-
-def when(seconds: float | None) -> str:
-    """A time as people here read it; "" for none."""
-    if seconds is None:
-        return ""
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import time
-import unicodedata
 from typing import Any
 
-from hostler.cli.output import note, out, when
+from hostler.cli.output import note, out
+from hostler.cli.tables import moment
+from hostler.cli.visible import visible
 
-ESCAPED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 WAITING = ("open", "needs_review")
 DECISION_STYLES = {
     "undecided": "yellow",
@@ -23,18 +23,6 @@ DECISION_STYLES = {
     "expired": "dim",
     "cancelled": "dim",
 }
-
-
-def visible(text: str, *, lines: bool = False) -> str:
-    """A text whose every character can be seen. `lines`: line breaks stay."""
-    return "".join(
-        char
-        if (lines and char == "\n") or unicodedata.category(char) not in ESCAPED
-        else f"\\u{ord(char):04x}"
-        if ord(char) < 0x10000
-        else f"\\U{ord(char):08x}"
-        for char in text
-    )
 
 
 def pretty(value: Any) -> str:
@@ -56,7 +44,7 @@ def show_pause(pause: dict[str, Any]) -> None:
     """All of a pause."""
     from rich.text import Text
 
-    left = expiry(pause.get("expires_at")) if pause["status"] == "open" else ""
+    left = time_left(pause.get("expires_at")) if pause["status"] == "open" else ""
     out().print(
         Text.assemble(
             ("pause ", "dim"),
@@ -64,7 +52,7 @@ def show_pause(pause: dict[str, Any]) -> None:
             "  ",
             (pause["status"], "yellow" if pause["status"] in WAITING else ""),
             (f"  revision {pause['revision']}" if pause["revision"] > 1 else "", "dim"),
-            (f"  {left}" if left else "", "dim"),
+            (f"  expires {left}" if left.startswith("in ") else f"  {left}", "dim"),
         ),
         soft_wrap=True,
     )
@@ -130,7 +118,7 @@ def _show_outcome(call: dict[str, Any]) -> None:
         note(f"to be looked at: {visible(call['review']).replace('_', ' ')}")
 
 
-def expiry(at: float | None) -> str:
+def time_left(at: float | None) -> str:
     """How long is left, in words."""
     if at is None:
         return ""
@@ -139,8 +127,8 @@ def expiry(at: float | None) -> str:
         return "expired"
     for size, name in ((86_400, "days"), (3_600, "hours"), (60, "min")):
         if left >= 2 * size:
-            return f"expires in {left / size:.0f} {name}"
-    return f"expires in {left:.0f} s"
+            return f"in {left / size:.0f} {name}"
+    return f"in {left:.0f} s"
 
 
 def what_next(pause: dict[str, Any]) -> None:
@@ -162,19 +150,17 @@ def what_next(pause: dict[str, Any]) -> None:
         note(f"  {name:18}{command}")
 
 
-def rows_of(pauses: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Pauses as rows of a table."""
-    return [
-        (
-            pause["id"],
-            pause["status"],
-            visible(pause["agent"]),
-            summary(pause),
-            visible(pause.get("requester") or ""),
-            expiry(pause.get("expires_at")) if pause["status"] == "open" else when(pause.get("settled_at")),
-        )
-        for pause in pauses
-    ]
+def row_of(pause: dict[str, Any]) -> tuple[object, ...]:
+    """A pause as a row of a table."""
+    open_ = pause["status"] == "open"
+    return (
+        pause["id"],
+        pause["status"],
+        pause["agent"],
+        summary(pause),
+        pause.get("requester"),
+        time_left(pause.get("expires_at")) if open_ else moment(pause.get("settled_at")),
+    )
 
 
-__all__ = ["name_of", "pretty", "rows_of", "show_call", "show_pause", "summary", "visible", "what_next"]
+__all__ = ["name_of", "pretty", "row_of", "show_call", "show_pause", "summary", "what_next"]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, KeyOption, LimitOption, UrlOption
-from hostler.cli.output import FAILED, USAGE, fail, note, when, write_json, write_table
+from hostler.cli.options import JsonOption, LimitOption
+from hostler.cli.output import FAILED, USAGE, fail
+from hostler.cli.routes import route
+from hostler.cli.server import Server, server_command
+from hostler.cli.tables import moment, write_done, write_items, write_record
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
@@ -31,54 +34,47 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at the 
 
 
 @app.command("list")
+@server_command
 def list_pauses(
+    server: Server,
     status: Annotated[str | None, typer.Option("--status", help="open, ready, resumed ...")] = None,
     conversation: Annotated[str | None, typer.Option("--conversation", "-c", metavar="ID")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="ID")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Those that are over, too.")] = False,
     limit: LimitOption = 100,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """List what waits, newest first."""
-    from hostler.cli.pause_show import rows_of
+    from hostler.cli.pause_show import row_of
 
-    async def ask(api: Api) -> list[Any]:
-        found = await api.items(
-            "/v1/pauses", limit=limit, status=status, conversation_id=conversation, run_id=run
-        )
-        return [p for p in found if everything or status is not None or p["status"] in UNSETTLED]
-
-    found = _with_api(ask, url, key, data)
-    if as_json:
-        write_json(found)
-        return
-    columns = ("pause", "status", "agent", "waits for", "requester", "until")
-    write_table(columns, rows_of(found), none="nothing waits")
+    found = server.items("/v1/pauses", limit=limit, status=status, conversation_id=conversation, run_id=run)
+    write_items(
+        [p for p in found if everything or status is not None or p["status"] in UNSETTLED],
+        ("pause", "status", "agent", "waits for", "requester", "until"),
+        row_of,
+        as_json=as_json,
+        none="nothing waits",
+        spare=("requester",),
+    )
 
 
 @app.command("show")
+@server_command
 def show(
+    server: Server,
     pause: PauseArgument,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Show a pause: its calls with their arguments in full, their digests, and what was decided."""
     from hostler.cli.pause_show import show_pause
 
-    found = _with_api(lambda api: _pause(api, pause), url, key, data)
-    if as_json:
-        write_json(found)
-    else:
-        show_pause(found)
+    write_record(server.ask(lambda api: _pause(api, pause)), show_pause, as_json=as_json)
 
 
 @app.command("approve")
+@server_command
 def approve(
+    server: Server,
     pause: PauseArgument,
     call: CallArgument = None,
     comment: CommentOption = None,
@@ -98,9 +94,6 @@ def approve(
     ] = None,
     yes: YesOption = False,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Approve a call, on the arguments that are shown."""
     more: dict[str, Any] = {"comment": comment, "edited_args": _object(edited)}
@@ -110,29 +103,30 @@ def approve(
     def action(found: dict[str, Any]) -> dict[str, Any]:
         return {"type": "approve", "args_hash": digest or found["args_hash"], **more}
 
-    _decide(pause, call, ("approval",), action, yes or as_json, as_json, url, key, data)
+    _decide(server, pause, call, ("approval",), action, yes or as_json, as_json)
 
 
 @app.command("deny")
+@server_command
 def deny(
+    server: Server,
     pause: PauseArgument,
     call: CallArgument = None,
     comment: CommentOption = None,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Deny a call: it is not made, and the agent is told so."""
 
     def action(found: dict[str, Any]) -> dict[str, Any]:
         return {"type": "deny", "args_hash": found["args_hash"], "comment": comment}
 
-    _decide(pause, call, ("approval",), action, True, as_json, url, key, data)
+    _decide(server, pause, call, ("approval",), action, True, as_json)
 
 
 @app.command("answer")
+@server_command
 def answer(
+    server: Server,
     pause: PauseArgument,
     call: CallArgument = None,
     values: Annotated[
@@ -141,9 +135,6 @@ def answer(
     button: Annotated[str | None, typer.Option("--action", help="The button to press.")] = None,
     comment: CommentOption = None,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Answer a question; at a terminal, field by field."""
     from hostler.cli.run import parse_settings
@@ -155,11 +146,13 @@ def answer(
             return _asked(found)
         return {"type": "answer", "values": given, "action": button, "comment": comment}
 
-    _decide(pause, call, ("question",), action, True, as_json, url, key, data)
+    _decide(server, pause, call, ("question",), action, True, as_json)
 
 
 @app.command("result")
+@server_command
 def result(
+    server: Server,
     pause: PauseArgument,
     call: CallArgument = None,
     value: Annotated[
@@ -169,9 +162,6 @@ def result(
         str | None, typer.Option("--error", metavar="TEXT", help="It failed, with this.")
     ] = None,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Give the result of a tool that runs on the client."""
     from hostler.cli.deciding import value_of
@@ -183,30 +173,30 @@ def result(
             return _asked(found)
         return {"type": "result", "result": value_of(_text(value) if value else sys.stdin.read())}
 
-    _decide(pause, call, ("client_tool",), action, True, as_json, url, key, data)
+    _decide(server, pause, call, ("client_tool",), action, True, as_json)
 
 
 @app.command("cancel")
+@server_command
 def cancel(
+    server: Server,
     pause: PauseArgument,
     reason: Annotated[str | None, typer.Option("--reason", help="Written into the run's journal.")] = None,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Cancel a pause, and its run with it."""
-    from hostler.cli.client import segment
 
     async def ask(api: Api) -> Any:
         found = await _pause(api, pause)
-        return await api.post(f"/v1/pauses/{segment(found['id'])}/cancel", {"reason": reason})
+        return await api.post(route("pauses", found["id"], "cancel"), {"reason": reason})
 
-    _say_how_it_stands(_with_api(ask, url, key, data), as_json)
+    _say_how_it_stands(server.ask(ask), as_json)
 
 
 @app.command("resolve")
+@server_command
 def resolve(
+    server: Server,
     pause: PauseArgument,
     outcome: Annotated[str, typer.Argument(metavar="happened|not-happened", help="What is known now.")],
     call: CallArgument = None,
@@ -215,12 +205,8 @@ def resolve(
     ] = None,
     comment: CommentOption = None,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Say what became of a call that is in doubt: made or not, only somebody who looked it up knows."""
-    from hostler.cli.client import segment
     from hostler.cli.deciding import value_of
 
     word = outcome.replace("-", "_")
@@ -233,32 +219,34 @@ def resolve(
     async def ask(api: Api) -> Any:
         found = await _pause(api, pause)
         one = _find_call(found, call, None, lambda c: c.get("review") or c["execution"] == "in_doubt")
-        path = f"/v1/pauses/{segment(found['id'])}/calls/{segment(one['call_id'])}/resolve"
+        path = route("pauses", found["id"], "calls", one["call_id"], "resolve")
         return await api.post(path, body)
 
-    _say_how_it_stands(_with_api(ask, url, key, data), as_json)
+    _say_how_it_stands(server.ask(ask), as_json)
 
 
 @app.command("inbox")
+@server_command
 def inbox(
+    server: Server,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Show what happened with pauses, newest first."""
-    from hostler.cli.pause_show import visible
-
-    found = _with_api(lambda api: api.items("/v1/inbox", limit=limit), url, key, data)
-    if as_json:
-        write_json(found)
-        return
-    rows = [
-        (when(e["at"]), e["event"].removeprefix("pause."), e["pause_id"], visible(e["title"]), _yours(e))
-        for e in found
-    ]
-    write_table(("when", "what", "pause", "of", ""), rows, none="nothing happened yet")
+    write_items(
+        server.items("/v1/inbox", limit=limit),
+        ("when", "what", "pause", "of", "it stands"),
+        lambda e: (
+            moment(e["at"]),
+            e["event"].removeprefix("pause."),
+            e["pause_id"],
+            e["title"],
+            _yours(e),
+        ),
+        as_json=as_json,
+        none="nothing happened yet",
+        spare=("when",),
+    )
 
 
 def _yours(entry: dict[str, Any]) -> str:
@@ -269,18 +257,15 @@ def _yours(entry: dict[str, Any]) -> str:
 
 
 def _decide(
+    server: Server,
     pause: str,
     call: str | None,
     kinds: tuple[str, ...],
     action_of: Callable[[dict[str, Any]], dict[str, Any] | None],
     sure: bool,
     as_json: bool,
-    url: str | None,
-    key: str | None,
-    data: Path | None,
 ) -> None:
     """Fetch the pause, find the call, ask where that is wanted, and send the action."""
-    from hostler.cli.client import segment
 
     async def ask(api: Api) -> tuple[dict[str, Any], bool]:
         found = await _pause(api, pause)
@@ -289,32 +274,25 @@ def _decide(
         if action is None:
             fail("nothing was decided", FAILED)
         body = {"revision": found["revision"], "actions": [{"call_id": one["call_id"], **_given(action)}]}
-        answered = await api.post(f"/v1/pauses/{segment(found['id'])}/actions", body)
+        answered = await api.post(route("pauses", found["id"], "actions"), body)
         return {**answered, "run_id": found["run_id"]}, api.in_process
 
-    answered, in_process = _with_api(ask, url, key, data)
-    if as_json:
-        write_json(answered)
-        return
+    answered, in_process = server.ask(ask)
     if answered["remaining"]:
-        note(f"taken; {answered['remaining']} more to decide before the run goes on")
+        next_step = f"{answered['remaining']} more to decide before the run goes on"
     elif in_process:
-        note("taken; the run goes on when a server runs on this data directory: hostler serve")
+        next_step = "the run goes on when a server runs on this data directory: hostler serve"
     else:
-        note(f"taken; the run goes on: hostler runs tail {answered['run_id']}")
+        next_step = f"the run goes on: hostler runs tail {answered['run_id']}"
+    write_done(answered, f"taken; {next_step}", as_json=as_json)
 
 
 def _say_how_it_stands(pause: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        write_json(pause)
-    else:
-        note(f"pause {pause['id']} is {pause['status']}")
+    write_done(pause, f"pause {pause['id']} is {pause['status']}", as_json=as_json)
 
 
 async def _pause(api: Api, text: str) -> dict[str, Any]:
     """The pause of this id, or the one whose id begins like this."""
-    from hostler.cli.client import segment
-
     if len(text) < FULL_ID_CHARS:
         found = await api.items("/v1/pauses", limit=MAX_LOOKED_THROUGH)
         matching = [p for p in found if p["id"].startswith(text)]
@@ -323,7 +301,7 @@ async def _pause(api: Api, text: str) -> dict[str, Any]:
             return one
         if matching:
             fail(f"{len(matching)} pauses begin with {text!r}: write more of the id", USAGE)
-    whole: dict[str, Any] = await api.get(f"/v1/pauses/{segment(text)}")
+    whole: dict[str, Any] = await api.get(route("pauses", text))
     return whole
 
 
@@ -400,11 +378,3 @@ def _object(value: str | None) -> dict[str, Any] | None:
         return msgspec.json.decode(_text(value), type=dict[str, Any])
     except msgspec.DecodeError as error:
         fail(f"--edit: a JSON object is expected: {error}", USAGE)
-
-
-def _with_api(
-    ask: Callable[[Api], Awaitable[Any]], url: str | None, key: str | None, data: Path | None
-) -> Any:
-    from hostler.cli.reach import with_api
-
-    return with_api(ask, url=url, key=key, data=data)

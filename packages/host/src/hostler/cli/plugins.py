@@ -6,110 +6,65 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, KeyOption, UrlOption
-from hostler.cli.output import note, out, when, write_fields, write_json, write_line, write_table
+from hostler.cli.options import JsonOption
+from hostler.cli.output import note, out, write_json, write_line
+from hostler.cli.routes import route
+from hostler.cli.server import Server, server_command
+from hostler.cli.tables import moment, write_done, write_fields, write_items, write_record
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
 app = typer.Typer(help="Plugins: list, show, logs, restart.", no_args_is_help=True)
 PluginArgument = Annotated[str, typer.Argument(metavar="AUTHOR/NAME", help="The plugin.")]
+RESTART_SECONDS = 300.0
+"""A plugin's environment may be built anew first."""
 
 
 @app.command("list")
-def list_plugins(
-    as_json: JsonOption = False, data: DataOption = None, url: UrlOption = None, key: KeyOption = None
-) -> None:
+@server_command
+def list_plugins(server: Server, as_json: JsonOption = False) -> None:
     """List plugins, and how each stands."""
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> list[Any]:
-        found: list[Any] = (await api.get("/v1/plugins"))["items"]
-        return found
-
-    found = with_api(ask, url=url, key=key, data=data)
-    if as_json:
-        write_json(found)
-        return
-    rows = (
-        (p["plugin"], p["version"], p["state"], p["source"], ", ".join(p["runners"]), p.get("reason"))
-        for p in found
-    )
-    write_table(
+    write_items(
+        server.all("/v1/plugins"),
         ("plugin", "version", "state", "source", "runners", "reason"),
-        rows,
-        none="no plugins yet: name them in a configuration and `hostler apply` it",
+        lambda p: (
+            p["plugin"],
+            p["version"],
+            p["state"],
+            p["source"],
+            ", ".join(p["runners"]),
+            p.get("reason"),
+        ),
+        as_json=as_json,
+        none="no plugins yet: name their folders under `plugins:` in a configuration and `hostler apply` it",
     )
 
 
 @app.command("show")
-def show_plugin(
-    plugin: PluginArgument,
-    as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
-) -> None:
+@server_command
+def show_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = False) -> None:
     """Show one plugin, its process, its runners and what they ask for."""
-    from hostler.cli.reach import with_api
 
-    async def ask(api: Api) -> tuple[dict[str, Any], list[Any]]:
-        record = await api.get(_path(plugin))
+    async def look(api: Api) -> dict[str, Any]:
+        record = await api.get(route("plugins", plugin))
         runners = (await api.get("/v1/runners"))["items"]
-        return record, [runner for runner in runners if runner["id"].startswith(f"plugin:{plugin}/")]
+        mine = [runner for runner in runners if runner["id"].startswith(f"plugin:{plugin}/")]
+        return {**record, "manifests": mine}
 
-    record, runners = with_api(ask, url=url, key=key, data=data)
-    if as_json:
-        write_json({**record, "manifests": runners})
-        return
-    write_fields(
-        (
-            ("plugin", record["plugin"]),
-            ("version", record["version"]),
-            ("state", record["state"]),
-            ("reason", record.get("reason")),
-            ("source", record["source"]),
-            ("process", record.get("pid")),
-            ("started", when(record.get("started_at"))),
-            ("restarts", record["restarts"]),
-            ("active runs", record["active_runs"]),
-            ("tools", record["tools"]),
-            ("containment", record.get("containment")),
-        )
-    )
-    for runner in runners:
-        out().print()
-        asked = [
-            f"{what}: {', '.join(ops)}" for what, ops in (runner.get("permissions") or {}).items() if ops
-        ]
-        able = [name for name, has in (runner.get("capabilities") or {}).items() if has]
-        write_fields(
-            (
-                ("runner", runner["id"]),
-                ("can", able),
-                ("asks for", asked),
-                ("form", [item["name"] for item in runner.get("config_schema") or []]),
-            )
-        )
+    write_record(server.ask(look), _show, as_json=as_json)
 
 
 @app.command("logs")
+@server_command
 def show_logs(
+    server: Server,
     plugin: PluginArgument,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="How many of the last.")] = 100,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Show the end of what a plugin wrote to its stderr."""
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> list[str]:
-        found: list[str] = (await api.get(f"{_path(plugin)}/logs", lines=lines))["lines"]
-        return found
-
-    found = with_api(ask, url=url, key=key, data=data)
+    found: list[str] = server.get(route("plugins", plugin, "logs"), lines=lines)["lines"]
     if as_json:
         write_json(found)
         return
@@ -120,21 +75,45 @@ def show_logs(
 
 
 @app.command("restart")
-def restart_plugin(
-    plugin: PluginArgument, data: DataOption = None, url: UrlOption = None, key: KeyOption = None
-) -> None:
+@server_command
+def restart_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = False) -> None:
     """Replace a plugin's process by one from its files as they are now; its runs finish on the old one."""
-    from hostler.cli.reach import with_api
 
-    async def ask(api: Api) -> dict[str, Any]:
-        found: dict[str, Any] = await api.post(f"{_path(plugin)}/restart", seconds=300)
+    async def restart(api: Api) -> dict[str, Any]:
+        found: dict[str, Any] = await api.post(route("plugins", plugin, "restart"), seconds=RESTART_SECONDS)
         return found
 
-    record = with_api(ask, url=url, key=key, data=data, running=True)
-    note(f"{plugin} is {record['state']}, process {record['pid']}")
+    record = server.ask(restart, running=True)
+    write_done(record, f"{plugin} is {record['state']}, process {record['pid']}", as_json=as_json)
 
 
-def _path(plugin: str) -> str:
-    from hostler.cli.client import segment
-
-    return f"/v1/plugins/{segment(plugin)}"
+def _show(record: dict[str, Any]) -> None:
+    write_fields(
+        (
+            ("plugin", record["plugin"]),
+            ("version", record["version"]),
+            ("state", record["state"]),
+            ("reason", record.get("reason")),
+            ("source", record["source"]),
+            ("process", record.get("pid")),
+            ("started", moment(record.get("started_at"))),
+            ("restarts", record["restarts"]),
+            ("active runs", record["active_runs"]),
+            ("tools", record["tools"]),
+            ("containment", record.get("containment")),
+        )
+    )
+    for runner in record["manifests"]:
+        out().print()
+        asked = [
+            f"{what}: {', '.join(ops)}" for what, ops in (runner.get("permissions") or {}).items() if ops
+        ]
+        able = [name for name, has in (runner.get("capabilities") or {}).items() if has]
+        write_fields(
+            (
+                ("runner", runner["id"]),
+                ("can", able),
+                ("asks for", "; ".join(asked)),
+                ("form", [item["name"] for item in runner.get("config_schema") or []]),
+            )
+        )

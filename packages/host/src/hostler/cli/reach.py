@@ -6,29 +6,19 @@ the key that lies there; else the data directory itself, opened by this process 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from hostler.cli.options import data_directory
-from hostler.cli.output import USAGE, fail
-from hostler_protocol.errors import (
-    CallerError,
-    ConflictError,
-    HostlerError,
-    InvalidArgumentError,
-    UnauthorizedError,
-)
+from hostler_protocol.errors import ConflictError, InvalidArgumentError, UnauthorizedError
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,28 +112,4 @@ async def _opened(data_dir: Path) -> AsyncIterator[Api]:
             await api.close()
 
 
-def with_api(
-    ask: Callable[[Api], Awaitable[T]],
-    *,
-    url: str | None,
-    key: str | None,
-    data: Path | None,
-    running: bool = False,
-) -> T:
-    """Ask a server something, for one command; errors end the command with one line."""
-
-    async def asked() -> T:
-        async with reach(url, key, data, running=running) as api:
-            return await ask(api)
-
-    try:
-        return asyncio.run(asked())
-    except InvalidArgumentError as error:
-        fail(error.message, USAGE)
-    except CallerError as error:
-        fail(error.message)
-    except HostlerError as error:
-        fail(error.message)
-
-
-__all__ = ["Address", "find_server", "reach", "with_api"]
+__all__ = ["Address", "find_server", "reach"]

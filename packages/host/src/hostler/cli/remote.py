@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.cli.client import Api, segment
+from hostler.cli.client import Api
 from hostler.cli.dialling import dialled, plugin_state, token_for, turn_of
 from hostler.cli.once import (
     Wanted,
@@ -22,6 +22,7 @@ from hostler.cli.once import (
 )
 from hostler.cli.output import FAILED, PAUSED, show_error
 from hostler.cli.reach import Address
+from hostler.cli.routes import route
 from hostler.cli.show import Show, follow, interrupts, until_paused
 from hostler.cli.targets import LocalTarget, runner_name, unknown_agent
 from hostler.config import load_config
@@ -69,11 +70,11 @@ async def agent_on_server(
             await stack.enter_async_context(dialled(api, target.source, token, data_dir))
         runner = runner_name(target, await _offered(api, identity.key))
         runner_id = identity.runner_id(runner)
-        found = await api.get(f"/v1/runners/{segment(runner_id)}")
+        found = await api.get(route("runners", runner_id))
         form = msgspec.convert(found, AgentRunnerManifest).config_schema
         spec = spec_for_one_run(wanted, runner_id, form)
         known = await _has_agent(api, spec.name)
-        await api.put(f"/v1/agents/{segment(spec.name)}", spec)
+        await api.put(route("agents", spec.name), spec)
         if not known and wanted.conversation is None:
             stack.push_async_callback(_remove, api, spec.name)
         yield spec.name
@@ -81,7 +82,7 @@ async def agent_on_server(
 
 async def _has_agent(api: Api, name: str) -> bool:
     try:
-        await api.get(f"/v1/agents/{segment(name)}")
+        await api.get(route("agents", name))
     except NotFoundError:
         return False
     return True
@@ -92,7 +93,7 @@ async def _is_there(api: Api, target: LocalTarget, plugin_key: str) -> bool:
     state = await plugin_state(api, plugin_key)
     if state is None or state == "disconnected":
         return False
-    if (await api.get(f"/v1/plugins/{segment(plugin_key)}"))["source"] == "remote":
+    if (await api.get(route("plugins", plugin_key)))["source"] == "remote":
         return True
     if isinstance(target.source, Folder):
         entries = (await api.get("/v1/config"))["plugins"]
@@ -106,13 +107,13 @@ async def _is_there(api: Api, target: LocalTarget, plugin_key: str) -> bool:
 
 
 async def _offered(api: Api, plugin_key: str) -> list[str]:
-    runners: list[str] = (await api.get(f"/v1/plugins/{segment(plugin_key)}"))["runners"]
+    runners: list[str] = (await api.get(route("plugins", plugin_key)))["runners"]
     return runners
 
 
 async def _remove(api: Api, agent: str) -> None:
     with contextlib.suppress(HostlerError):  # it stays where the server is gone; nothing is routed to it
-        await api.delete(f"/v1/agents/{segment(agent)}")
+        await api.delete(route("agents", agent))
 
 
 async def _run(api: Api, wanted: Wanted, agent: str) -> int:
@@ -123,17 +124,18 @@ async def _run(api: Api, wanted: Wanted, agent: str) -> int:
         if run is None:
             show_error(f"the agent took no run: {accepted['outcome']}")
             return FAILED
-        path = f"/v1/runs/{segment(run['run_id'])}"
         try:
             await follow(
                 until_paused(api.results(run["run_id"])),
                 show.result,
                 interrupted,
-                lambda: api.post(f"{path}/cancel", {"reason": "interrupted at the terminal"}),
+                lambda: api.post(
+                    route("runs", run["run_id"], "cancel"), {"reason": "interrupted at the terminal"}
+                ),
             )
         finally:
             show.end()
-        record = await api.get(path)
+        record = await api.get(route("runs", run["run_id"]))
         if record["status"] not in TERMINAL_STATUSES:
             tell_what_next(await _pauses(api, run["run_id"]))
             return PAUSED

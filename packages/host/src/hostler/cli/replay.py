@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption
-from hostler.cli.output import FAILED, INTERRUPTED, USAGE, fail
+from hostler.cli.output import FAILED, USAGE, errors_told, fail
 
 SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d{1,9})([smhdw])")
@@ -81,7 +81,6 @@ def replay(
     import asyncio
 
     from hostler.cli.replaying import Wanted, replay_all
-    from hostler_protocol.errors import CallerError, HostlerError
 
     if effects and not live_after:
         fail("--effects goes with --live-after: without it nothing is carried out", USAGE)
@@ -102,12 +101,6 @@ def replay(
         url=url,
         key=key,
     )
-    try:
+    with errors_told():
         identical = asyncio.run(replay_all(wanted))
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
-    except CallerError as error:
-        fail(error.message, USAGE)
-    except HostlerError as error:
-        fail(error.message)
     raise typer.Exit(0 if identical else FAILED)

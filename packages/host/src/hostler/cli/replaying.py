@@ -19,6 +19,7 @@ from hostler.cli.options import data_directory
 from hostler.cli.output import err, note
 from hostler.cli.reach import reach
 from hostler.cli.replay_report import Failed, case_of, tell, tell_sum
+from hostler.cli.routes import route
 from hostler.cli.run import CONFIG_SUFFIXES, parse_settings
 from hostler.cli.targets import local_target
 from hostler.domain.tapes import Tape, decode_tape, read_tape
@@ -192,9 +193,7 @@ async def _one(
 async def _tape(around: _Around, name: str) -> Tape:
     if _is_file(name):
         return read_tape(read_file(Path(name)))
-    from hostler.cli.client import segment
-
-    text = await around.server.text(f"/v1/runs/{segment(name)}/export")
+    text = await around.server.text(route("runs", name, "export"))
     return read_tape(decode_tape(text.encode()))
 
 
@@ -288,10 +287,8 @@ async def _configured(around: _Around) -> dict[str, Folder]:
 
 
 async def _spec(around: _Around, agent: str, version: int) -> dict[str, Any]:
-    from hostler.cli.client import segment
-
     if (agent, version) not in around.versions:
-        items = await around.server.items(f"/v1/agents/{segment(agent)}/versions", limit=10_000)
+        items = await around.server.items(route("agents", agent, "versions"), limit=10_000)
         around.versions |= {(agent, item["version"]): item["spec"] for item in items}
     if (agent, version) not in around.versions:
         known = ", ".join(str(number) for name, number in sorted(around.versions) if name == agent)

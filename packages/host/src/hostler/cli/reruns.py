@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, KeyOption, UrlOption
-from hostler.cli.output import FAILED, STATUS_OF_RUN, USAGE, fail, note, write_json, write_line, write_table
+from hostler.cli.options import JsonOption
+from hostler.cli.output import FAILED, STATUS_OF_RUN, USAGE, errors_told, fail, note, write_line
+from hostler.cli.routes import route
+from hostler.cli.server import Server, server_command
+from hostler.cli.tables import short, write_items, write_record
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
@@ -26,17 +29,16 @@ MAX_RETRIED = 10_000
 SHOWN_CHARS = 90
 
 
+@server_command
 def export(
+    server: Server,
     run_id: RunArgument,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else standard output.")
     ] = None,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Write a run as one JSON document: what `hostler replay` and tests work with."""
-    text = _exported(run_id, url, key, data)
+    text = _exported(server, run_id)
     if output is None:
         write_line(text.encode())
         return
@@ -46,22 +48,18 @@ def export(
         fail(f"{output} cannot be written: {error.strerror}")
 
 
+@server_command
 def steps(
+    server: Server,
     run_id: RunArgument,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """List the steps of a run, as replay names them and fork counts them."""
     from hostler.domain.tapes import decode_tape, read_tape
-    from hostler_protocol.errors import InvalidArgumentError
 
-    text = _exported(run_id, url, key, data)
-    try:
+    text = _exported(server, run_id)
+    with errors_told():
         tape = read_tape(decode_tape(text.encode()))
-    except InvalidArgumentError as error:
-        fail(error.message)
     rows: list[dict[str, Any]] = [
         {"step": call.step, "kind": "call", "type": call.method, "data": call.params} for call in tape.calls
     ]
@@ -70,26 +68,22 @@ def steps(
         for result in tape.results
     ]
     rows.sort(key=lambda row: row["step"])
-    if as_json:
-        write_json(rows)
-        return
-    write_table(
+    write_items(
+        rows,
         ("step", "kind", "type", "data"),
-        ((row["step"], row["kind"], row["type"], _short(row["data"])) for row in rows),
+        lambda row: (row["step"], row["kind"], row["type"], short(row["data"], SHOWN_CHARS)),
+        as_json=as_json,
         none="it has no steps",
     )
 
 
-def _exported(run_id: str, url: str | None, key: str | None, data: Path | None) -> str:
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> str:
-        return await api.text(f"{_path(run_id)}/export")
-
-    return with_api(ask, url=url, key=key, data=data)
+def _exported(server: Server, run_id: str) -> str:
+    return server.ask(lambda api: api.text(route("runs", run_id, "export")))
 
 
+@server_command
 def retry(
+    server: Server,
     run_ids: Annotated[
         list[str] | None, typer.Argument(metavar="RUN", help="Ids of ended runs.", show_default=False)
     ] = None,
@@ -103,15 +97,11 @@ def retry(
     agent_version: VersionOption = None,
     wait: WaitOption = False,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Do ended runs again: new runs of the same events, by the agents as they are now.
 
     It needs a running server.
     """
-    from hostler.cli.reach import with_api
     from hostler.cli.replay import seconds_of
 
     if bool(run_ids) == dead:
@@ -128,26 +118,25 @@ def retry(
             query: dict[str, Any] = {"agent": agent, "since": from_time, "dead": True}
             wanted = [run["run_id"] for run in await api.items("/v1/runs", limit=MAX_RETRIED, **query)]
         body = {} if agent_version is None else {"agent_version": agent_version}
-        made = [await api.post(f"{_path(run_id)}/retry", body) for run_id in wanted]
+        made = [await api.post(route("runs", run_id, "retry"), body) for run_id in wanted]
         return [await _followed(api, made[0], as_json=as_json)] if wait else made
 
-    made = with_api(ask, url=url, key=key, data=data, running=True)
+    made = server.ask(ask, running=True)
     if wait:
         raise typer.Exit(STATUS_OF_RUN.get(made[0]["status"], FAILED))
-    if as_json:
-        write_json(made)
-        return
-    write_table(
+    write_items(
+        made,
         ("run", "again", "agent"),
-        (
-            (run["retry_of"], run["run_id"], f"{run['agent']} (version {run['agent_version']})")
-            for run in made
-        ),
+        lambda run: (run["retry_of"], run["run_id"], f"{run['agent']} (version {run['agent_version']})"),
+        as_json=as_json,
         none="there is nothing to do again",
+        spare=("agent",),
     )
 
 
+@server_command
 def fork(
+    server: Server,
     run_id: RunArgument,
     at: Annotated[
         int | None,
@@ -162,31 +151,22 @@ def fork(
     ] = False,
     wait: WaitOption = False,
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Go on from a recorded run with a new one, from any step; without effects unless told.
 
     It needs a running server. `hostler runs steps RUN` lists the steps.
     """
-    from hostler.cli.reach import with_api
-
     wanted = {"at": at, "input": text, "agent_version": agent_version}
     body = {name: value for name, value in wanted.items() if value is not None} | {"effects": effects}
 
     async def ask(api: Api) -> dict[str, Any]:
-        made: dict[str, Any] = await api.post(f"{_path(run_id)}/fork", body)
+        made: dict[str, Any] = await api.post(route("runs", run_id, "fork"), body)
         return await _followed(api, made, as_json=as_json) if wait else made
 
-    made = with_api(ask, url=url, key=key, data=data, running=True)
+    made = server.ask(ask, running=True)
     if wait:
         raise typer.Exit(STATUS_OF_RUN.get(made["status"], FAILED))
-    if as_json:
-        write_json(made)
-    else:
-        note(f"it goes on after step {made['forked_at']} of {run_id}")
-        write_line(made["run_id"].encode())
+    write_record(made, _show_fork, as_json=as_json)
 
 
 async def _followed(api: Api, made: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
@@ -199,18 +179,10 @@ async def _followed(api: Api, made: dict[str, Any], *, as_json: bool) -> dict[st
             show.result(result)
     finally:
         show.end()
-    ended: dict[str, Any] = await api.get(_path(made["run_id"]))
+    ended: dict[str, Any] = await api.get(route("runs", made["run_id"]))
     return ended
 
 
-def _path(run_id: str) -> str:
-    from hostler.cli.client import segment
-
-    return f"/v1/runs/{segment(run_id)}"
-
-
-def _short(value: Any) -> str:
-    import msgspec
-
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= SHOWN_CHARS else f"{text[: SHOWN_CHARS - 1]}…"
+def _show_fork(made: dict[str, Any]) -> None:
+    note(f"it goes on after step {made['forked_at']} of {made['forked_from']}")
+    write_line(made["run_id"].encode())

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption
-from hostler.cli.output import FAILED, INTERRUPTED, USAGE, fail, note
+from hostler.cli.output import USAGE, errors_told, fail, note
 
 MAX_STDIN_BYTES = 1_048_577
 """One byte over what an event may hold: enough to be told that it is too much."""
@@ -53,7 +53,6 @@ def run(
     the run).
     """
     from hostler.cli.once import Wanted, run_once
-    from hostler_protocol.errors import CallerError, HostlerError
 
     files, pairs = _split(config or [])
     said = text if text is not None else _from_stdin()
@@ -69,14 +68,8 @@ def run(
         url=url,
         key=key,
     )
-    try:
+    with errors_told():
         status = asyncio.run(run_once(wanted))
-    except KeyboardInterrupt:
-        status = INTERRUPTED
-    except CallerError as error:
-        fail(error.message, USAGE)
-    except HostlerError as error:
-        fail(error.message, FAILED)
     raise typer.Exit(status)
 
 

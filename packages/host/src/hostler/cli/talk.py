@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from hostler.cli.client import Api, segment
+from hostler.cli.client import Api
+from hostler.cli.routes import route
 from hostler.feed import StoredResult
 from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.events import EventEnvelope, Input
@@ -72,7 +73,7 @@ class Talk:
         """What became of a message that a run absorbed: `status` injected, requeued, dropped or queued, and
         `next_run_id` where another run answers it.
         """
-        event = await self.api.get(f"/v1/events/{segment(event_id)}")
+        event = await self.api.get(route("events", event_id))
         found: dict[str, Any] = {**(event.get("steering") or {}), "run_id": event["run_id"]}
         return found
 
@@ -83,14 +84,13 @@ class Talk:
 
     async def decide(self, pause: dict[str, Any], action: dict[str, Any]) -> dict[str, Any]:
         """Send what was decided of one call of a pause; the answer has `status`."""
-        path = f"/v1/pauses/{segment(pause['id'])}"
         if "outcome" in action:
             body = {name: value for name, value in action.items() if name != "call_id"}
-            call_path = f"{path}/calls/{segment(action['call_id'])}/resolve"
-            resolved: dict[str, Any] = await self.api.post(call_path, body)
+            path = route("pauses", pause["id"], "calls", action["call_id"], "resolve")
+            resolved: dict[str, Any] = await self.api.post(path, body)
             return resolved
         answered: dict[str, Any] = await self.api.post(
-            f"{path}/actions", {"revision": pause["revision"], "actions": [action]}
+            route("pauses", pause["id"], "actions"), {"revision": pause["revision"], "actions": [action]}
         )
         return answered
 
@@ -98,12 +98,12 @@ class Talk:
         """Cancel what runs; how many runs that were."""
         running = list(self.running)
         for run_id in running:
-            await self.api.post(f"/v1/runs/{segment(run_id)}/cancel", {"reason": "cancelled in the chat"})
+            await self.api.post(route("runs", run_id, "cancel"), {"reason": "cancelled in the chat"})
         return len(running)
 
     async def history(self, limit: int) -> list[dict[str, Any]]:
         """What was said, oldest first, the last `limit` messages."""
-        path = f"/v1/conversations/{segment(self.conversation_id)}/history"
+        path = route("conversations", self.conversation_id, "history")
         try:
             found = await self.api.items(path, limit=limit, cursor="before")
         except NotFoundError:
@@ -112,7 +112,7 @@ class Talk:
 
     async def state(self) -> list[dict[str, Any]]:
         """The values kept for this conversation."""
-        path = f"/v1/conversations/{segment(self.conversation_id)}/state"
+        path = route("conversations", self.conversation_id, "state")
         try:
             return await self.api.items(path, limit=1000)
         except NotFoundError:

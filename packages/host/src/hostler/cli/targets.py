@@ -48,6 +48,14 @@ def local_target(target: str) -> LocalTarget | None:
     return None
 
 
+def plugin_source(target: str) -> Folder | SingleFile:
+    """The plugin folder or file that a target names. InvalidArgumentError where there is none."""
+    found = local_target(target)
+    if found is None:
+        raise InvalidArgumentError(f"there is no plugin folder {target}: name one, or file.py:Class")
+    return found.source
+
+
 def _is_path(text: str) -> bool:
     return "/" in text or text.startswith((".", "~"))
 

@@ -9,71 +9,106 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, KeyOption, UrlOption
-from hostler.cli.output import USAGE, fail, note, out, write_fields, write_json, write_table
+from hostler.cli.options import JsonOption
+from hostler.cli.output import USAGE, fail, note, out, write_json
+from hostler.cli.routes import route
+from hostler.cli.server import Server, server_command
+from hostler.cli.tables import write_fields, write_items, write_record, write_table
+from hostler.cli.visible import visible
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
 app = typer.Typer(help="Tools: list, show, approve; and the servers of some.", no_args_is_help=True)
-
-
 _DIFFERENCE = {"+": "green", "-": "red", "@": "dim"}
 
 
 @app.command("list")
-def list_tools(
-    as_json: JsonOption = False, data: DataOption = None, url: UrlOption = None, key: KeyOption = None
-) -> None:
+@server_command
+def list_tools(server: Server, as_json: JsonOption = False) -> None:
     """List the tools that agents can be given, and those that nobody can be given, and why."""
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> list[Any]:
-        found: list[Any] = (await api.get("/v1/tools"))["items"]
-        return found
-
-    found = with_api(ask, url=url, key=key, data=data, running=True)
-    if as_json:
-        write_json(found)
-        return
-    rows = (
-        (
+    write_items(
+        server.all("/v1/tools", running=True),
+        ("tool", "state", "effect", "approval", "owner", "what it does"),
+        lambda t: (
             t["name"],
             t["state"],
             t["effect"],
             t["approval"],
             _owner(t),
-            _visible(t["problem"] or "") or _line(t),
-        )
-        for t in found
-    )
-    write_table(
-        ("tool", "state", "effect", "approval", "owner", "what it does"),
-        rows,
-        none="no tools yet: a plugin lists its functions under `tools:` in hostler.yaml",
+            t["problem"] or t["description"].partition("\n")[0],
+        ),
+        as_json=as_json,
+        none="no tools yet: name what offers some under `tools:` in a configuration and `hostler apply` it",
+        spare=("owner", "state"),
     )
 
 
 @app.command("show")
+@server_command
 def show_tool(
+    server: Server,
     tool: Annotated[str, typer.Argument(metavar="PLUGIN.TOOL", help="The tool, like shop.book.")],
     as_json: JsonOption = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
 ) -> None:
     """Show one tool and its parameters."""
-    from hostler.cli.client import segment
-    from hostler.cli.reach import with_api
+    write_record(server.get(route("tools", tool), running=True), _show, as_json=as_json)
 
-    async def ask(api: Api) -> dict[str, Any]:
-        found: dict[str, Any] = await api.get(f"/v1/tools/{segment(tool)}")
-        return found
 
-    record = with_api(ask, url=url, key=key, data=data, running=True)
+@app.command("approve")
+@server_command
+def approve_tools(
+    server: Server,
+    tool: Annotated[
+        str, typer.Argument(metavar="SERVER.TOOL", help="The tool, like files.read, or several: 'files.*'.")
+    ],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve what is shown without asking.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what an MCP server changed of its tools, or came up with, and approve it."""
+    from hostler.domain.patterns import matches
+
+    async def look(api: Api) -> list[dict[str, Any]]:
+        if "*" not in tool:
+            return [await api.get(route("tools", tool))]
+        found = (await api.get("/v1/tools"))["items"]
+        return [one for one in found if matches(tool, one["name"])]
+
+    waiting = [one for one in server.ask(look, running=True) if one["waiting"]]
+    if not waiting:
+        fail(f"nothing of {tool} waits for an approval")
+    if not yes and (as_json or not (sys.stdin.isatty() and sys.stdout.isatty())):
+        fail("nobody can be asked here: look at it with `hostler tools show`, then say --yes", USAGE)
+    agreed = waiting if as_json else [one for one in waiting if _agreed(one, yes=yes)]
+
+    async def approve(api: Api) -> list[Any]:
+        return [
+            await api.post(route("tools", one["name"], "approve"), {"digest": one["waiting"]["digest"]})
+            for one in agreed
+        ]
+
+    approved = server.ask(approve, running=True)
     if as_json:
-        write_json(record)
-        return
+        write_json(approved)
+    else:
+        for one in agreed:
+            note(f"{one['name']} is approved as it is now")
+
+
+@app.command("servers")
+@server_command
+def list_servers(server: Server, as_json: JsonOption = False) -> None:
+    """List the MCP servers, and how each stands."""
+    write_items(
+        server.all("/v1/mcp-servers", running=True),
+        ("server", "state", "says it is", "restarts", "what is wrong"),
+        lambda one: (one["name"], one["state"], one["server"], one["restarts"], _told(one)),
+        as_json=as_json,
+        none="no MCP servers yet: name them under `tools:` in a configuration and `hostler apply` it",
+    )
+
+
+def _show(record: dict[str, Any]) -> None:
     write_fields(
         (
             ("tool", record["name"]),
@@ -81,92 +116,33 @@ def show_tool(
             ("state", record["state"]),
             ("effect", record["effect"]),
             ("approval", record["approval"]),
-            ("problem", _visible(record["problem"] or "")),
-            ("does", _visible(record["description"])),
+            ("problem", record["problem"]),
+            ("does", record["description"]),
         )
     )
     parameters = record["parameters"]
     required = parameters.get("required") or []
     rows = [
-        (
-            name,
-            _kind(schema),
-            "yes" if name in required else "",
-            _visible(str(schema.get("description") or "")),
-        )
+        (name, _kind(schema), "yes" if name in required else "", schema.get("description"))
         for name, schema in (parameters.get("properties") or {}).items()
         if isinstance(schema, dict)
     ]
     if rows:
         out().print()
-        write_table(("parameter", "type", "required", "what it is"), rows, none="")
+        write_table(("parameter", "type", "required", "what it is"), rows, none="no parameters")
 
 
-@app.command("approve")
-def approve_tools(
-    tool: Annotated[
-        str, typer.Argument(metavar="SERVER.TOOL", help="The tool, like files.read, or several: 'files.*'.")
-    ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve what is shown without asking.")] = False,
-    data: DataOption = None,
-    url: UrlOption = None,
-    key: KeyOption = None,
-) -> None:
-    """Show what an MCP server changed of its tools, or came up with, and approve it."""
+def _agreed(tool: dict[str, Any], *, yes: bool) -> bool:
+    """Show what would be approved, and ask, unless it was said before."""
     from rich.text import Text
 
-    from hostler.cli.client import segment
-    from hostler.cli.reach import with_api
-    from hostler.domain.patterns import matches
-
-    async def ask(api: Api) -> list[dict[str, Any]]:
-        if "*" not in tool:
-            return [await api.get(f"/v1/tools/{segment(tool)}")]
-        found = (await api.get("/v1/tools"))["items"]
-        return [one for one in found if one["waiting"] and matches(tool, one["name"])]
-
-    waiting = [one for one in with_api(ask, url=url, key=key, data=data, running=True) if one["waiting"]]
-    if not waiting:
-        fail(f"nothing of {tool} waits for an approval")
-    if not yes and not (sys.stdin.isatty() and sys.stdout.isatty()):
-        fail("nobody can be asked here: look at it with `hostler tools show`, then say --yes", USAGE)
-    agreed: list[dict[str, Any]] = []
-    for one in waiting:
-        for line in _difference(one["waiting"]):
-            out().print(Text(line, _DIFFERENCE.get(line[:1], "")), soft_wrap=True)
-        if yes or typer.confirm(f"approve {one['name']}?", default=False):
-            agreed.append(one)
-
-    async def approve(api: Api) -> None:
-        for one in agreed:
-            digest = one["waiting"]["digest"]
-            await api.post(f"/v1/tools/{segment(one['name'])}/approve", {"digest": digest})
-            note(f"{one['name']} is approved as it is now")
-
-    with_api(approve, url=url, key=key, data=data, running=True)
-
-
-@app.command("servers")
-def list_servers(
-    as_json: JsonOption = False, data: DataOption = None, url: UrlOption = None, key: KeyOption = None
-) -> None:
-    """List the MCP servers, and how each stands."""
-    from hostler.cli.reach import with_api
-
-    async def ask(api: Api) -> list[Any]:
-        found: list[Any] = (await api.get("/v1/mcp-servers"))["items"]
-        return found
-
-    found = with_api(ask, url=url, key=key, data=data, running=True)
-    if as_json:
-        write_json(found)
-        return
-    rows = ((one["name"], one["state"], one["server"], one["restarts"], _told(one)) for one in found)
-    write_table(("server", "state", "says it is", "restarts", "what is wrong"), rows, none="no MCP servers")
+    for line in _difference(tool["waiting"]):
+        out().print(Text(line, _DIFFERENCE.get(line[:1], "")), soft_wrap=True)
+    return yes or typer.confirm(f"approve {tool['name']}?", default=False)
 
 
 def _told(server: dict[str, Any]) -> str:
-    return _visible("; ".join([server["reason"] or "", *server["warnings"]]).strip("; "))
+    return "; ".join([server["reason"] or "", *server["warnings"]]).strip("; ")
 
 
 def _difference(waiting: dict[str, Any]) -> list[str]:
@@ -180,20 +156,11 @@ def _lines(said: dict[str, Any] | None) -> list[str]:
         return []
     schemas = {name: said[name] for name in ("parameters", "output_schema") if said[name] is not None}
     text = said["description"] + "\n" + json.dumps(schemas, indent=2, sort_keys=True, ensure_ascii=False)
-    return [_visible(line) for line in text.split("\n")]
-
-
-def _visible(text: str) -> str:
-    """A server's words; what one does not see in them, or a terminal obeys, is spelled out."""
-    return "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in text)
+    return [visible(line) for line in text.split("\n")]
 
 
 def _owner(tool: dict[str, Any]) -> str:
     return f"{tool['owner']} (client)" if tool["client"] else str(tool["owner"])
-
-
-def _line(tool: dict[str, Any]) -> str:
-    return _visible(tool["description"].partition("\n")[0])
 
 
 def _kind(schema: dict[str, Any]) -> str:
