@@ -1,9 +1,10 @@
-"""A whole host with a service's document and `fetch` as tools: what runs get, and what is written down."""
+"""Whole hosts with documents of services and `fetch` as tools: what runs and models get, what is written down."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ from hostler.config import ConfigFile
 from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler.domain.tool_entries import ToolEntry
+from support.agent_host import ask, hosting, record
+from support.model_server import Answer, ModelServer
 from support.openapi.petstore import API_KEY, TOKEN, PetStore, answer
+from support.openapi.weather import DOCUMENT as WEATHER
+from support.openapi.weather import WHO, Weather
 from support.stepping import Stage, stage, within
 from support.web import Web, page
 
@@ -92,3 +97,52 @@ def test_runs_use_services_and_pages_and_no_secret_is_written_down(
     assert any(b"shop.addPet" in data for data in written)
     for secret in (API_KEY, TOKEN):
         assert not any(secret.encode() in data for data in written)
+
+
+def test_a_model_uses_a_public_service_and_is_told_what_was_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WHO", WHO)
+
+    def wish(name: str, **given: Any) -> Answer:
+        wanted = [{"id": "c", "name": name, "arguments": json.dumps(given)}]
+        return Answer(tool_calls=wanted, finish_reason="tool_calls")
+
+    async def body() -> None:
+        async with within(100), Web() as web, ModelServer(api_key="k") as server:
+            Weather(web)
+            entry = OpenApiEntry(
+                name="weather",
+                document=str(WEATHER),
+                base_url=web.url(),
+                auth={"userAgent": "env:WHO"},
+                allow=["point", "gridpoint_forecast"],
+                network=["127.0.0.1"],
+            )
+            policy = {"allowed_tool_names": ["weather.*"]}
+            tools = [ToolEntry(openapi=entry)]
+            async with hosting(tmp_path, server, policy=policy, tools=tools, window=32_000) as served:
+                for asked in (
+                    wish("weather_point", point="Topeka"),
+                    wish("weather_point", point="0,0"),
+                    wish("weather_point", point="39.7456,-97.0892"),
+                    wish("weather_gridpoint_forecast", wfo="TOP", x=31, y=80, units="si"),
+                ):
+                    server.add(asked)
+                server.say("It will be fine.")
+                found = await ask(served, "How will it be in Topeka?")
+                assert (await record(served, found))["output"]["text"] == "It will be fine."
+            offered = {t["function"]["name"]: t["function"] for t in server.requests[0].json["tools"]}
+            assert set(offered) == {"weather_point", "weather_gridpoint_forecast"}
+            assert offered["weather_point"]["parameters"]["required"] == ["point"]
+            results = [m["content"] for m in server.requests[-1].json["messages"] if m["role"] == "tool"]
+            assert results[0].startswith("Error (invalid_argument)")
+            assert "at /point" in results[0]
+            assert results[1].startswith("Error (not_found)")
+            assert "404 Not Found" in results[1]
+            assert "Unable to provide data for /points/0,0" in results[1]
+            assert json.loads(results[2])["body"]["properties"]["gridId"] == "TOP"
+            assert json.loads(results[3])["body"]["properties"]["units"] == "si"
+            assert len(web.asked) == 3  # what was wrong was never sent
+
+    asyncio.run(body())

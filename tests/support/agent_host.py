@@ -11,6 +11,7 @@ from typing import Any
 
 from hostler.config import ConfigFile, ModelEntry, Price, convert
 from hostler.domain.agents import AgentSpec
+from hostler.domain.tool_entries import ToolEntry
 from support.http_host import Event, Served, iter_events, serving
 from support.model_server import ModelServer
 
@@ -44,6 +45,7 @@ async def hosting(
     window: int = 9000,
     skills: Sequence[Path] = (),
     extra_models: Sequence[ModelEntry] = (),
+    tools: Sequence[ToolEntry] = (),
     **settings: Any,
 ) -> AsyncIterator[Served]:
     """The same on a service that is there already, so that it outlives the host."""
@@ -70,7 +72,9 @@ async def hosting(
     models = [entry("main"), entry("spare"), *extra_models]
     folders: list[Any] = [str(FOLDER), *map(str, plugins)]
     async with serving(data, agent=False, **settings) as served:
-        whole = ConfigFile(plugins=folders, models=models, agents=agents, skills=[*map(str, skills)])
+        whole = ConfigFile(
+            plugins=folders, models=models, agents=agents, skills=[*map(str, skills)], tools=[*tools]
+        )
         await served.host.apply(whole, actor="test")
         yield served
 
