@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -15,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import convert
 
+from hostler.models.tokens import count_tokens
+from hostler_protocol.content import ModelMessage
 from support.agent_host import ask, hosting
 from support.databases import run
 from support.gates import BOUND_SECONDS
@@ -103,7 +107,7 @@ def test_a_conversation_with_everything_in_it(tmp_path: Path, mode: str) -> None
                 run_id = await a_wish_that_a_person_decides(served, server)
             async with hosting(tmp_path / "data", server, **options) as served:
                 await the_decision(served, server, run_id)
-                await a_dead_first_model(served, server)
+                await a_dead_first_model(served, server, mode)
                 await an_overflow(served, server)
 
     run(main())
@@ -195,9 +199,13 @@ async def the_decision(served: Served, server: ModelServer, run_id: str) -> None
     assert json.loads(told(server)["b"])["booking"] == "B1"
 
 
-async def a_dead_first_model(served: Served, server: ModelServer) -> None:
+async def a_dead_first_model(served: Served, server: ModelServer, mode: str) -> None:
+    """Dead by its own word, or without one."""
     before = len(server.requests)
-    server.fail(503, "overloaded", model="main")
+    if mode == "parallel":
+        server.fail(503, "overloaded", model="main")
+    else:
+        server.add(Answer(close=True), model="main")
     server.add(wishes(("p", "shop_prices", {})), model="spare")
     server.say("From the spare one.", model="spare")
     assert answered(await ask(served, "And the prices?")) == "From the spare one."
@@ -255,20 +263,49 @@ def test_a_conversation_of_five_hundred_turns(tmp_path: Path) -> None:
                 given = {**body, "input": {"text": f"turn {turn} brings this " + "and that " * 6}}
                 answer = await served.client.post("/v1/events?wait=60", json=given)
                 assert answer.json()["status"] == "completed", answer.text
-            sizes = [len(request.body) for request in server.requests]
-            assert max(sizes) < 12 * 1_024
-            covered, crossings = -1, 0
-            for messages in (request.json["messages"] for request in server.requests):
-                if messages[0]["content"].startswith(NOTES):
-                    held = [int(p.split()[0]) for p in messages[1]["content"].split("User: turn ")[1:]]
-                    assert held == list(range(covered + 1, held[-1] + 1))  # what followed, and nothing twice
-                    assert (f"Known up to {covered}." in messages[1]["content"]) == (covered >= 0)
-                    covered, crossings = held[-1], crossings + 1
-                else:
-                    seen = [int(m["content"].split()[1]) for m in messages if m["role"] == "user"]
-                    assert seen == list(range(covered + 1, seen[-1] + 1))  # all that the notes do not hold
-                    assert (f"Known up to {covered}." in messages[0]["content"]) == (covered >= 0)
-            assert len(server.requests) == turns + crossings
-            assert 10 <= crossings <= 40
+            crossings = crossed([request.json["messages"] for request in server.requests])
+            assert len(server.requests) == turns + len(crossings)
+            assert 10 <= len(crossings) <= 40
+            await only_where_the_budget_was_crossed(server.requests, crossings, 1_600 - 200)
 
     run(main(), 590)
+
+
+def crossed(requests: list[list[dict[str, Any]]]) -> list[int]:
+    """The places of requests for notes; each message of the conversation reaches the model or its notes."""
+    covered, crossings = -1, []
+    for place, messages in enumerate(requests):
+        if messages[0]["content"].startswith(NOTES):
+            told = messages[1]["content"]
+            held = [int(part.split()[0]) for part in told.split("User: turn ")[1:]]
+            assert held == list(range(covered + 1, held[-1] + 1))  # what followed, and nothing twice
+            answered = [int(part.split(",")[0]) for part in told.split("Assistant: Noted ")[1:]]
+            assert answered == held
+            assert told.startswith(f"Your notes so far:\nKnown up to {covered}.\n") == (covered >= 0)
+            covered = held[-1]
+            crossings.append(place)
+        else:
+            seen = [int(m["content"].split()[1]) for m in messages if m["role"] == "user"]
+            assert seen == list(range(covered + 1, seen[-1] + 1))  # all that the notes do not hold
+            answers = [m["content"].split()[1] for m in messages if m["role"] == "assistant"]
+            assert answers == [f"{turn}," for turn in seen[:-1]]
+            assert messages[0]["content"].endswith(f"Known up to {covered}.") == (covered >= 0)
+    return crossings
+
+
+async def only_where_the_budget_was_crossed(
+    requests: list[Recorded], crossings: list[int], budget: int
+) -> None:
+    """One request for notes each time, when the next turn would not have fitted, and room after it."""
+    assert all(later - earlier > 10 for earlier, later in itertools.pairwise(crossings))
+    for place in crossings:
+        before, after = await tokens_of(requests[place - 1]), await tokens_of(requests[place + 1])
+        assert 0.9 * budget < before <= budget
+        assert after < 0.5 * budget
+        assert await tokens_of(requests[place]) <= budget
+
+
+async def tokens_of(request: Recorded) -> int:
+    """As a host counts them that does not know the model."""
+    messages = convert(request.json["messages"], list[ModelMessage])
+    return (await count_tokens("main", messages, [])).input_tokens
