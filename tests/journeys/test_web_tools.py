@@ -1,4 +1,4 @@
-"""Whole hosts with documents of services and `fetch` as tools: what runs and models get, what is written down."""
+"""Whole hosts with services and `fetch` as tools: what runs and models get, and what is written down."""
 
 from __future__ import annotations
 

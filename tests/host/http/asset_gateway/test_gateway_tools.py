@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hostler_protocol.calls import KnowledgeItem, RetrieveReply
+from hostler_protocol.grants import KnowledgeBaseResource
 from support.databases import run
+from support.http_host import WORKSPACE
 from support.lending import GENERATIONS, Lending, client_of, lending
 
 
@@ -85,6 +89,51 @@ def test_a_run_token_opens_what_the_run_may_do_and_the_journal_has_it_all(tmp_pa
         assert found_in(tmp_path / "data", lent.token.encode()) == []
 
     within(tmp_path, scenario)
+
+
+class Shelf:
+    """Two knowledge bases; who asks for what is kept."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+
+    def offered(self, workspace_id: str) -> Mapping[str, KnowledgeBaseResource]:
+        return {
+            name: KnowledgeBaseResource(kb_id=name, kb_name=name, operations=["list", "retrieve"])
+            for name in ("handbook", "salaries")
+        }
+
+    async def retrieve(
+        self, workspace_id: str, kb_id: str, query_text: str, *, top_k: int, filters: Any, deadline: Any
+    ) -> RetrieveReply:
+        self.asked.append((workspace_id, kb_id, query_text, top_k, filters))
+        items = [KnowledgeItem(content=f"{query_text} {n}", score=1.0 / (n + 1)) for n in range(top_k)]
+        return RetrieveReply(items=items)
+
+
+def test_knowledge_is_what_the_run_may_look_into(tmp_path: Path) -> None:
+    shelf = Shelf()
+
+    async def scenario(made: Lending) -> None:
+        await made.agent("reader", allowed_kb_ids=["handbook"])
+        lent = await made.open("reader")
+        async with client_of(lent) as client:
+            (tool,) = [one for one in (await client.list_tools()).tools if one.name == "retrieve_knowledge"]
+            assert tool.input_schema["properties"]["kb_id"]["enum"] == ["handbook"]
+            given = {"kb_id": "handbook", "query_text": "tea", "top_k": 2, "filters": {"lang": "en"}}
+            items = (await told(client, "retrieve_knowledge", **given))["items"]
+            assert [(item["content"], item["score"]) for item in items] == [("tea 0", 1.0), ("tea 1", 0.5)]
+            other = {"kb_id": "salaries", "query_text": "ann"}
+            assert "not_found" in await refused(client, "retrieve_knowledge", **other)
+            assert "top_k" in await refused(client, "retrieve_knowledge", **given | {"top_k": 0})
+        lent.end()
+        await made.over(lent.run_id)
+        assert shelf.asked == [(WORKSPACE, "handbook", "tea", 2, {"lang": "en"})]
+        calls = [entry[:2] for entry in await made.calls(lent.run_id)]
+        assert calls.count(("call", "knowledge.retrieve")) == 1
+        assert calls.count(("refusal", "knowledge.retrieve")) >= 1
+
+    within(tmp_path, scenario, knowledge=shelf)
 
 
 def found_in(folder: Path, secret: bytes) -> list[str]:

@@ -74,7 +74,7 @@ def test_requests_are_written_as_the_document_says() -> None:
         async with weather() as (web, calling):
             where = {"wfo": "TOP", "x": 31, "y": 80}
             flags = ["forecast_temperature_qv", "forecast_wind_speed_qv"]
-            given = {**where, "units": "si", "Feature-Flags": flags}
+            given: dict[str, Any] = {**where, "units": "si", "Feature-Flags": flags}
             told = await calling.call("w.gridpoint_forecast", **given)
             assert told["body"]["properties"] == {
                 "path": "/gridpoints/TOP/31,80/forecast",
@@ -127,7 +127,7 @@ def test_arguments_are_refused_before_they_are_sent() -> None:
                 with pytest.raises(InvalidArgumentError) as refused:
                     await calling.call(f"w.{name}", **wrong)
                 assert where in refused.value.message
-            given = {"host": "ldm", "arrived": "2026-01-01T00:00:00Z/P1D"}
+            given: dict[str, Any] = {"host": "ldm", "arrived": "2026-01-01T00:00:00Z/P1D"}
             with pytest.raises(ToolFailedError):  # asked for: this fake has no such host
                 await calling.call("w.radar_queue", **given)
             assert len(web.asked) == 1
