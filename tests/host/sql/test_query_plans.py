@@ -21,8 +21,6 @@ def test_items_of_an_event_and_of_a_run_are_found_by_their_index(tmp_path: Path,
     query = getattr(transcripts._q, name)
     values = {"ws": "w", "event_id": "e", "run_id": "r", "limit": 1}
     with sqlite3.connect(path) as connection:
-        plan = connection.execute(
-            f"EXPLAIN QUERY PLAN {query.sqlite}", [values[name] for name in query.names]
-        ).fetchall()
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {query.sqlite}", query.values(values)).fetchall()
     connection.close()
     assert [step for step in plan if PLANS[name] in step[3]], plan

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 
 from hostler.domain.agents import MAX_DEBOUNCE_SECONDS
@@ -42,7 +40,7 @@ def held(run: NewRun, event: Event, debounce: float, now: int) -> NewRun:
     """The run of a first message, which waits for further ones. `now` in epoch milliseconds."""
     wait = int(min(debounce, MAX_DEBOUNCE_SECONDS) * 1000)
     begins = max(now + wait, run.not_before or 0)
-    return replace(
+    return msgspec.structs.replace(
         run,
         not_before=begins,
         gathering=author_of(event),
@@ -85,4 +83,4 @@ def whole(tx: Tx, run: Run, event: StoredEvent) -> tuple[StoredEvent, str]:
         attachments=[ref for one in given for ref in one.attachments],
     )
     envelope = msgspec.structs.replace(event.envelope, input=joined)
-    return replace(event, envelope=envelope), parts[0].event_id if parts else event.event_id
+    return msgspec.structs.replace(event, envelope=envelope), parts[0].event_id if parts else event.event_id

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 T = TypeVar("T")
 Dialect = Literal["sqlite", "postgres"]
 Row = Mapping[str, Any]
+
+
+def _none(_: Mapping[str, Any]) -> Sequence[Any]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +22,8 @@ class Query:
     name: str
     sqlite: str
     postgres: str
-    names: tuple[str, ...] = field(default=(), kw_only=True)
-    """The parameters of the SQLite version in the order of its `?`, which are bound faster than by name."""
+    values: Callable[[Mapping[str, Any]], Sequence[Any]] = field(default=_none, compare=False, kw_only=True)
+    """Of named parameters those of the SQLite version, in the order of its `?`: bound faster than by name."""
 
 
 class Tx(Protocol):

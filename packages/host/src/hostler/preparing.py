@@ -8,7 +8,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -353,7 +353,9 @@ def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:
     """The event with what a fork is given instead of its input."""
     if source is None or source.input is None or event.envelope is None:
         return event
-    return replace(event, envelope=msgspec.structs.replace(event.envelope, input=source.input))
+    return msgspec.structs.replace(
+        event, envelope=msgspec.structs.replace(event.envelope, input=source.input)
+    )
 
 
 def _place(tx: Tx, run: Run, grant: Grant, origin: _Origin) -> _Place:

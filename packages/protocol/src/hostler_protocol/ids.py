@@ -53,8 +53,8 @@ def split_runner_id(runner_id: str) -> tuple[str, str]:
     return f"{parts[0]}/{parts[1]}", parts[2]
 
 
-_entropy: deque[int] = deque()
-"""64 random bits for each of the next ids: the kernel is asked for many at once, since every run needs
+_entropy: deque[str] = deque()
+"""How each of the next ids ends, 62 random bits: the kernel is asked for many at once, since every run needs
 several ids and asking costs more than all the rest. Taking one is atomic; a forked process has none."""
 _ENTROPY_IDS = 256
 if hasattr(os, "register_at_fork"):
@@ -69,13 +69,18 @@ def new_id() -> str:
     ms, ns = divmod(time.time_ns(), 1_000_000)
     while True:
         try:
-            random = _entropy.popleft() & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
+            end = _entropy.popleft()
         except IndexError:
             fresh = os.urandom(8 * _ENTROPY_IDS)
-            _entropy.extend(int.from_bytes(fresh[at : at + 8], "big") for at in range(0, len(fresh), 8))
+            _entropy.extend(_ending(fresh[at : at + 8]) for at in range(0, len(fresh), 8))
             continue
-        start, end = f"{ms:012x}", f"{random:016x}"
-        return f"{start[:8]}-{start[8:]}-7{(ns << 12) // 1_000_000:03x}-{end[:4]}-{end[4:]}"
+        start = f"{ms:012x}"
+        return f"{start[:8]}-{start[8:]}-7{(ns << 12) // 1_000_000:03x}{end}"
+
+
+def _ending(random: bytes) -> str:
+    bits = f"{int.from_bytes(random, 'big') & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000:x}"
+    return f"-{bits[:4]}-{bits[4:]}"
 
 
 _canonical = msgspec.json.Encoder(order="deterministic")

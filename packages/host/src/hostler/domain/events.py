@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from hostler_protocol.events import EventEnvelope
 
 
@@ -18,8 +20,7 @@ class Caller:
     rights: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """What `accept` stores. `envelope.event_id` and `envelope.workspace_id` are always set.
 
     `request_digest` is the digest of the envelope as it came (before redaction), without what the host

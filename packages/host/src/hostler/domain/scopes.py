@@ -7,8 +7,9 @@ spellings may be two people.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import msgspec
 
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope
@@ -26,8 +27,7 @@ class StateScopes(NamedTuple):
     missing: dict[StateScope, str]
 
 
-@dataclass(frozen=True, slots=True)
-class StateArea:
+class StateArea(msgspec.Struct, frozen=True):
     """One scope of one binding, as the store needs it: where values lie and whose they are.
 
     `conversation_id`, `actor_type` and `actor_id` only serve deletion on request; for the subject scope the

@@ -26,6 +26,9 @@ CACHED_STATEMENTS = 512
 BACKUP_PAGES_PER_STEP = 1_000
 """4 MiB: how much an online backup copies before it lets writers in."""
 
+# Python adapts every None that is bound: where it finds no adapter it makes two errors, and drops them.
+sqlite3.register_adapter(type(None), {None: None}.get)
+
 
 class SqliteDriver:
     """One database file. Creating it checks the file, switches it to WAL and migrates it."""
@@ -142,21 +145,21 @@ class SqliteSession:
     def run(self, query: Query, params: Mapping[str, Any]) -> int:
         """Execute; rows touched."""
         try:
-            return self._execute(query.sqlite, [params[name] for name in query.names]).rowcount
+            return self._execute(query.sqlite, query.values(params)).rowcount
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
         try:
-            self._connection.executemany(query.sqlite, ([row[name] for name in query.names] for row in rows))
+            self._connection.executemany(query.sqlite, map(query.values, rows))
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
 
     def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
         """The first row."""
         try:
-            cursor = self._execute(query.sqlite, [params[name] for name in query.names])
+            cursor = self._execute(query.sqlite, query.values(params))
             row = cursor.fetchone()
             if row is None:
                 return None
@@ -169,7 +172,7 @@ class SqliteSession:
     def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
         """All rows."""
         try:
-            cursor = self._execute(query.sqlite, [params[name] for name in query.names])
+            cursor = self._execute(query.sqlite, query.values(params))
             rows = cursor.fetchall()
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
@@ -254,7 +257,7 @@ class _Migrations:
             self._connection.execute(statement)
 
     def rows(self, query: Query, **params: Any) -> list[tuple[Any, ...]]:
-        return self._connection.execute(query.sqlite, [params[name] for name in query.names]).fetchall()
+        return self._connection.execute(query.sqlite, query.values(params)).fetchall()
 
     def commit(self) -> None:
         self._connection.execute("COMMIT")

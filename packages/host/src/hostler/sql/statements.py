@@ -8,8 +8,10 @@ follows under `-- name: <name> (postgres)`. SQL types that differ are written `[
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from hostler.ports import Query
 
@@ -70,7 +72,14 @@ def parse(text: str, prefix: str) -> Queries:
 def query_of(name: str, sqlite: str, postgres: str) -> Query:
     """One statement, its parameters written `:name`, in the words of each driver."""
     positional, names = _for_sqlite(sqlite)
-    return Query(name, positional, _for_psycopg(postgres), names=names)
+    return Query(name, positional, _for_psycopg(postgres), values=_in_order(names))
+
+
+def _in_order(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """What takes the values of `names` out of parameters."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda params: [params[name] for name in names]
 
 
 def _without_comments(sql: str) -> str:

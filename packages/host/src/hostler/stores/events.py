@@ -25,8 +25,7 @@ _envelopes = msgspec.json.Decoder(EventEnvelope)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
+class StoredEvent(msgspec.Struct, frozen=True):
     """A row of the log. Times are UTC epoch milliseconds.
 
     `seq` is 0 only inside the transaction that stored the event. `envelope` is None once the content was
@@ -59,8 +58,7 @@ class StoredEvent:
     created_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Inserted:
+class Inserted(msgspec.Struct, frozen=True):
     """The event is new; it gets its sequence when the transaction ends."""
 
 

@@ -258,25 +258,24 @@ def _rows_of(entries: Entries) -> Iterator[tuple[Entry, str, int]]:
     deltas: list[bytes | str] = []
     at: int | None = None
     for entry in entries:
-        more, more_at = _deltas_in(entry)
-        if deltas and (not more or more_at != at):
+        more: Sequence[bytes | str]
+        if isinstance(entry, Deltas):
+            more, more_at = entry.data, None
+        elif entry.type == DELTA and entry.kind == "result" and entry.blob is None:
+            more, more_at = (entry.data,), entry.at
+        else:
+            if deltas:
+                yield from _rows_of_deltas(deltas, at)
+                deltas = []
+            yield entry, _line(entry.data), 1
+            continue
+        if deltas and more_at != at:
             yield from _rows_of_deltas(deltas, at)
             deltas = []
-        if isinstance(entry, Entry) and not more:
-            yield entry, _lines([entry.data]), 1
-        else:
-            deltas += more
-            at = more_at
-    yield from _rows_of_deltas(deltas, at)
-
-
-def _deltas_in(entry: Entry | Deltas) -> tuple[Sequence[bytes | str], int | None]:
-    """The deltas that an entry is, and when they were."""
-    if isinstance(entry, Deltas):
-        return entry.data, None
-    if entry.type == DELTA and entry.kind == "result" and entry.blob is None:
-        return (entry.data,), entry.at
-    return (), None
+        deltas += more
+        at = more_at
+    if deltas:
+        yield from _rows_of_deltas(deltas, at)
 
 
 def _rows_of_deltas(deltas: Sequence[bytes | str], at: int | None) -> Iterator[tuple[Entry, str, int]]:
@@ -294,5 +293,9 @@ def _lines(texts: Sequence[bytes | str]) -> str:
     joined = b"\n".join([text if isinstance(text, bytes) else text.encode() for text in texts])
     if joined.count(b"\n") == len(texts) - 1:  # decoded at once: most rows are many deltas
         return joined.decode()
-    lines = [text if isinstance(text, str) else text.decode() for text in texts]
-    return "\n".join([line.replace("\n", " ") for line in lines])
+    return "\n".join(map(_line, texts))
+
+
+def _line(text: bytes | str) -> str:
+    line = text.decode() if isinstance(text, bytes) else text
+    return line.replace("\n", " ")

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+import msgspec
+
 from hostler.ports import Dialect
 from hostler.stores.unfiltered import ANY, AnyOr
 from hostler_protocol.errors import InvalidArgumentError
@@ -110,8 +112,7 @@ def parse_query(query: str) -> Query:
     return Query(terms, tuple(rarest[:MAX_QUERY_TOKENS]))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Where an item belongs. Each part gives a token, or a prefix of tokens."""
 
     workspace_id: str

@@ -53,8 +53,7 @@ _messages = msgspec.json.Decoder(Message)
 Direction = Literal["backward", "forward"]
 
 
-@dataclass(frozen=True, slots=True)
-class NewTranscriptItem:
+class NewTranscriptItem(msgspec.Struct, frozen=True):
     """A message on its way into the transcript; made by `item_of`."""
 
     transcript_id: str
@@ -76,7 +75,7 @@ class NewTranscriptItem:
     def size_bytes(self) -> int:
         """What the item takes of a page; characters beyond ASCII counted as they are written."""
         texts = (self.content, self.content_json, self.artifact_refs, self.metadata)
-        return ITEM_OVERHEAD_BYTES + sum(len(text.encode()) for text in texts)
+        return ITEM_OVERHEAD_BYTES + sum(map(_utf8_bytes, texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +137,10 @@ class TranscriptPage:
             prev_cursor=items[0].cursor if items else None,
             has_more=self.has_more,
         )
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def item_of(
@@ -206,7 +209,7 @@ def _store(ws: str, tx: Tx, added: list[tuple[NewTranscriptItem, Callable[[int],
     elif last // INDEX_EVERY > (first - 1) // INDEX_EVERY or any(
         len(item.search_text) > LONG_TEXT_CHARS for item, _ in added
     ):
-        index_waiting(tx, ws)
+        index_waiting(tx, ws, rows)
     for seq, (_, then) in enumerate(added, start=first):
         if then is not None:
             then(seq)
@@ -235,24 +238,34 @@ def _row(tx: Tx, ws: str, seq: int, item: NewTranscriptItem) -> dict[str, Any]:
     }
 
 
-def index_waiting(tx: Tx, ws: str) -> None:
-    """SQLite: put what waits into the text index, in the order of sequences.
+def index_waiting(tx: Tx, ws: str, written: Sequence[Row] = ()) -> None:
+    """SQLite: put what waits into the text index, in order, last what was `written` just now.
 
     What waits is what follows the last message in the index: there is no mark that could be wrong.
     """
+    indexed = tx.one(_q.last_indexed, ws=ws)
+    after = 0 if indexed is None else int(indexed["seq"])
+    before = written[0]["seq"] if written else NEWEST
     last = tx.one(_q.last_doc)
     next_doc = 1 if last is None else int(last["doc"]) + 1
-    while rows := tx.all(_q.waiting, ws=ws, limit=_MAX_WAITING):
-        docs, entries = [], []
-        for doc, row in enumerate(rows, start=next_doc):
-            place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
-            docs.append({"ws": ws, "seq": row["seq"], "doc": doc})
-            entries.append({"doc": doc, "tokens": _tokens(tx, place, row["search_text"])})
-        tx.run_many(_q.insert_doc, docs)
-        tx.run_many(_q.index, entries)
-        next_doc += len(rows)
-        if len(rows) < _MAX_WAITING:
+    while after + 1 < before:
+        rows = tx.all(_q.waiting, ws=ws, after=after, before=before, limit=_MAX_WAITING)
+        if not rows:
             break
+        _index(tx, ws, rows, next_doc)
+        next_doc += len(rows)
+        after = rows[-1]["seq"]
+    _index(tx, ws, written, next_doc)
+
+
+def _index(tx: Tx, ws: str, rows: Sequence[Row], first_doc: int) -> None:
+    docs, entries = [], []
+    for doc, row in enumerate(rows, start=first_doc):
+        place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
+        docs.append({"ws": ws, "seq": row["seq"], "doc": doc})
+        entries.append({"doc": doc, "tokens": _tokens(tx, place, row["search_text"])})
+    tx.run_many(_q.insert_doc, docs)
+    tx.run_many(_q.index, entries)
 
 
 def _tokens(tx: Tx, place: Place, search_text: str) -> str:

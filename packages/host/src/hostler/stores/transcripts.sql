@@ -17,11 +17,13 @@ VALUES (:ws, :seq, :transcript_id, :event_id, :run_id, :bot_id, :conversation_id
         :item_type, :message_id, :content, :content_json, :search_text, :artifact_refs, :metadata,
         :size_bytes, :created_at)
 
+-- name: last_indexed (sqlite)
+-- The last message of a workspace in the index.
+SELECT seq FROM transcript_docs WHERE workspace_id = :ws ORDER BY seq DESC LIMIT 1
+
 -- name: waiting (sqlite)
--- What follows the last message in the index.
 SELECT seq, bot_id, conversation_id, thread_id, search_text FROM transcripts
-WHERE workspace_id = :ws AND seq > COALESCE((SELECT seq FROM transcript_docs WHERE workspace_id = :ws
-                                             ORDER BY seq DESC LIMIT 1), 0)
+WHERE workspace_id = :ws AND seq > :after AND seq < :before
 ORDER BY seq LIMIT :limit
 
 -- name: last_doc (sqlite)
