@@ -166,12 +166,25 @@ def test_a_dead_model_is_not_asked_again_in_the_same_run(monkeypatch: pytest.Mon
     served(monkeypatch, test)
 
 
-def test_an_overflow_is_answered_with_less(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (
+            "This model's maximum context length is 4096 tokens, however you requested 9000",
+            "context_length_exceeded",
+        ),
+        ("prompt is too long: 9000 tokens > 4096 maximum", None),
+        ("the input length exceeds the context length", None),
+        ("The decoder prompt (length 9000) is longer than the maximum model length of 4096.", None),
+    ],
+)
+def test_an_overflow_is_answered_with_less(
+    monkeypatch: pytest.MonkeyPatch, text: str, code: str | None
+) -> None:
     async def test(server: ModelServer, host: ScriptedHost) -> None:
-        text = "This model's maximum context length is 4096 tokens, however you requested 9000"
         for number in range(40):
             host.world.remember("user" if number % 2 == 0 else "assistant", f"m{number} " + "word " * 200)
-        server.fail(400, text, code="context_length_exceeded")
+        server.fail(400, text, code=code)
         server.say("The notes.")
         server.say("Made it.")
         driven = await host.drive(LocalAgent, "go", config=MAIN)

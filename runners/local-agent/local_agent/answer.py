@@ -5,14 +5,19 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import Any, Final
 
+import msgspec
+
 from hostler_sdk import RunContext, delta
 from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ToolCall, Usage, text_of
-from local_agent.fallback import Candidate
+from local_agent.fallback import Candidate, ModelsFailed
 from local_agent.think import KeepAll, ThinkFilter
 from local_agent.wishes import CallAssembly
 
 CUT_REASONS: Final = frozenset({"length", "content_filter"})
 """Finish reasons of answers that go no further than the service let them."""
+
+MAX_ANSWER_BYTES = 768 * 1024
+"""Of one answer's text as JSON: the host takes a message of 1 MiB, and no person reads as much."""
 
 
 class Answer:
@@ -23,6 +28,7 @@ class Answer:
         self._parts: list[str] = []
         self._calls = CallAssembly()
         self._received = False
+        self._bytes = 0
         self.model_id = ""
         self.finish_reason = "stop"
         self.usage: Usage | None = None
@@ -83,6 +89,14 @@ class Answer:
         return text + self._take_rest()
 
     def _take(self, piece: str) -> str:
+        self._bytes += len(msgspec.json.encode(piece))
+        if self._bytes > MAX_ANSWER_BYTES:
+            raise ModelsFailed(
+                "local-agent.model_error",
+                f"model {self.model_id!r} wrote more than {MAX_ANSWER_BYTES:,} bytes in one answer; "
+                "set its `max_tokens`, or choose another model",
+                False,
+            )
         self._received = self._received or bool(piece)
         text = self._filter.feed(piece)
         if text:
