@@ -49,11 +49,12 @@ def test_ten_turns_with_a_real_model_streamed(tmp_path: Path) -> None:
             spec: dict[str, Any] = {
                 "name": "chat",
                 "runner": "plugin:hostler/local-agent/default",
-                "config": {"model": "small", "timeout": 300, "context-window-tokens": 512},
+                "config": {"model": "small", "timeout": 300, "context-window-tokens": 2048},
             }
             agents = [convert(spec, AgentSpec, "chat")]
             config = ConfigFile(plugins=[str(FOLDER)], models=[model], agents=agents)
             await served.host.apply(config, actor="test")
+            read: list[int] = []
             for number, text in enumerate(TURNS, 1):
                 found = await ask(served, text)
                 assert found[-1].type == "run.completed", found[-1].data
@@ -64,6 +65,8 @@ def test_ten_turns_with_a_real_model_streamed(tmp_path: Path) -> None:
                 assert "".join(texts(found)) == whole
                 usage = json.loads(found[-1].data)["usage"]
                 assert usage["output_tokens"] > 0
+                read.append(usage["input_tokens"])
+            assert read == sorted(set(read)), "each turn stands on all that was said before"
             page = (await served.client.get("/v1/runs?limit=20")).json()
             assert [one["status"] for one in page["items"]] == ["completed"] * len(TURNS)
 
