@@ -59,6 +59,8 @@ class ProcessLimits:
     log_line_bytes: int = 2000
     """Of one line, for the tail that is kept in memory."""
     log_tail_lines: int = 50
+    log_notes: int = 250
+    """Lines of the host's own that every file begins with: all that one process can be told of, and some."""
 
 
 @dataclass(frozen=True, slots=True)

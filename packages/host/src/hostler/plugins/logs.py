@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
@@ -25,6 +26,7 @@ class PluginLog:
         self.error: str | None = None
         """The plugin's own sentence about why it could not be loaded."""
         self._partial = b""
+        self._notes: deque[bytes] = deque(maxlen=limits.log_notes)
         self._size = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
@@ -40,10 +42,13 @@ class PluginLog:
         self.lines.clear()
         self.error = None
         self._partial = b""
+        self._notes.clear()
 
     def note(self, text: str) -> None:
-        """Add a line of the host's own to the file."""
-        self._store(f"-- hostler: {text}\n".encode())
+        """Add a line of the host's own to the file; it stands in the files that follow as well."""
+        line = f"-- hostler: {text}\n".encode()
+        self._store(line)
+        self._notes.append(line)
 
     def write(self, data: bytes) -> None:
         """Take what the plugin wrote."""
@@ -81,14 +86,16 @@ class PluginLog:
             if older.exists():
                 older.replace(self.path.with_name(f"{self.path.name}.{index}"))
         self._file = self.path.open("wb", buffering=0)
-        self._size = 0
+        # what a plugin was refused is not to be lost because it writes much
+        self._size = self._file.write(b"".join(self._notes)) or 0
 
 
 class LogPump(asyncio.Protocol):
-    """Reads a plugin's stderr into its log, no faster than the limit."""
+    """Reads a plugin's stderr into its log, no faster than the limit; `on_flood` hears each time it is."""
 
-    def __init__(self, log: PluginLog) -> None:
+    def __init__(self, log: PluginLog, on_flood: Callable[[str], None] = lambda _: None) -> None:
         self.log = log
+        self._on_flood = on_flood
         self.finished = asyncio.get_running_loop().create_future()
         self._transport: asyncio.ReadTransport | None = None
         self._second = 0
@@ -109,6 +116,10 @@ class LogPump(asyncio.Protocol):
         self._in_second += len(data)
         if self._in_second > self.log.limits.log_bytes_per_second and self._transport is not None:
             self._transport.pause_reading()
+            self._on_flood(
+                f"it writes over {self.log.limits.log_bytes_per_second:,} bytes of errors a second: "
+                "no more are read"
+            )
             loop.call_at(self._second + 1, self._go_on)
 
     def _go_on(self) -> None:

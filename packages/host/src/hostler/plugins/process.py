@@ -12,6 +12,9 @@ from hostler.sandbox.port import SandboxSpec, Told
 from hostler.sandbox.sandboxes import MachineSandbox
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
+FLOOD = "errors"
+"""What is told of a plugin whose errors are too many to be read at once."""
+
 
 class PluginProcess(KeptProcess):
     """A running plugin process. Made by `start_process`; ended by `kill`, which leaves nothing behind."""
@@ -28,8 +31,12 @@ class PluginProcess(KeptProcess):
         return None if self._pump is None else self._pump.finished
 
     async def _prepare(self) -> None:
-        pump = self._pump = LogPump(self.log)
+        pump = self._pump = LogPump(self.log, self._flooded)
         await asyncio.get_running_loop().connect_read_pipe(lambda: pump, self.take_pipe(2, "rb"))
+
+    def _flooded(self, text: str) -> None:
+        if not any(told.what == FLOOD for told in self.told):
+            self.hear(Told("refused", FLOOD, text))
 
 
 async def start_process(

@@ -25,12 +25,16 @@ MAX_INSTRUCTIONS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Of one argument: whether `value & mask` is `value`; `high` looks at the upper half of a 64-bit one."""
+    """Of one argument: whether it is `value` under `mask`; `high` looks at the upper half of a 64-bit one.
+
+    `least`: whether it is so much or more.
+    """
 
     argument: int
     value: int
     mask: int = 0xFFFFFFFF
     high: bool = False
+    least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def _case(case: Case) -> list[bytes]:
         code += [
             _statement(LOAD, offset),
             _statement(AND, check.mask),
-            _jump(JUMP_EQUAL, check.value, 0, after),
+            _jump(JUMP_AT_LEAST if check.least else JUMP_EQUAL, check.value, 0, after),
         ]
     return [*code, _statement(RETURN, case.action)]
 

@@ -10,6 +10,7 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 
+from hostler.sandbox.asked import MEMORY, PATHS
 from hostler.sandbox.bpf import ALLOW, ENOSYS, EPERM, TELL, Case, Check, Rule, assemble, refuse
 from hostler.sandbox.syscalls import MACHINES, number
 
@@ -21,6 +22,10 @@ NEW_NAMESPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x
 """The flags of clone that make a namespace: mount, cgroup, uts, ipc, user, pid, net."""
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 """Writing into a terminal as if somebody had typed it."""
+PR_SET_DUMPABLE = 4
+"""Hides a process from others, the keeper among them: said yes to, and not done."""
+PROT_WRITE, MAP_KIND, MAP_PRIVATE = 2, 0xF, 2
+UNSIGNED_MAX = 0xFFFFFFFF
 
 TOLD = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp"),
@@ -75,6 +80,10 @@ class Wanted:
     """It runs as the host's user, without namespaces."""
     signals_held: bool = True
     """It cannot send signals to what is outside."""
+    asks: bool = False
+    """The listener is asked about calls that name files, and lets them go on (asked.py)."""
+    large_bytes: int = UNSIGNED_MAX
+    """And about memory of so much at once."""
 
 
 def machine() -> str | None:
@@ -101,8 +110,12 @@ def filter_program(wanted: Wanted, processor: str, *, tell: bool) -> bytes:
     usual = tuple(Case((Check(0, value),), ALLOW) for value in (0, 0xFFFFFFFF))
     rules.append(_rule("personality", processor, refused, usual))
     rules.append(_rule("socket", processor, refused, _sockets(wanted)))
+    hidden = (Case((Check(0, PR_SET_DUMPABLE), Check(1, 0)), refuse(0)),)
+    rules.append(_rule("prctl", processor, ALLOW, hidden))
     if not wanted.namespaces:
         rules += _in_sight(wanted, processor, refused)
+    if wanted.asks and tell:
+        rules += _asked(wanted, processor)
     return assemble(processor, [rule for rule in rules if rule is not None])
 
 
@@ -129,6 +142,26 @@ def _in_sight(wanted: Wanted, processor: str, refused: int) -> list[Rule | None]
         open_file = (Case((Check(1, 0), Check(1, 0, high=True)), ALLOW),)
         rules.append(_rule("utimensat", processor, refused, open_file))
     return rules
+
+
+def _asked(wanted: Wanted, processor: str) -> list[Rule | None]:
+    rules = [_rule(name, processor, TELL) for name in PATHS]
+    for name, argument in zip(MEMORY, (1, 2), strict=True):
+        sizes = (
+            Check(argument, 1, high=True, least=True),
+            Check(argument, min(wanted.large_bytes, UNSIGNED_MAX), least=True),
+        )
+        kinds = (
+            () if name == "mremap" else (Check(2, PROT_WRITE, PROT_WRITE), Check(3, MAP_PRIVATE, MAP_KIND))
+        )
+        rules.append(_rule(name, processor, ALLOW, tuple(Case((*kinds, size), TELL) for size in sizes)))
+    return rules
+
+
+def asked_calls(processor: str) -> dict[str, int]:
+    """The numbers of the calls that are asked about."""
+    numbers = {name: number(name, processor) for name in (*PATHS, *MEMORY)}
+    return {name: call for name, call in numbers.items() if call is not None}
 
 
 def _rule(name: str, processor: str, otherwise: int, cases: tuple[Case, ...] = ()) -> Rule | None:

@@ -5,6 +5,7 @@ Runs in the keeper's process, with nothing but the standard library and the file
 
 from __future__ import annotations
 
+import _thread
 import fcntl
 import marshal
 import os
@@ -17,20 +18,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from hostler.sandbox.measure import Measured, measure_folders, measure_processes
+from hostler.sandbox.folders import Folders
+from hostler.sandbox.hearing import Hearing
+from hostler.sandbox.measure import Measured, measure_processes
+from hostler.sandbox.openings import shown
 from hostler.sandbox.refusals import Refusal, describe
 
-NOTIF_RECEIVE, NOTIF_SEND = 0xC0502100, 0xC0182101
+NOTIF_RECEIVE, NOTIF_SEND, NOTIF_VALID, NOTIF_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104
+GOES_ON, SAME_PROCESSOR = 1, 1
+"""An answer: the kernel does the call. A listener: who asks and who answers take turns on one processor."""
 NOTIF_BYTES = 80
 _ANSWER = struct.Struct("=QqiI")
 _QUESTION = struct.Struct("=QIIiIQ6Q")
+_NUMBER = struct.Struct("=Q")
 EPERM = 1
 MOST_TOLD = 200
 """Different things that are told of one sandbox."""
 FAR_SECONDS, NEAR_SECONDS = 0.2, 0.03
 """From one look at the limits to the next, while less than half of each is used, and from there on."""
-WALK_SHARE = 20
-"""A walk through the folders is followed by a rest of so many times its length."""
+TELL_SECONDS = 0.5
+"""At the end, for what was heard and is not told yet."""
 SHELL_SIGNAL = 128
 """An exit status above it stands for a signal, where another program passes it on."""
 
@@ -49,9 +56,12 @@ class Guard:
         self._doors = doors
         self._told: set[str] = set()
         self._ours, self.theirs = socket.socketpair()
+        self._telling = _thread.allocate_lock()
+        self._keeper = 0
         self._at_limit = 0
         self._next_look = 0.0
-        self._next_walk = 0.0
+        self._folders = Folders(self.watch, self._full)
+        self._hearing = Hearing(order["asked"], self._tell, self._grow, self._is_own)
 
     # -- starting ---------------------------------------------------------------------------------
 
@@ -84,15 +94,24 @@ class Guard:
         poller = select.poll()
         for fd in (self._ours.fileno(), *others):
             poller.register(fd, select.POLLIN)
-        said = b""
+        said, asking = b"", -1
         while True:
-            ready = {fd for fd, _ in poller.poll()}
+            ready = dict(poller.poll())
+            if asking in ready:  # to execute the command is the first that is asked about
+                if ready[asking] & select.POLLIN:
+                    self.answer()
+                else:
+                    poller.unregister(asking)  # nobody is left who could ask
+                continue
             if self._ours.fileno() not in ready:
                 return ""
             part = self._receive()
             if not part:
                 break
             said += part
+            if self.listener >= 0 and asking < 0:
+                asking = self.listener
+                poller.register(asking, select.POLLIN)
         lines = said.decode("utf-8", "replace").splitlines()
         errors = [line.removeprefix("error ") for line in lines if line.startswith("error ")]
         if errors:
@@ -105,6 +124,8 @@ class Guard:
             os.set_inheritable(fd, False)
             if data.startswith(b"listener"):  # a descriptor comes with the first line that is read
                 self.listener = fd
+                with suppress(OSError):  # a kernel before 6.6 wakes who asked wherever there is room
+                    fcntl.ioctl(fd, NOTIF_FLAGS, SAME_PROCESSOR)
             else:
                 self._pass_door(fd)
         return data
@@ -118,57 +139,82 @@ class Guard:
     # -- watching ---------------------------------------------------------------------------------
 
     def answer(self) -> None:
-        """Say no to a call that the filter asks about, and tell."""
+        """Answer a call that the filter asks about: let it go on, or say no and tell."""
         buffer = bytearray(NOTIF_BYTES)
         try:
             fcntl.ioctl(self.listener, NOTIF_RECEIVE, buffer)
         except OSError:  # who asked is gone
             return
-        number, _, _, call, _, _, *arguments = _QUESTION.unpack(buffer)
-        with suppress(OSError):
-            fcntl.ioctl(self.listener, NOTIF_SEND, _ANSWER.pack(number, 0, -EPERM, 0))
+        number, pid, _, call, _, _, *arguments = _QUESTION.unpack(buffer)
+        hearing = self._hearing
+        if call in hearing.calls:
+            hearing.see_by(pid)
+            hearing.hear(pid, call, arguments, lambda: self._is_asking(number))
+            if self.reached is None:  # else it waits until it is killed
+                self._send(_ANSWER.pack(number, 0, 0, GOES_ON))
+            return
+        self._send(_ANSWER.pack(number, 0, -EPERM, 0))
         refusal: Refusal = describe(call, arguments)
         self._tell("refused", refusal.what, refusal.text)
+
+    def _send(self, answer: bytes) -> None:
+        with suppress(OSError):
+            fcntl.ioctl(self.listener, NOTIF_SEND, answer)
+
+    def _is_asking(self, number: int) -> bool:
+        try:
+            fcntl.ioctl(self.listener, NOTIF_VALID, _NUMBER.pack(number))
+        except OSError:
+            return False
+        return True
+
+    def _is_own(self, pid: int) -> bool:
+        return pid in measure_processes(self._keeper, 0).pids
 
     def look(self, keeper: int) -> float:
         """Look at the limits where it is time; seconds until it is again."""
         now = time.monotonic()
         if now >= self._next_look:
+            self._keeper = keeper
             near = self._look_at_processes(measure_processes(keeper, self.order["own_processes"]))
             self._next_look = now + (NEAR_SECONDS if near else FAR_SECONDS)
-        if self.reached is None and now >= self._next_walk and self.watch["folders"]:
-            near = self._look_at_folders()
-            cost = (time.monotonic() - now) * WALK_SHARE
-            self._next_walk = now + max(NEAR_SECONDS if near else FAR_SECONDS, cost)
-        return max(0.0, min(self._next_look, self._next_walk or self._next_look) - time.monotonic())
+            self._hearing.turn()
+        if self.reached is None and now >= self._folders.next:
+            self._reach(self._folders.look())
+        return max(0.0, min(self._next_look, self._folders.next) - time.monotonic())
+
+    def finish(self) -> None:
+        """Tell the rest of what was heard; nothing runs any more."""
+        self._hearing.finish(TELL_SECONDS)
 
     def _look_at_processes(self, found: Measured) -> bool:
         most, most_memory = self.watch["processes"], self.watch["memory"]
         # the kernel lets no more than the limit come to life: reached means that more was tried, or soon is
         self._at_limit = self._at_limit + 1 if found.processes >= most else 0
         if self._at_limit > 1:
-            self._reach("processes", f"{found.processes} processes and threads; {most} are allowed")
+            self._reach(("processes", f"{found.processes} processes and threads; {most} are allowed"))
         elif found.memory > most_memory and (exact := found.exact_memory()) > most_memory:
-            self._reach("memory", f"{_mib(exact)} of memory; {_mib(most_memory)} are allowed")
+            self._reach(("memory", f"{_mib(exact)} of memory; {_mib(most_memory)} are allowed"))
+        self._hearing.look(found)
         return bool(found.processes * 2 > most or found.memory * 2 > most_memory)
 
-    def _look_at_folders(self) -> bool:
-        most_bytes, most_files = self.watch["disk"], self.watch["files"]
-        size, count = measure_folders(self.watch["folders"], most_bytes, most_files)
-        if size > most_bytes:
-            self._reach("disk", f"{_mib(size)} in its folders; {_mib(most_bytes)} are allowed")
-        elif count > most_files:
-            self._reach("files", f"over {most_files} files and folders; {most_files} are allowed")
-        return bool(size * 2 > most_bytes or count * 2 > most_files)
+    def _full(self, path: str) -> None:
+        most = _mib(self.watch["file_bytes"])
+        self._tell("refused", "large file", f"the file {shown(path)} has {most}; no file may have more")
 
-    def _reach(self, name: str, text: str) -> None:
-        self.reached = name
-        self._tell("limit", name, text)
+    def _grow(self) -> None:
+        self._reach(self._folders.grow())
+
+    def _reach(self, limit: tuple[str, str] | None) -> None:
+        if limit is not None and self.reached is None:
+            self.reached, text = limit
+            self._tell("limit", self.reached, text)
 
     def _tell(self, kind: str, what: str, text: str) -> None:
-        if what not in self._told and len(self._told) < MOST_TOLD:
-            self._told.add(what)
-            self._say({"told": {"kind": kind, "what": what, "text": text}})
+        with self._telling:
+            if what not in self._told and len(self._told) < MOST_TOLD:
+                self._told.add(what)
+                self._say({"told": {"kind": kind, "what": what, "text": text}})
 
     def status_of(self, status: int) -> int:
         """The wait status of the command itself: bubblewrap passes a signal on as a shell does."""

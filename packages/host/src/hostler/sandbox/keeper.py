@@ -76,6 +76,8 @@ class Keeper:
         self.mode = "group"
         self.note = ""
         self.init = 0
+        self.outside = -1
+        """The PID namespace that the keeper itself is in."""
         self.plugin = 0
         self.group = 0
         self.status: int | None = None
@@ -86,13 +88,14 @@ class Keeper:
         if order is None:
             return 0
         wake = self._watch_children()
-        self._contain(order["containment"])
-        if order.get("sandbox") is not None:
+        if order.get("sandbox") is not None:  # while /proc still shows every process
             self.guard = _guard(order["sandbox"], self._say, self.doors)
+        self._contain(order["containment"])
         try:
             self.plugin = self.group = self._start(order)
             why_not = None
             if self.guard is not None:
+                self._bear_outside()
                 why_not = self.guard.launched([self.control.fileno()])
         except OSError as error:
             why_not = f"{order['command'][0]}: {error.strerror}"
@@ -107,7 +110,10 @@ class Keeper:
         status = self._wait(wake)
         if status is not None:
             self._say({"exit": status if self.guard is None else self.guard.status_of(status)})
-        self._say({"clean": self._kill_all()})
+        clean = self._kill_all()
+        if self.guard is not None:
+            self.guard.finish()
+        self._say({"clean": clean})
         return 0
 
     # -- starting ---------------------------------------------------------------------------------
@@ -153,6 +159,7 @@ class Keeper:
 
     def _enter_namespace(self, *, user: bool) -> None:
         uid, gid = os.geteuid(), os.getegid()
+        self.outside = os.open("/proc/self/ns/pid", os.O_RDONLY)
         _checked(_libc.unshare(CLONE_NEWPID | CLONE_NEWNS | (CLONE_NEWUSER if user else 0)), "unshare")
         if user:
             _write("/proc/self/setgroups", "deny")
@@ -225,6 +232,11 @@ class Keeper:
         # everything else is close-on-exec: Python opens it so
         os.execvpe(command[0], command, order["env"])  # noqa: S606 - no shell is wanted
 
+    def _bear_outside(self) -> None:
+        """No more children in the new namespace: a thread could not be one."""
+        if self.outside >= 0:
+            _libc.setns(self.outside, CLONE_NEWPID)
+
     def _promise(self) -> str:
         """How it is contained: a sandbox may do more than the keeper."""
         own = None if self.guard is None else self.guard.order["mode"]
@@ -239,8 +251,8 @@ class Keeper:
             poller.register(fd, select.POLLIN)
         if self.guard is not None and self.guard.listener >= 0:
             poller.register(self.guard.listener, select.POLLIN)
+        self._reap()
         while True:
-            self._reap()
             if self.status is not None:
                 return self.status
             for fd, events in poller.poll(self._rest()):
@@ -249,6 +261,7 @@ class Keeper:
                 if fd == wake:
                     if signal.SIGTERM in os.read(wake, 512):
                         return None
+                    self._reap()
                 elif self.guard is not None and not events & select.POLLIN:
                     poller.unregister(fd)  # nobody is left who could ask
                 elif self.guard is not None:

@@ -6,6 +6,7 @@ Runs in the keeper's process, with nothing but the standard library.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -14,14 +15,22 @@ BLOCK_BYTES = 512
 """In which the kernel counts the size of files."""
 THREADS_FIELD = 17
 """In /proc/PID/stat, after the name."""
+DATA_FIELD = 5
+"""In /proc/PID/statm: private memory that can be written, in pages."""
 
 
 class Measured(NamedTuple):
-    """`processes` counts threads; `memory` counts what several share for each of them."""
+    """`processes` counts threads; `memory` counts what several share for each of them.
+
+    `data` is the most that one process can write to of its memory, `opened` the most descriptors of one (0
+    before Linux 6.2, which does not say).
+    """
 
     pids: tuple[int, ...]
     processes: int
     memory: int
+    data: int = 0
+    opened: int = 0
 
     def exact_memory(self) -> int:
         """What is shared counts once; it takes longer."""
@@ -37,12 +46,15 @@ def measure_processes(root: int, skipped: int) -> Measured:
         pids = descendants(root)[skipped:]
     else:
         pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())[1:]  # noqa: PTH208
-    threads = memory = 0
+    threads = memory = data = opened = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
             threads += int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[THREADS_FIELD])
-            memory += int(_read(f"/proc/{pid}/statm").split()[1]) * PAGE_BYTES
-    return Measured(tuple(pids), threads, memory)
+            pages = _read(f"/proc/{pid}/statm").split()
+            memory += int(pages[1]) * PAGE_BYTES
+            data = max(data, int(pages[DATA_FIELD]) * PAGE_BYTES)
+            opened = max(opened, os.stat(f"/proc/{pid}/fd").st_size)  # noqa: PTH116 - as above
+    return Measured(tuple(pids), threads, memory, data, opened)
 
 
 def descendants(root: int) -> list[int]:
@@ -75,8 +87,17 @@ def _proportional(pid: int) -> int:
     return 0
 
 
-def measure_folders(folders: list[str], most_bytes: int, most_files: int) -> tuple[int, int]:
-    """Bytes on disk and number of entries; the walk ends where either is over what is asked about."""
+def measure_folders(
+    folders: list[str],
+    most_bytes: int,
+    most_files: int,
+    file_bytes: int | None = None,
+    on_full: Callable[[str], None] = lambda _: None,
+) -> tuple[int, int]:
+    """Bytes on disk and number of entries; the walk ends where either is over what is asked about.
+
+    `on_full` hears of each file that has `file_bytes` or more.
+    """
     size = count = 0
     queue = list(folders)
     while queue and size <= most_bytes and count <= most_files:
@@ -84,7 +105,10 @@ def measure_folders(folders: list[str], most_bytes: int, most_files: int) -> tup
             for entry in entries:
                 count += 1
                 with suppress(OSError):
-                    size += entry.stat(follow_symlinks=False).st_blocks * BLOCK_BYTES
+                    status = entry.stat(follow_symlinks=False)
+                    size += status.st_blocks * BLOCK_BYTES
+                    if file_bytes is not None and status.st_size >= file_bytes:
+                        on_full(entry.path)
                     if entry.is_dir(follow_symlinks=False):
                         queue.append(entry.path)
                 if count > most_files:

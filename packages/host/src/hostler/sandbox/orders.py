@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hostler.sandbox.filters import Wanted, filter_program, machine
+from hostler.sandbox.filters import Wanted, asked_calls, filter_program, machine
 from hostler.sandbox.ground import SIGNALS_LANDLOCK, Ground
 from hostler.sandbox.kept import Command
 from hostler.sandbox.port import KIB, MIB, Mechanism, SandboxLimits, SandboxSpec
@@ -20,6 +21,8 @@ CONFINE = Path(__file__).with_name("confine.py")
 CONFINE_INSIDE = "/run/confine.py"
 DOOR_PORT = 3128
 """Where the proxy is reached inside: the network there is the sandbox's alone."""
+GOES_ON = (5, 5)
+"""The first Linux that can."""
 FIRST_UID, UIDS = 1_900_000_000, 1_000_000
 """Users that nobody has."""
 NOBODY = 65534
@@ -27,7 +30,15 @@ SPARE_MEMORY_BYTES = 256 * MIB
 """What a single process may map beyond the limit of all: the limit is to be seen before it fails."""
 SPARE_PROCESSES = 8
 """The same for processes."""
+SPARE_DISK_BYTES = MIB
+"""And of a single file beyond what all may have together."""
+LARGE_SHARE = 8
+"""Memory of this part of what a process may have, asked for at once, is looked at."""
 TMP_NAME = ".tmp"
+OWN_TMP = "/tmp"  # noqa: S108 - its own
+OWN_PLACES = (OWN_TMP, "/dev", "/proc")
+"""Folders of the sandbox's own, with namespaces."""
+OWN_ENTRIES = ("/proc/self", "/proc/thread-self")
 
 
 def command_for(spec: SandboxSpec, mechanism: Mechanism, ground: Ground) -> Command:
@@ -77,6 +88,12 @@ def _bubblewrap(spec: SandboxSpec, ground: Ground) -> Command:
     argv += ["--chdir", "/", "--", _interpreter(), "-I", "-S", CONFINE_INSIDE]
     wanted = Wanted(network=bool(spec.network))
     order = _order(spec, argv, environment, wanted, uid=uid)
+    everything = [*map(str, _system_paths()), *_names(visible), *OWN_PLACES, CONFINE_INSIDE]
+    order["asked"] |= {
+        "read": everything,
+        "write": [*_names(spec.writable), OWN_TMP, "/dev", *OWN_ENTRIES],
+        "private": [f"{place}/" for place in OWN_PLACES],
+    }
     order |= {
         "own_users": uid is not None,
         "own_processes": 2,
@@ -131,7 +148,6 @@ def _landlock(spec: SandboxSpec, ground: Ground) -> Command:
     if spec.writable:
         environment["TMPDIR"] = str(spec.writable[0] / TMP_NAME)
     visible = [*python_paths(sys.executable), *spec.read_only]
-    system = [Path("/", name) for name in TOP] + [Path(name) for name in (*PROGRAMS, *SETTINGS)]
     argv = [_interpreter(), "-I", "-S", str(CONFINE)]
     wanted = Wanted(
         namespaces=False,
@@ -140,9 +156,15 @@ def _landlock(spec: SandboxSpec, ground: Ground) -> Command:
     )
     order = _order(spec, argv, environment, wanted, uid=uid)
     order["confine"]["landlock"] = {
-        "read": [str(real) for _, real in both_ways([*system, *visible])] + list(PROCESSES),
+        "read": [str(real) for _, real in both_ways([*_system_paths(), *visible])] + list(PROCESSES),
         "write": [str(real) for _, real in both_ways(spec.writable)],
         "devices": list(DEVICES),
+    }
+    holds = order["confine"]["landlock"]
+    order["asked"] |= {
+        "read": [*holds["read"], *holds["devices"], *OWN_ENTRIES],
+        "write": [*holds["write"], *holds["devices"]],
+        "private": [],
     }
     if uid is None:  # what the host's user runs elsewhere counts as well
         order["confine"]["rlimits"]["NPROC"] += _own_tasks()
@@ -165,6 +187,14 @@ def _own_tasks() -> int:
 # -- both -----------------------------------------------------------------------------------------
 
 
+def _system_paths() -> list[Path]:
+    return [Path("/", name) for name in TOP] + [Path(name) for name in (*PROGRAMS, *SETTINGS)]
+
+
+def _names(paths: Iterable[Path]) -> list[str]:
+    return [str(name) for name, _ in both_ways(paths)]
+
+
 def _interpreter() -> str:
     """The interpreter itself, not the link to it in an environment."""
     return os.path.realpath(sys.executable)
@@ -175,7 +205,8 @@ def _order(
 ) -> dict[str, Any]:
     processor = machine()
     assert processor is not None  # no mechanism was found otherwise
-    limits = spec.limits
+    limits, rlimits = spec.limits, _rlimits(spec.limits)
+    wanted = replace(wanted, asks=_goes_on(), large_bytes=rlimits["DATA"] // LARGE_SHARE)
     return {
         "command": argv,
         "confine": {
@@ -184,20 +215,33 @@ def _order(
             "env": dict(environment),
             "uid": uid,
             "cpus": limits.cpus,
-            "rlimits": _rlimits(limits),
+            "rlimits": rlimits,
             "told": filter_program(wanted, processor, tell=True).hex(),
             "untold": filter_program(wanted, processor, tell=False).hex(),
             "landlock": None,
             "door": None,
+        },
+        "asked": {
+            "calls": asked_calls(processor) if wanted.asks else {},
+            "quiet": [path for path in sys.path if path],
+            "data_bytes": rlimits["DATA"],
+            "open_files": limits.open_files,
         },
         "watch": {
             "memory": limits.memory_bytes,
             "processes": limits.processes,
             "disk": limits.disk_bytes,
             "files": limits.files,
+            "file_bytes": rlimits["FSIZE"],
             "folders": [str(path.resolve()) for path in spec.writable],
         },
     }
+
+
+def _goes_on() -> bool:
+    """Whether the kernel can let a call go on that it asked about."""
+    release = os.uname().release.split("-")[0].split(".")
+    return tuple(int(part) if part.isdecimal() else 0 for part in release[:2]) >= GOES_ON
 
 
 def _rlimits(limits: SandboxLimits) -> dict[str, int]:
@@ -205,7 +249,7 @@ def _rlimits(limits: SandboxLimits) -> dict[str, int]:
     rlimits = {
         "NPROC": limits.processes + SPARE_PROCESSES,
         "DATA": memory,
-        "FSIZE": limits.file_bytes,
+        "FSIZE": min(limits.file_bytes, limits.disk_bytes + SPARE_DISK_BYTES),
         "NOFILE": limits.open_files,
         "CORE": 0,
         "MEMLOCK": 64 * KIB,

@@ -26,20 +26,32 @@ OUTPUT_SECONDS = 2.0
 """After the end of a command, for what is still in its pipes."""
 
 
-async def find_sandbox(wanted: Mechanism | None = None) -> MachineSandbox:
-    """The strongest sandbox of this machine, or the one that is wanted; one of `none` refuses everything."""
+def _nobody(name: str, told: Told) -> None:
+    pass
+
+
+async def find_sandbox(
+    wanted: Mechanism | None = None, *, on_told: Callable[[str, Told], None] = _nobody
+) -> MachineSandbox:
+    """The strongest sandbox of this machine, or the one that is wanted; one of `none` refuses everything.
+
+    `on_told` hears of everything that is not let happen in any of its sandboxes, after the sandbox's name.
+    """
     ground = await find_ground()
     if wanted is not None and wanted != "none" and wanted not in ground.mechanisms:
         raise UnavailableError(f"{wanted} does not work on this machine: {ground.reason()}")
-    return MachineSandbox(wanted or ground.best(), ground)
+    return MachineSandbox(wanted or ground.best(), ground, on_told)
 
 
 class MachineSandbox:
     """A `Sandbox` (port.py) by one mechanism."""
 
-    def __init__(self, mechanism: Mechanism, ground: Ground) -> None:
+    def __init__(
+        self, mechanism: Mechanism, ground: Ground, on_told: Callable[[str, Told], None] = _nobody
+    ) -> None:
         self._mechanism: Mechanism = mechanism
         self.ground = ground
+        self._on_told = on_told
 
     @property
     def mechanism(self) -> Mechanism:
@@ -61,7 +73,12 @@ class MachineSandbox:
     ) -> None:
         """Start `process`, which was not started yet, as the spec says. UnavailableError."""
         command = await self.prepare(spec)
-        process.on_told = on_told
+
+        def hear(told: Told) -> None:
+            on_told(told)
+            self._on_told(spec.name, told)
+
+        process.on_told = hear
         if spec.network:
             proxy = Proxy(spec.name, spec.network, process.hear)
             process.on_door = proxy.serve
@@ -156,7 +173,9 @@ class _CommandRun:
                 self._on_output(index, data)
 
     def _reach(self, name: LimitName) -> None:
-        self._reached = self._reached or name
+        if self._reached is None:
+            self._reached = name
+            self._process.hear(Told("limit", name, f"its limit of {name}"))
         self._process.kill()
 
     def outcome(self, seconds: float) -> Outcome:
