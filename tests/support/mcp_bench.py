@@ -23,6 +23,7 @@ from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 from hostler.tools.mcp.port import McpSurroundings
 from hostler.tools.mcp.source import McpTools
 from hostler.tools.port import OfferedTool, ToolInvocation
+from hostler_protocol.errors import UnavailableError
 
 PROGRAM = Path(__file__).with_name("mcp_server.py")
 WORKSPACE = "w"
@@ -109,7 +110,7 @@ class Bench:
         """Have a call end by its deadline that the server had begun, however slow the machine is."""
         seconds = 0.5
         while not self.begun(tool):
-            with contextlib.suppress(OutcomeUnknownError):
+            with contextlib.suppress(OutcomeUnknownError, UnavailableError):
                 await self.call(tool, seconds=seconds)
                 raise AssertionError(f"{tool} has answered")
             seconds *= 2

@@ -241,32 +241,6 @@ async def test_a_command_that_cannot_be_started_is_not_tried_again_and_again(tmp
 
 
 @on_loop
-async def test_a_list_without_an_end_and_tools_that_come_later(tmp_path: Path) -> None:
-    folder, pins = tmp_path / "server", Pins()
-    folder.mkdir()
-    (folder / "more").write_text("first")
-    async with benched(over_stdio(folder), folder, tmp_path / "data", pins=pins) as bench:
-        assert bench.offered("first").problem is None
-    (folder / "more").write_text("later slash/ed")
-    (folder / "description").write_text("Another.")
-    async with benched(over_stdio(folder), folder, tmp_path / "data", pins=pins) as bench:
-        problems = {name: bench.offered(name).problem or "" for name in ("first", "later", "say", "wait")}
-        assert problems["first"] == "its server does not list it any more"
-        assert problems["later"].startswith("its server did not have it at first")
-        assert problems["say"].startswith("its server changed what it says of it")  # also after a restart
-        assert problems["wait"] == ""
-        (warning,) = bench.tools.servers(WORKSPACE)[0].warnings
-        assert "'slash/ed' is no name that it may have" in warning
-        waiting = bench.tools.waiting(WORKSPACE, "s.later")
-        assert waiting is not None
-        assert waiting.approved is None
-    (folder / "endless").touch()
-    async with benched(over_stdio(folder), folder, tmp_path / "data") as bench:
-        assert len(bench.tools.offered(WORKSPACE)) == 256
-        assert bench.journal.count("list") < 110
-
-
-@on_loop
 async def test_what_a_server_gets_of_its_surroundings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,13 +287,40 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str
 @pytest.fixture
 def web(served: tuple[Path, str]) -> Iterator[tuple[Path, str]]:
     yield served
-    (served[0] / "answer").unlink(missing_ok=True)
+    for told in ("answer", "description", "endless", "more"):
+        (served[0] / told).unlink(missing_ok=True)
 
 
 async def down(bench: Bench) -> str:
     """Why the server cannot be connected to."""
     await bench.until(lambda: bench.state[1])
     return bench.state[1]
+
+
+@on_loop
+async def test_a_list_without_an_end_and_tools_that_come_later(web: tuple[Path, str], tmp_path: Path) -> None:
+    (folder, url), pins = web, Pins()
+    (folder / "more").write_text("first")
+    async with benched(over_http(url), folder, tmp_path, pins=pins) as bench:
+        assert bench.offered("first").problem is None
+    (folder / "more").write_text("later slash/ed")
+    (folder / "description").write_text("Another.")
+    async with benched(over_http(url), folder, tmp_path, pins=pins) as bench:
+        problems = {name: bench.offered(name).problem or "" for name in ("first", "later", "say", "wait")}
+        assert problems["first"] == "its server does not list it any more"
+        assert problems["later"].startswith("its server did not have it at first")
+        assert problems["say"].startswith("its server changed what it says of it")  # also after a restart
+        assert problems["wait"] == ""
+        (warning,) = bench.tools.servers(WORKSPACE)[0].warnings
+        assert "'slash/ed' is no name that it may have" in warning
+        waiting = bench.tools.waiting(WORKSPACE, "s.later")
+        assert waiting is not None
+        assert waiting.approved is None
+    (folder / "endless").touch()
+    before = bench.journal.count("list")
+    async with benched(over_http(url), folder, tmp_path) as bench:
+        assert len(bench.tools.offered(WORKSPACE)) == 256
+        assert bench.journal.count("list") - before < 110
 
 
 @on_loop
