@@ -103,6 +103,15 @@ def test_a_tool_of_that_name_keeps_it() -> None:
     assert results(driven)[-1].startswith("[bytes 0 to ")
 
 
+def test_what_is_offered_counts() -> None:
+    """In a window that is nearly full the new function is counted with the rest."""
+    config = SHORT | {"context-window-tokens": 600}
+    host = ScriptedHost(models={"main": [wishes(wish("list")), "ok"]}, tools={"list": lambda: LONG})
+    driven = host.drive_sync(LocalAgent, "word " * 150, config=config)
+    counted = [c.params.tools for c in driven.calls if c.method == "model.count_tokens" and c.params.tools]
+    assert [[spec.name for spec in tools] for tools in counted] == [["list"], ["list", READ_RESULT]]
+
+
 def test_nothing_is_offered_where_the_host_lets_nothing_be_read() -> None:
     apis = {"context": {"available_apis": {"artifact_read": False}}}
     models = {"main": [wishes(wish("list")), reading("r", artifact_id="a1"), "ok"]}
