@@ -47,7 +47,7 @@ from hostler.records import record
 from hostler.recovery import recover, recover_dead
 from hostler.reruns import Reruns
 from hostler.run_control import RunController
-from hostler.sandbox.sandboxes import find_sandbox
+from hostler.sandbox_audit import AuditedSandboxes
 from hostler.skills.shelf import Skills
 from hostler.sql.opening import open_database
 from hostler.steering import Steering
@@ -98,7 +98,8 @@ class Host:
         self.blobs = BlobFolder(settings.data_dir / "blobs")
         self.gate = Gate()
         self.models = LiveModels()
-        self.supervisor = Supervisor(settings.data_dir)
+        self.sandboxes = AuditedSandboxes(self.db, settings.workspace)
+        self.supervisor = Supervisor(settings.data_dir, sandbox=self.sandboxes.find)
         self.filters = FilterProcesses()
         self.feed = Feed(
             self._read_results,
@@ -109,13 +110,13 @@ class Host:
         self.assets = RunDoors(settings.assets_url)
         self.skills = Skills(self.db, settings.workspace)
         self.folders = WorkingFolders(settings.data_dir / "workspaces")
-        built_in = (ExecTools(self.folders, find_sandbox), FilesTools(self.folders))
+        built_in = (ExecTools(self.folders, self.sandboxes.find), FilesTools(self.folders))
         self.web = (
             FetchTools(settings.workspace),
             OpenApiTools(settings.workspace, settings.data_dir / "openapi"),
         )
         self.pins = StoredPins(self.db, settings.workspace)
-        servers = McpSurroundings(McpProcesses(settings.data_dir), self.pins)
+        servers = McpSurroundings(McpProcesses(settings.data_dir, self.sandboxes.find), self.pins)
         self.mcp = McpTools(settings.workspace, servers, running=not settings.passive)
         self.configurator = Configurator(
             self.db,
@@ -254,6 +255,7 @@ class Host:
         for web in self.web:
             await web.close()
         self.folders.close()
+        await self.sandboxes.close()
         if self.db.dialect == "postgres":
             try:
                 await self.db.write(lambda tx: hosts.leave(tx, self.host_id))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from hostler.ports import Database, Tx
 from hostler.sandbox.port import Told
+from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
 from hostler.stores import audit
 from hostler_protocol.errors import HostError
 
@@ -29,8 +30,8 @@ ACTOR = "sandbox"
 _log = logging.getLogger(__name__)
 
 
-class SandboxAudit:
-    """Writes down what it hears, in groups."""
+class AuditedSandboxes:
+    """The sandbox of this machine, of which everything that it does not let happen is written down."""
 
     def __init__(self, db: Database, workspace: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = db
@@ -40,6 +41,10 @@ class SandboxAudit:
         self._counts: dict[str, int] = {}
         self._counted_from = clock()
         self._writing: asyncio.Task[None] | None = None
+
+    async def find(self) -> MachineSandbox:
+        """The strongest one."""
+        return await find_sandbox(on_told=self.hear)
 
     def hear(self, name: str, told: Told) -> None:
         """Something was not let happen in the sandbox of this name."""
