@@ -22,8 +22,10 @@ class Query:
     name: str
     sqlite: str
     postgres: str
+    names: tuple[str, ...] = field(default=(), kw_only=True)
+    """The parameters of the SQLite version in the order of its `?`."""
     values: Callable[[Mapping[str, Any]], Sequence[Any]] = field(default=_none, compare=False, kw_only=True)
-    """Of named parameters those of the SQLite version, in the order of its `?`: bound faster than by name."""
+    """Takes them out of named ones: SQLite binds them faster than by name."""
 
 
 class Tx(Protocol):
@@ -46,6 +48,9 @@ class Tx(Protocol):
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
+
+    def run_rows(self, query: Query, rows: Iterable[Sequence[Any]]) -> None:
+        """The same; a row holds its parameters in the order of `query.names`."""
 
     def one(self, query: Query, **params: Any) -> Row | None:
         """The first row, or None."""

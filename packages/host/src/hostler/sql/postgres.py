@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,10 @@ class _Session:
         """Execute once per row of parameters, without waiting for each."""
         with _errors(self._connection), self._connection.cursor() as cursor:
             cursor.executemany(query.postgres, rows)
+
+    def run_rows(self, query: Query, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute once per row, its parameters in the order of `query.names`."""
+        self.run_many(query, (dict(zip(query.names, row, strict=True)) for row in rows))
 
     def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
         """The first row."""

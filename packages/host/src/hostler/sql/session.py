@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
@@ -56,6 +56,9 @@ class Session(Protocol):
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
 
+    def run_rows(self, query: Query, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute once per row, its parameters in the order of `query.names`."""
+
     def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
         """The first row."""
 
@@ -102,6 +105,10 @@ class SessionTx:
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
         self._session.run_many(query, rows)
+
+    def run_rows(self, query: Query, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute once per row, its parameters in the order of `query.names`."""
+        self._session.run_rows(query, rows)
 
     def one(self, query: Query, **params: Any) -> Row | None:
         """The first row, or None."""

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +151,12 @@ class SqliteSession:
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
+        self.run_rows(query, map(query.values, rows))
+
+    def run_rows(self, query: Query, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute once per row, its parameters in the order of `query.names`."""
         try:
-            self._connection.executemany(query.sqlite, map(query.values, rows))
+            self._connection.executemany(query.sqlite, rows)
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
 

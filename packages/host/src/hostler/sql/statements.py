@@ -72,7 +72,7 @@ def parse(text: str, prefix: str) -> Queries:
 def query_of(name: str, sqlite: str, postgres: str) -> Query:
     """One statement, its parameters written `:name`, in the words of each driver."""
     positional, names = _for_sqlite(sqlite)
-    return Query(name, positional, _for_psycopg(postgres), values=_in_order(names))
+    return Query(name, positional, _for_psycopg(postgres), names=names, values=_in_order(names))
 
 
 def _in_order(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:

@@ -8,9 +8,10 @@ forge it; a digest noted elsewhere (`hostler audit verify` prints the head) show
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal
 
 from hostler.ports import Row, Tx
@@ -46,15 +47,16 @@ MAX_STEP_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    fields: tuple[str, ...]
+    content: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    """The columns that never change."""
     link: Query
     rows: Query
     outside: Query
 
 
 _KINDS: dict[Chain, _Kind] = {
-    "events": _Kind(EVENT_FIELDS, _q.link_events, _q.events_after, _q.events_outside),
-    "audit": _Kind(AUDIT_FIELDS, _q.link_audit, _q.audit_after, _q.audit_outside),
+    "events": _Kind(itemgetter(*EVENT_FIELDS), _q.link_events, _q.events_after, _q.events_outside),
+    "audit": _Kind(itemgetter(*AUDIT_FIELDS), _q.link_audit, _q.audit_after, _q.audit_outside),
 }
 
 
@@ -88,7 +90,7 @@ class Verified:
 
 def body_digest(chain: Chain, row: Mapping[str, Any]) -> str:
     """The digest of what never changes in `row`."""
-    return digest([row[field] for field in _KINDS[chain].fields])
+    return digest(_KINDS[chain].content(row))
 
 
 def append(tx: Tx, workspace_id: str, chain: Chain, row_id: str, row_digest: str) -> None:
@@ -108,9 +110,9 @@ def _link(workspace_id: str, chain: Chain, tx: Tx, rows: list[tuple[str, str]]) 
     links = []
     for seq, (row_id, row_digest) in enumerate(rows, start=int(head["seq"]) - len(rows) + 1):
         linked = _linked(linked, seq, row_digest)
-        links.append({"workspace_id": workspace_id, "row_id": row_id, "seq": seq, "digest": linked})
+        links.append((seq, linked, workspace_id, row_id))
     tx.run(_q.set_digest, workspace_id=workspace_id, chain=chain, digest=linked)
-    tx.run_many(_KINDS[chain].link, links)
+    tx.run_rows(_KINDS[chain].link, links)
 
 
 def head(tx: Tx, workspace_id: str, chain: Chain) -> Link:

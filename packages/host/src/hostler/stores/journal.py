@@ -107,29 +107,17 @@ def append(
 
     Only stores/runs calls it: it is what hands out positions and sequences, under the fencing token.
     """
-    shared = {"run_id": run_id, "attempt": attempt, "workspace_id": workspace_id}
-    rows: list[dict[str, Any]] = []
+    now = tx.now
+    rows: list[tuple[Any, ...]] = []
     for entry, text, count in _rows_of(entries):
         position += count
-        is_result = entry.kind == "result"
-        sequence += count if is_result else 0
-        rows.append(
-            {
-                **shared,
-                "last_position": position,
-                "count": count,
-                "last_sequence": sequence if is_result else None,
-                "kind": entry.kind,
-                "type": entry.type,
-                "data": text,
-                "blob": entry.blob,
-                "at": tx.now if entry.at is None else entry.at,
-            }
-        )
-    if len(rows) == 1:
-        tx.run(_q.insert, **rows[0])
-    else:
-        tx.run_many(_q.insert, rows)
+        last: int | None = None
+        if entry.kind == "result":
+            last = sequence = sequence + count
+        at = now if entry.at is None else entry.at
+        kind, type_, blob = entry.kind, entry.type, entry.blob
+        rows.append((run_id, position, count, last, attempt, kind, type_, text, blob, at, workspace_id))
+    tx.run_rows(_q.insert, rows)
 
 
 def page(tx: Tx, run_id: str, after_position: int = 0, limit: int = MAX_PAGE_ITEMS) -> EntryPage:

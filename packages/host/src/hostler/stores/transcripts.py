@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -195,81 +196,86 @@ def _store(ws: str, tx: Tx, added: list[tuple[NewTranscriptItem, Callable[[int],
         raise RuntimeError("an upsert with RETURNING gave no row")
     last = int(head["seq"])
     first = last - len(added) + 1
-    rows = [_row(tx, ws, seq, item) for seq, (item, _) in enumerate(added, start=first)]
-    tx.run_many(_q.insert, rows)
+    written = [(seq, item) for seq, (item, _) in enumerate(added, start=first)]
+    tx.run_rows(_q.insert, [_row(tx, ws, seq, item) for seq, item in written])
     if tx.dialect == "postgres":  # which lets new entries wait by itself
-        places = (Place(ws, item.bot_id, item.conversation_id, item.thread_id) for item, _ in added)
-        tx.run_many(
-            _q.index,
-            [
-                {"ws": ws, "seq": row["seq"], "tokens": _tokens(tx, place, row["search_text"])}
-                for row, place in zip(rows, places, strict=True)
-            ],
-        )
+        entries = ({"ws": ws, "seq": seq, "tokens": _tokens(tx, ws, item)} for seq, item in written)
+        tx.run_many(_q.index, entries)
     elif last // INDEX_EVERY > (first - 1) // INDEX_EVERY or any(
         len(item.search_text) > LONG_TEXT_CHARS for item, _ in added
     ):
-        index_waiting(tx, ws, rows)
+        index_waiting(tx, ws, written)
     for seq, (_, then) in enumerate(added, start=first):
         if then is not None:
             then(seq)
 
 
-def _row(tx: Tx, ws: str, seq: int, item: NewTranscriptItem) -> dict[str, Any]:
-    return {
-        "ws": ws,
-        "seq": seq,
-        "transcript_id": item.transcript_id,
-        "event_id": item.event_id,
-        "run_id": item.run_id,
-        "bot_id": item.bot_id,
-        "conversation_id": item.conversation_id,
-        "thread_id": item.thread_id,
-        "role": item.role,
-        "item_type": "message",
-        "message_id": item.message_id,
-        "content": item.content,
-        "content_json": item.content_json,
-        "search_text": item.search_text,
-        "artifact_refs": item.artifact_refs,
-        "metadata": item.metadata,
-        "size_bytes": item.size_bytes,
-        "created_at": tx.now if item.created_at is None else item.created_at,
-    }
+def _row(tx: Tx, ws: str, seq: int, item: NewTranscriptItem) -> tuple[Any, ...]:
+    """The parameters of `insert`, in their order."""
+    return (
+        ws,
+        seq,
+        item.transcript_id,
+        item.event_id,
+        item.run_id,
+        item.bot_id,
+        item.conversation_id,
+        item.thread_id,
+        item.role,
+        "message",
+        item.message_id,
+        item.content,
+        item.content_json,
+        item.search_text,
+        item.artifact_refs,
+        item.metadata,
+        item.size_bytes,
+        tx.now if item.created_at is None else item.created_at,
+    )
 
 
-def index_waiting(tx: Tx, ws: str, written: Sequence[Row] = ()) -> None:
+def index_waiting(tx: Tx, ws: str, written: Sequence[tuple[int, NewTranscriptItem]] = ()) -> None:
     """SQLite: put what waits into the text index, in order, last what was `written` just now.
 
     What waits is what follows the last message in the index: there is no mark that could be wrong.
     """
     indexed = tx.one(_q.last_indexed, ws=ws)
     after = 0 if indexed is None else int(indexed["seq"])
-    before = written[0]["seq"] if written else NEWEST
+    before = written[0][0] if written else NEWEST
     last = tx.one(_q.last_doc)
     next_doc = 1 if last is None else int(last["doc"]) + 1
     while after + 1 < before:
         rows = tx.all(_q.waiting, ws=ws, after=after, before=before, limit=_MAX_WAITING)
         if not rows:
             break
-        _index(tx, ws, rows, next_doc)
+        _index(tx, ws, [(row["seq"], _Found(*_found(row))) for row in rows], next_doc)
         next_doc += len(rows)
         after = rows[-1]["seq"]
     _index(tx, ws, written, next_doc)
 
 
-def _index(tx: Tx, ws: str, rows: Sequence[Row], first_doc: int) -> None:
-    docs, entries = [], []
-    for doc, row in enumerate(rows, start=first_doc):
-        place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
-        docs.append({"ws": ws, "seq": row["seq"], "doc": doc})
-        entries.append({"doc": doc, "tokens": _tokens(tx, place, row["search_text"])})
-    tx.run_many(_q.insert_doc, docs)
-    tx.run_many(_q.index, entries)
+class _Found(msgspec.Struct, frozen=True):
+    """A message as the text index takes it."""
+
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    search_text: str
 
 
-def _tokens(tx: Tx, place: Place, search_text: str) -> str:
-    return " ".join(indexed_tokens(tx.dialect, place, tokens_of(search_text)))
+_found = itemgetter(*_Found.__struct_fields__)
+_Indexed = _Found | NewTranscriptItem
+
+
+def _index(tx: Tx, ws: str, items: Sequence[tuple[int, _Indexed]], first_doc: int) -> None:
+    tx.run_rows(_q.insert_doc, [(doc, ws, seq) for doc, (seq, _) in enumerate(items, start=first_doc)])
+    entries = [(doc, _tokens(tx, ws, item)) for doc, (_, item) in enumerate(items, start=first_doc)]
+    tx.run_rows(_q.index, entries)
+
+
+def _tokens(tx: Tx, ws: str, item: _Indexed) -> str:
+    place = Place(ws, item.bot_id, item.conversation_id, item.thread_id)
+    return " ".join(indexed_tokens(tx.dialect, place, tokens_of(item.search_text)))
 
 
 def page(
@@ -371,8 +377,7 @@ def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
         if row is None:
             continue
         if tx.dialect == "sqlite":  # an index without content forgets a text only when told it again
-            place = Place(ws, row["bot_id"], row["conversation_id"], row["thread_id"])
-            tx.run(_q.unindex, ws=ws, seq=seq, tokens=_tokens(tx, place, row["search_text"]))
+            tx.run(_q.unindex, ws=ws, seq=seq, tokens=_tokens(tx, ws, _Found(*_found(row))))
             tx.run(_q.delete_doc, ws=ws, seq=seq)
         else:
             tx.run(_q.unindex, ws=ws, seq=seq)
