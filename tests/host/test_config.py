@@ -99,7 +99,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         "webhooks: [{name: w, url: 'https://a', secret: 'env:S', events: [pause.open]}]",
         ["pause.open", "pause.opened"],
     ),
-    "a type": ("agents: [{name: a, runner: r, priority: high}]", ["int", "priority"]),
+    "a type": ("agents: [{name: a, runner: r, priority: high}]", ["a whole number", "priority"]),
     "twice the same agent": ("agents: [{name: a, runner: r}, {name: a, runner: r}]", ["'a'", "twice"]),
     "twice the same model": ("models: [{id: m}, {id: m}]", ["'m'", "twice"]),
     "YAML": ("agents: [\n  {name: a", ["line 2"]),
@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "twice the same tool": ("tools: [{exec: {}}, {exec: {}}]", ["'exec'", "twice"]),
     "a number of a tool": ("tools: [{exec: {seconds: 0}}]", ["seconds", "> 0"]),
     "working folders": ("working_folders: {disk: 1}", ["'disk'", "'disk_mib'"]),
-    "a list": ("- a", ["object", "array"]),
+    "a list": ("- a", ["an object", "a list"]),
     "code": ("!!python/object/apply:os.system [ls]", ["python"]),
 }
 
@@ -174,7 +174,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be read"):
         load_config(tmp_path)
     (tmp_path / "latin.yaml").write_bytes(b"agents: [{name: \xe9, runner: r}]")
-    with pytest.raises(InvalidArgumentError, match="cannot be read"):
+    with pytest.raises(InvalidArgumentError, match="no text in UTF-8"):
         load_config(tmp_path / "latin.yaml")
     with pytest.raises(InvalidArgumentError, match="larger than"):
         parse_config("#" * (MAX_CONFIG_BYTES + 1), name="c.yaml")

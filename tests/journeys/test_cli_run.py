@@ -103,7 +103,7 @@ BAD_TARGETS = [
     ("own.py", 2, "own.py: name the class as well, like own.py:MyRunner"),
     ("./gone", 2, "there is no plugin folder ./gone"),
     ("nobody", 2, "there is no agent 'nobody' (known: none)"),
-    ("own.py:Gone", 1, "own.py has no such class; its runners are Boom, Counts, Slow, Waits"),
+    ("own.py:Gone", 2, "own.py has no class 'Gone'; its classes are: Boom, Counts, Slow, Waits"),
     ("./empty", 1, "is not a plugin folder: it has no hostler.yaml"),
     ("./unquoted", 1, "is not YAML: line 2"),
     ("./mistyped", 1, "unknown key 'runers': did you mean 'runners'?"),
@@ -144,6 +144,8 @@ def test_a_target_that_cannot_run_is_told_in_one_line(
             "start one with `hostler serve`",
         ),
         (["run", "guide", "x", "--url", "nonsense", "--key", "k"], "is no address of a server"),
+        (["run", "guide", "x", "--url", "http://h:99999", "--key", "k"], "is no address of a server"),
+        (["run", "guide", "x", "--url", "http://127.0.0.1:9", "--key", "kä"], "the key holds characters"),
         (["run", ECHO, "x", "--config", "gone.yaml"], "gone.yaml: no such file"),
     ],
 )
@@ -243,8 +245,8 @@ def test_a_server_runs_files_and_folders_of_this_machine(hostler: CommandLine) -
         assert run["runner_id"].startswith("plugin:local/own-")
         assert run["runner_id"].endswith("/Counts")
         missing = hostler("run", "own.py:Gone", "x")
-        assert missing.status == 1
-        assert "its runners are Boom, Counts, Slow, Waits" in missing.error
+        assert missing.status == 2
+        assert "its classes are: Boom, Counts, Slow, Waits" in missing.error
         wire = hostler("run", WIRE, "x")
         assert wire.status == 2
         assert f"plugins: [{WIRE}]" in wire.error

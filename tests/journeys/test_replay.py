@@ -240,7 +240,7 @@ def test_through_a_server_runs_are_done_again_and_gone_on_from(
         assert (told.status, told.out.strip()) == (0, "Hello Ada, number 1")
         again = here(hostler, "runs", "retry", recorded[2], "--wait")
         assert (again.status, again.out.strip()) == (0, "Hello Cy, number 2")
-        assert here(hostler, "runs", "list", "--dead").err.strip() == "no runs yet"
+        assert here(hostler, "runs", "list", "--dead").err.strip() == "no such runs"
         assert here(hostler, "runs", "retry", "--dead").err.strip() == "there is nothing to do again"
 
         code = (hostler.cwd / "greeter" / "greeter.py").read_text()

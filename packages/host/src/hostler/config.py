@@ -6,7 +6,6 @@ The file is YAML, or TOML with the same names. Unknown keys are refused with the
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ import msgspec
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.mcp_entry import McpEntry
-from hostler.domain.nearest import did_you_mean
+from hostler.domain.misfits import misfit
 from hostler.domain.places import parse_place
 from hostler.domain.retention import RetentionPolicy
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
@@ -140,8 +139,10 @@ def load_config(path: Path) -> ConfigFile:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         raise InvalidArgumentError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path} is no text in UTF-8: name a YAML or TOML file") from error
     return parse_config(text, name=str(path), base=path.resolve().parent)
 
 
@@ -213,67 +214,12 @@ def _refuse_twice(name: str, what: str, names: list[str]) -> None:
         seen.add(item)
 
 
-_NOT_ALLOWED = re.compile(r"Invalid enum value (?P<value>.*) - at `(?P<path>[^`]*)`")
-_UNKNOWN = re.compile(r"unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?")
-
-
 def convert(data: Any, kind: type[T], name: str) -> T:
     """Turn plain data into `kind`; errors name the place, and the nearest right key where one is wrong."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        message = str(error)
-        if match := _UNKNOWN.search(message):
-            where = match["path"] or "$"
-            known = _fields_at(kind, where)
-            hint = did_you_mean(match["field"], known) if known else "remove it"
-            place = where.removeprefix("$").lstrip(".")
-            message = f"unknown key {match['field']!r}" + (f" in {place}" if place else "") + f": {hint}"
-        elif match := _NOT_ALLOWED.search(message):
-            allowed = ", ".join(map(str, _values_at(kind, match["path"])))
-            message = f"{match['path'].removeprefix('$.')} is {match['value']}; expected one of {allowed}"
-        raise InvalidArgumentError(f"{name}: {message}") from None
-
-
-def _fields_at(kind: Any, path: str) -> set[str]:
-    """The field names of the struct that a msgspec error path points at."""
-    return {f.encode_name for found in _types_at(kind, path) for f in _structs(found)}
-
-
-def _values_at(kind: Any, path: str) -> list[Any]:
-    """The values that a literal at this path may have."""
-    found = _types_at(kind, path)
-    found += [inner for one in found if isinstance(one, msgspec.inspect.UnionType) for inner in one.types]
-    return [v for one in found if isinstance(one, msgspec.inspect.LiteralType) for v in one.values]
-
-
-def _types_at(kind: Any, path: str) -> list[Any]:
-    types: list[Any] = [msgspec.inspect.type_info(kind)]
-    for step in re.findall(r"\.([A-Za-z0-9_-]+)|\[(?:\d+|\.\.\.)\]", path):
-        types = [inner for outer in types for inner in _step(outer, step)]
-    return types
-
-
-def _structs(info: Any) -> list[Any]:
-    if isinstance(info, msgspec.inspect.StructType):
-        return list(info.fields)
-    if isinstance(info, msgspec.inspect.UnionType):
-        return [f for inner in info.types for f in _structs(inner)]
-    return []
-
-
-def _step(info: Any, key: str) -> list[Any]:
-    match info:
-        case msgspec.inspect.UnionType(types=types):
-            return [inner for outer in types for inner in _step(outer, key)]
-        case msgspec.inspect.StructType(fields=fields) if key:
-            return [f.type for f in fields if f.encode_name == key]
-        case msgspec.inspect.ListType(item_type=item) if not key:
-            return [item]
-        case msgspec.inspect.DictType(value_type=value):
-            return [value]
-        case _:
-            return []
+        raise InvalidArgumentError(f"{name}: {misfit(error, kind).sentence}") from None
 
 
 def resolve_secret(value: str | None, environment: Mapping[str, str] | None = None) -> str | None:

@@ -14,12 +14,14 @@ from hostler.cli.routes import route
 from hostler.feed import StoredResult
 from hostler_protocol.errors import (
     HostlerError,
+    InvalidArgumentError,
     NotFoundError,
     UnauthorizedError,
     UnavailableError,
 )
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
+MAX_PORT = 65_535
 REQUEST_SECONDS = 60.0
 """A whole answer of the server, streams and waits aside."""
 RECONNECT_SECONDS = 30.0
@@ -27,6 +29,13 @@ RECONNECT_SECONDS = 30.0
 RECONNECT_PAUSE_SECONDS = 0.2
 STREAM_SILENCE_SECONDS = 60.0
 """A stream sends a comment every 15 s; after this silence the connection counts as lost."""
+
+
+PLAIN_ERRORS: dict[int, type[HostlerError]] = {
+    httpx.codes.BAD_REQUEST: InvalidArgumentError,
+    httpx.codes.NOT_FOUND: NotFoundError,
+    httpx.codes.SERVICE_UNAVAILABLE: UnavailableError,
+}
 
 
 def _say_nothing(last: int, why: str) -> None:
@@ -55,14 +64,16 @@ class Api:
     def at(cls, url: str, key: str) -> Api:
         """Speak with the server at `url`."""
         base = url.rstrip("/").removesuffix("/v1")
-        headers = {"authorization": f"Bearer {key}"}
+        if not (key.isascii() and key.isprintable()):
+            raise InvalidArgumentError("the key holds characters that no key has: give it with --key again")
         try:
-            client = httpx.AsyncClient(base_url=base, headers=headers, timeout=REQUEST_SECONDS)
-        except (httpx.InvalidURL, UnicodeError, ValueError) as error:
-            raise UnavailableError(
-                f"{url!r} is no address of a server ({error}); write http://HOST:PORT"
-            ) from error
-        return cls(client, base)
+            parsed = httpx.URL(base)
+        except (httpx.InvalidURL, UnicodeError):
+            parsed = httpx.URL()
+        if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 1) > MAX_PORT:
+            raise InvalidArgumentError(f"{url!r} is no address of a server: write http://HOST:PORT")
+        headers = {"authorization": f"Bearer {key}"}
+        return cls(httpx.AsyncClient(base_url=base, headers=headers, timeout=REQUEST_SECONDS), base)
 
     async def close(self) -> None:
         """End all connections."""
@@ -189,15 +200,13 @@ class Api:
                 headers=headers,
                 timeout=seconds or REQUEST_SECONDS,
             )
-        except (httpx.TransportError, httpx.InvalidURL) as error:
+        except httpx.TransportError as error:
             raise self._unreachable(error) from error
         if answer.is_success:
             return answer
         raise self._refusal(answer)
 
     def _unreachable(self, error: Exception) -> UnavailableError:
-        if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
-            return UnavailableError(f"{self.url!r} is no address of a server: write http://HOST:PORT")
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return UnavailableError(
                 f"no server answers at {self.url}: start one with `hostler serve`, or correct --url"
@@ -220,10 +229,8 @@ class Api:
                 )
             case httpx.codes.FORBIDDEN:
                 return UnauthorizedError(f"{detail}; use a key that has it")
-            case httpx.codes.NOT_FOUND:
-                return NotFoundError(detail)
-            case httpx.codes.SERVICE_UNAVAILABLE:
-                return UnavailableError(detail)
+        if (plain := PLAIN_ERRORS.get(answer.status_code)) is not None:
+            return plain(detail.removeprefix("query: ").removeprefix("body: "))  # here, both are options
         return AnswerError(detail, status=answer.status_code, code=code)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hostler.cli.options import DataOption, data_directory
-from hostler.cli.output import INTERRUPTED, USAGE, err, fail, note, show_error
+from hostler.cli.output import INTERRUPTED, err, errors_told, note, show_error
 
 if TYPE_CHECKING:
     from hostler.config import Settings
@@ -76,13 +76,12 @@ def serve(
     """Start the host: events in over HTTP, runs, results out. Ctrl-C or SIGTERM stops it in order."""
     from hostler.cli.logs import set_up_logging
     from hostler.config import Settings
-    from hostler.http.admin_key import admin_key
-    from hostler_protocol.errors import CallerError, HostlerError
+    from hostler.http.admin_key import find_admin_key
 
     set_up_logging(log_level, as_json=log_format == "json")
     data_dir = data_directory(data)
-    try:
-        key = admin_key(data_dir, os.environ.get("HOSTLER_ADMIN_KEY"))
+    with errors_told():
+        key = find_admin_key(data_dir, os.environ.get("HOSTLER_ADMIN_KEY"))
         settings = Settings(
             data_dir=data_dir,
             database=database,
@@ -94,17 +93,27 @@ def serve(
             max_runs_per_workspace=max_runs_per_workspace,
             max_runs_per_plugin=max_runs_per_plugin,
             hold_seconds=hold_seconds,
-            public_url=public_url or _own_url(host, port),
+            public_url=_origin(public_url) or _own_url(host, port),
         )
-        if key.made:
-            note(f"admin key (shown once, kept in {data_dir / 'admin.key'}): {key.key}")
-        asyncio.run(_serve(settings, with_parent=with_parent))
-    except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None  # before there was anything to end in order
-    except CallerError as error:
-        fail(error.message, USAGE)
-    except HostlerError as error:
-        fail(error.message)
+        asyncio.run(_serve(settings, new_key=key.key if key.made else None, with_parent=with_parent))
+
+
+def _origin(public_url: str | None) -> str | None:
+    """A URL that services outside can use. InvalidArgumentError for anything else."""
+    from urllib.parse import urlsplit
+
+    from hostler_protocol.errors import InvalidArgumentError
+
+    if not public_url:
+        return None
+    try:
+        parts = urlsplit(public_url)
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        right = False
+    if not right:
+        raise InvalidArgumentError(f"--public-url {public_url}: write it like https://hostler.example.com")
+    return public_url
 
 
 def _own_url(host: str, port: int) -> str | None:
@@ -115,8 +124,10 @@ def _own_url(host: str, port: int) -> str | None:
     return url_of(near, port) if port else None
 
 
-async def _serve(settings: Settings, *, with_parent: bool) -> None:
+async def _serve(settings: Settings, *, new_key: str | None, with_parent: bool) -> None:
+    """Serve until told to stop. `new_key` is kept and shown once all that could be wrong was right."""
     from hostler.host import Host
+    from hostler.http.admin_key import keep_admin_key
     from hostler.http.server import serve as serve_http
 
     stop = asyncio.Event()
@@ -127,6 +138,9 @@ async def _serve(settings: Settings, *, with_parent: bool) -> None:
         loop.add_reader(0, _parent_left, stop)
     async with Host.open(settings) as host:
         server = await serve_http(host, settings)
+        if new_key is not None:
+            keep_admin_key(settings.data_dir, new_key)
+            note(f"admin key (shown once, kept in {settings.data_dir / 'admin.key'}): {new_key}")
         host.announce(server.url)
         reload = asyncio.Event()
         with contextlib.suppress(AttributeError):  # no SIGHUP on this platform

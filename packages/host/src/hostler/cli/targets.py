@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class LocalTarget:
 def local_target(target: str) -> LocalTarget | None:
     """A plugin folder or file that a target names; None where it is an agent's name.
 
-    InvalidArgumentError where it looks like a path and leads nowhere.
+    InvalidArgumentError where it looks like a path and leads nowhere, or to a file without that class.
     """
     path_text, colon, name = target.rpartition(":")
     if path_text.endswith(".py"):
@@ -36,6 +37,7 @@ def local_target(target: str) -> LocalTarget | None:
             raise InvalidArgumentError(
                 f"there is no file {path_text}: name an existing one, like echo.py:Echo"
             )
+        _look_for_class(path, name)
         return LocalTarget(SingleFile(path.resolve(), name), None)
     if target.endswith(".py"):
         raise InvalidArgumentError(f"{target}: name the class as well, like {target}:MyRunner")
@@ -46,6 +48,24 @@ def local_target(target: str) -> LocalTarget | None:
     if _is_path(target):
         raise InvalidArgumentError(f"there is no plugin folder {path_text if colon else target}")
     return None
+
+
+def _look_for_class(path: Path, name: str) -> None:
+    """InvalidArgumentError where a file names no such class at all, before it is started."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return  # starting it tells what is wrong, and in which line
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=found) | ast.FunctionDef(name=found) | ast.Name(id=found, ctx=ast.Store()):
+                bound.add(found)
+            case ast.alias(name=found, asname=renamed):
+                bound.add(renamed or found)
+    if name not in bound and not bound & {"*", "__getattr__"}:
+        classes = ", ".join(sorted(n.name for n in tree.body if isinstance(n, ast.ClassDef))) or "none"
+        raise InvalidArgumentError(f"{path} has no class {name!r}; its classes are: {classes}")
 
 
 def plugin_source(target: str) -> Folder | SingleFile:

@@ -15,25 +15,37 @@ FILE_NAME = "admin.key"
 
 
 class AdminKey(NamedTuple):
-    """`made`: it did not exist before, so it should be shown once."""
+    """`made`: it did not exist before, so it is to be kept, and shown once."""
 
     key: str
     made: bool
 
 
 def admin_key(data_dir: Path, given: str | None) -> AdminKey:
-    """The key of this start: `given` where there is one, else that of the data directory, made if need be.
+    """The key of this start, as `find_admin_key` gives it, and kept where it is new."""
+    found = find_admin_key(data_dir, given)
+    if found.made:
+        keep_admin_key(data_dir, found.key)
+    return found
 
-    InvalidArgumentError for a key no header can carry, StorageError where the file cannot be used.
+
+def find_admin_key(data_dir: Path, given: str | None) -> AdminKey:
+    """The key of this start: `given` where there is one, else that of the data directory, else a new one.
+
+    InvalidArgumentError for a key no header can carry, StorageError where the file cannot be read.
     """
     if given is not None:
         _check(given, "HOSTLER_ADMIN_KEY")
         return AdminKey(given, made=False)
-    path = data_dir / FILE_NAME
     found = read_admin_key(data_dir)
     if found is not None:
         return AdminKey(found, made=False)
-    key = PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    return AdminKey(PREFIX + secrets.token_urlsafe(TOKEN_BYTES), made=True)
+
+
+def keep_admin_key(data_dir: Path, key: str) -> None:
+    """Keep a new key beside the data, for its owner alone. StorageError where that cannot be."""
+    path = data_dir / FILE_NAME
     temporary = path.with_name(f".{FILE_NAME}.{os.getpid()}")
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -45,7 +57,6 @@ def admin_key(data_dir: Path, given: str | None) -> AdminKey:
         temporary.replace(path)
     except OSError as error:
         raise StorageError(f"the administrator's key cannot be kept in {path}: {error.strerror}") from error
-    return AdminKey(key, made=True)
 
 
 def read_admin_key(data_dir: Path) -> str | None:
@@ -55,8 +66,15 @@ def read_admin_key(data_dir: Path) -> str | None:
         key = path.read_text("utf-8").strip()
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"the administrator's key in {path} cannot be read: {error}") from error
+    except OSError as error:
+        raise StorageError(
+            f"the administrator's key in {path} cannot be read: {error.strerror}; make it readable, or name "
+            "another data directory with --data"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise StorageError(
+            f"{path} holds no administrator's key: remove it, and a new one is made"
+        ) from error
     _check(key, str(path))
     return key
 

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
-from hostler.config import convert
 from hostler.domain.events import Caller
+from hostler.domain.misfits import misfit
 from hostler.http.asgi import Receive, Scope
 from hostler.http.auth import KeyHolder
 from hostler.http.limits import (
@@ -123,7 +123,7 @@ def decode_query(raw: bytes, kind: type[T]) -> T:
     try:
         found = msgspec.convert(data, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _explained(error, data, kind, "query") from None
+        raise _explained(error, kind, "query") from None
     for name in data:
         # msgspec reads the word "null" as None where a number or a choice is expected: no filter at all.
         if getattr(found, name) is None:
@@ -137,7 +137,8 @@ def decode_json(body: bytes, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(body, type=kind)
         except msgspec.ValidationError as error:
-            raise _explained(error, msgspec.json.decode(body), kind, "body") from None
+            msgspec.json.decode(body)  # what is no JSON at all is told as that
+            raise _explained(error, kind, "body") from None
     except DECODE_ERRORS as error:
         what = "the body is empty: JSON is expected" if not body else f"the body is not JSON: {error}"
         raise InvalidArgumentError(what) from None
@@ -205,20 +206,8 @@ def _invalid(where: str, name: str, expected: str) -> InvalidArgumentError:
     )
 
 
-def _explained(error: msgspec.ValidationError, data: Any, kind: Any, where: str) -> InvalidArgumentError:
-    """msgspec's own words, and for an unknown key the nearest right one."""
-    text = str(error)
-    message, _, place = text.partition(" - at `")
-    place = place.rstrip("`").removeprefix("$").lstrip(".")
-    if "unknown field" in message:
-        try:
-            convert(data, kind, where)
-        except InvalidArgumentError as better:
-            return InvalidArgumentError(
-                better.message,
-                errors=[{"field": place, "expected": better.message.removeprefix(f"{where}: ")}],
-            )
+def _explained(error: msgspec.ValidationError, kind: Any, where: str) -> InvalidArgumentError:
+    found = misfit(error, kind)
     return InvalidArgumentError(
-        f"{where}: {place + ': ' if place else ''}{message}",
-        errors=[{"field": place, "expected": message}],
+        f"{where}: {found.sentence}", errors=[{"field": found.place, "expected": found.expected}]
     )
