@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
 
 from hostler.config import ConfigFile
 from hostler.domain.tool_entries import ExecEntry, FilesEntry, ToolEntry, WorkingFolderSettings
-from support.server_process import KEY, PLUGINS, HostProcess, config_file
+from support.http_runs import ended, pause_of
+from support.server_process import PLUGINS, HostProcess, config_file
 from support.stepping import RUNNER, Stage, stage, within
 
 pytestmark = pytest.mark.timeout(240)
@@ -154,15 +154,15 @@ def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_c
 
     async def body() -> None:
         await process.start()
-        async with _client(process) as client:
+        async with process.client() as client:
             accepted = (await client.post("/v1/events", json=event)).json()
             run_id = accepted["run"]["run_id"]
             await until(2, "sleep", LONG)
         process.kill()
         await until(0, "sleep", LONG)
         await process.start()
-        async with _client(process) as client:
-            pause = await _pause_of(client, run_id)
+        async with process.client() as client:
+            pause = await pause_of(client, run_id)
             assert pause["status"] == "needs_review"
             (call,) = pause["calls"]
             assert (call["kind"], call["tool"]) == ("in_doubt", "exec")
@@ -170,7 +170,7 @@ def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_c
             where = f"/v1/pauses/{pause['id']}/calls/{call['call_id']}/resolve"
             answer = await client.post(where, json=said)
             assert answer.status_code in (200, 202), answer.text
-            record = await _ended(client, run_id)
+            record = await ended(client, run_id)
             assert record["status"] == "completed", record
             told = json.loads(record["output"]["text"])
             assert told[0]["result"] == {"exit_code": 0}
@@ -185,25 +185,3 @@ def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_c
             process.end()
 
     asyncio.run(bounded())
-
-
-def _client(process: HostProcess) -> httpx.AsyncClient:
-    headers = {"authorization": f"Bearer {KEY}"}
-    return httpx.AsyncClient(base_url=process.url, headers=headers, timeout=60)
-
-
-async def _pause_of(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
-    while True:
-        items = (await client.get("/v1/pauses", params={"run_id": run_id})).json()["items"]
-        if items:
-            found: dict[str, Any] = (await client.get(f"/v1/pauses/{items[0]['id']}")).json()
-            return found
-        await asyncio.sleep(LOOK_SECONDS)
-
-
-async def _ended(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
-    while True:
-        record: dict[str, Any] = (await client.get(f"/v1/runs/{run_id}")).json()
-        if record["status"] in ("completed", "failed", "cancelled", "timeout"):
-            return record
-        await asyncio.sleep(LOOK_SECONDS)

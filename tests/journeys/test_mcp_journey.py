@@ -20,8 +20,9 @@ from hostler.domain.tool_entries import ToolEntry
 from hostler.stores import audit
 from support.command_line import EXAMPLES, CommandLine
 from support.command_line import until as bounded
+from support.http_runs import ended, pause_of
 from support.mcp_bench import PROGRAM, command, over_stdio
-from support.server_process import KEY, PLUGINS, HostProcess, config_file
+from support.server_process import PLUGINS, HostProcess, config_file
 from support.stepping import RUNNER, WORKSPACE, Stage, stage, within
 
 pytestmark = pytest.mark.timeout(600)  # several processes, one after the other
@@ -139,22 +140,22 @@ def test_a_host_killed_in_the_middle_of_a_call_leaves_it_in_doubt_and_no_server(
 
     async def body() -> None:
         await process.start()
-        async with _client(process) as client:
+        async with process.client() as client:
             await _offered(client)
             run_id = (await client.post("/v1/events", json=event)).json()["run"]["run_id"]
             await until(lambda: calls(folder, "wait"))
         process.kill()
         await until(lambda: not servers())
         await process.start()
-        async with _client(process) as client:
-            pause = await _pause_of(client, run_id)
+        async with process.client() as client:
+            pause = await pause_of(client, run_id)
             assert pause["status"] == "needs_review"
             (call,) = pause["calls"]
             assert (call["kind"], call["tool"]) == ("in_doubt", "s.wait")
             where = f"/v1/pauses/{pause['id']}/calls/{call['call_id']}/resolve"
             answer = await client.post(where, json={"outcome": "happened", "result": "so be it"})
             assert answer.status_code in (200, 202), answer.text
-            record = await _ended(client, run_id)
+            record = await ended(client, run_id)
             assert record["status"] == "completed", record
             first, second = json.loads(record["output"]["text"])
             assert first["result"] == "so be it"
@@ -218,28 +219,6 @@ def test_a_sandboxed_server_is_configured_changed_and_approved_from_the_shell(ho
         assert server.stop() == 0
 
 
-def _client(process: HostProcess) -> httpx.AsyncClient:
-    headers = {"authorization": f"Bearer {KEY}"}
-    return httpx.AsyncClient(base_url=process.url, headers=headers, timeout=60)
-
-
 async def _offered(client: httpx.AsyncClient) -> None:
     while not (await client.get("/v1/tools")).json()["items"]:
-        await asyncio.sleep(LOOK_SECONDS)
-
-
-async def _pause_of(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
-    while True:
-        items = (await client.get("/v1/pauses", params={"run_id": run_id})).json()["items"]
-        if items:
-            found: dict[str, Any] = (await client.get(f"/v1/pauses/{items[0]['id']}")).json()
-            return found
-        await asyncio.sleep(LOOK_SECONDS)
-
-
-async def _ended(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
-    while True:
-        record: dict[str, Any] = (await client.get(f"/v1/runs/{run_id}")).json()
-        if record["status"] in ("completed", "failed", "cancelled", "timeout"):
-            return record
         await asyncio.sleep(LOOK_SECONDS)

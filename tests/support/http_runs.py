@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from typing import Any, NamedTuple
 
-from support.server_process import HostProcess
+import httpx
+
+from hostler_protocol.runs import TERMINAL_STATUSES
+from support.server_process import LOOK_SECONDS, HostProcess
 from support.wire_client import Seen, ask, stream
 
 
@@ -81,3 +85,22 @@ async def cancel(host: HostProcess, run_id: str) -> Results:
 async def record(host: HostProcess, run_id: str) -> Any:
     """The run as it stands."""
     return (await ask(host.url, "GET", f"/v1/runs/{run_id}")).json()
+
+
+async def pause_of(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
+    """What a run waits for, once it does."""
+    while True:
+        items = (await client.get("/v1/pauses", params={"run_id": run_id})).json()["items"]
+        if items:
+            found: dict[str, Any] = (await client.get(f"/v1/pauses/{items[0]['id']}")).json()
+            return found
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def ended(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
+    """A run, once it is over."""
+    while True:
+        found: dict[str, Any] = (await client.get(f"/v1/runs/{run_id}")).json()
+        if found["status"] in TERMINAL_STATUSES:
+            return found
+        await asyncio.sleep(LOOK_SECONDS)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import psutil
 
@@ -26,6 +27,7 @@ KEY = secrets.token_urlsafe()
 HOSTLER = [sys.executable, "-c", "from hostler.cli.main import main; main()"]
 READY_SECONDS = 180.0
 """Bound of a start; generous, since it only has to end what hangs."""
+CLIENT_SECONDS = 60.0
 LOOK_SECONDS = 0.02
 SAMPLE_SECONDS = 0.05
 PLUGINS = Path(__file__).with_name("plugins")
@@ -98,6 +100,11 @@ class HostProcess:
                 env=environment,
             )
         self.lives += 1
+
+    def client(self) -> httpx.AsyncClient:
+        """An HTTP client with the administrator's key."""
+        headers = {"authorization": f"Bearer {KEY}"}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=CLIENT_SECONDS)
 
     async def locked(self) -> None:
         """Wait until it has the data directory; it is starting up then."""
