@@ -14,7 +14,8 @@ from hostler.assets import RunDoors
 from hostler.attempt_pauses import Attempt, AttemptPauses
 from hostler.attempt_results import AttemptResults
 from hostler.domain.pause_values import NewCall
-from hostler.domain.sequence import ResultStream, added
+from hostler.domain.sequence import ResultStream
+from hostler.domain.usage import added
 from hostler.explicit_pauses import ExplicitPauses
 from hostler.feed import Feed
 from hostler.gate import Gate, GatedRun

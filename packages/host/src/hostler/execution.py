@@ -20,7 +20,8 @@ from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import NewCall
 from hostler.domain.recovery import Action, Settlement, settle
-from hostler.domain.sequence import ResultStream, StreamState, added
+from hostler.domain.sequence import ResultStream, StreamState
+from hostler.domain.usage import added
 from hostler.gate import Standing
 from hostler.parking import Used, begin_after_loss
 from hostler.plugins.connection import PluginConnection

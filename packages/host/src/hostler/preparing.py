@@ -10,37 +10,33 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
+from hostler.attempt_facts import AttemptFacts, Place, read_facts
 from hostler.calls.history import history_cursors
 from hostler.calls.scope import CallScope, Meter, Services
 from hostler.config import resolve_secret
 from hostler.cursors import Cursors
-from hostler.domain.agents import Agent, Recovery
-from hostler.domain.config_form import Configuration, configure
+from hostler.domain.agents import Recovery
+from hostler.domain.config_form import Configuration
 from hostler.domain.context import Position, build_context
 from hostler.domain.events import Event
-from hostler.domain.grants import Catalog, Grant, apis_of, decode_grant, grant_for, resources_of
+from hostler.domain.grants import Catalog, Grant, apis_of, resources_of
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
-from hostler.domain.scopes import scopes_for
-from hostler.domain.sequence import MAX_MESSAGES_PER_RUN, StreamState
+from hostler.domain.sequence import StreamState
 from hostler.explicit_pauses import ExplicitPauses
 from hostler.gate import Spending
-from hostler.gathering import whole
 from hostler.inheriting import Inherited, forked_context, inherited_of
 from hostler.plugins.connection import PluginConnection
-from hostler.ports import Tx
 from hostler.resuming import Loaded, load, resumed_context
-from hostler.stores import agents, artifacts, events, runs, sources, states, transcripts
+from hostler.stores import artifacts, runs, states
 from hostler.stores.blobs import BlobFolder
-from hostler.stores.events import StoredEvent
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Run
-from hostler.stores.sources import Source
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -48,7 +44,7 @@ from hostler_protocol.content import (
     ImageBase64Element,
     ModelMessage,
 )
-from hostler_protocol.errors import HostError, NotFoundError
+from hostler_protocol.errors import NotFoundError
 from hostler_protocol.events import AgentRunContext, Input
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.limits import INLINE_BASE64_TO_ARTIFACT_BYTES
@@ -108,41 +104,6 @@ class Prepared:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """Event and agent of a run, and where its own message stands."""
-
-    event: StoredEvent
-    agent: Agent
-    own_seq: int | None
-    """The transcript sequence of the event's own item."""
-    complete_ids: frozenset[str]
-    uploads: dict[str, Uploaded]
-    outer_deadline: int | None
-    """What the run may not outlast, in milliseconds: its parent's deadline."""
-    source: Source | None
-    """The run that it was made from."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What the context says of history and state."""
-
-    history_before: int
-    latest: int
-    state: states.Snapshot
-
-
-class _Facts(NamedTuple):
-    """What is stored about an attempt, and what follows from it."""
-
-    origin: _Origin
-    event: Event
-    configuration: Configuration
-    grant: Grant
-    place: _Place
-
-
 @dataclass(slots=True)
 class Preparer:
     """Prepares attempts. `catalog()` is what the workspace has right now."""
@@ -161,7 +122,7 @@ class Preparer:
         """
         manifest = _manifest(run, connection)
         catalog = self.catalog()
-        facts = await self.services.db.read(lambda tx: _facts(tx, run, manifest, catalog))
+        facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog))
         origin, event, configuration, grant, place = facts
         config = await _with_secrets(configuration)
         loaded = await self._loaded(run)
@@ -217,7 +178,7 @@ class Preparer:
         return None if loaded.context is None else loaded
 
     async def _context(
-        self, run: Run, facts: _Facts, config: dict[str, Any], deadline_at: float | None
+        self, run: Run, facts: AttemptFacts, config: dict[str, Any], deadline_at: float | None
     ) -> AgentRunContext:
         origin, event, _, grant, place = facts
         return build_context(
@@ -288,117 +249,13 @@ def _manifest(run: Run, connection: PluginConnection) -> AgentRunnerManifest:
     return manifest
 
 
-def _facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog) -> _Facts:
-    """Everything the attempt needs to know, in one snapshot."""
-    origin = _origin(tx, run)
-    event = _event_of(origin.event)
-    configuration = configure(manifest.config_schema, origin.agent.spec.config)
-    grant = (
-        _grant(manifest, origin.agent, event, configuration, catalog)
-        if run.grant_json is None
-        else decode_grant(run.grant_json)
-    )
-    return _Facts(origin, event, configuration, grant, _place(tx, run, grant, origin))
-
-
-def _grant(
-    manifest: AgentRunnerManifest,
-    agent: Agent,
-    event: Event,
-    configuration: Configuration,
-    catalog: Catalog,
-) -> Grant:
-    """What the run may do; it is frozen with its first attempt."""
-    scopes = scopes_for(
-        workspace_id=event.workspace_id,
-        runner_id=agent.spec.runner,
-        agent_id=agent.agent_id,
-        envelope=event.envelope,
-    )
-    return grant_for(
-        manifest=manifest,
-        agent=agent,
-        event=event,
-        configuration=configuration,
-        catalog=catalog,
-        state_keys=scopes.keys,
-        state_closed=scopes.missing,
-    )
-
-
-def _origin(tx: Tx, run: Run) -> _Origin:
-    event = None if run.event_id is None else events.find(tx, run.workspace_id, run.event_id)
-    agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
-    if event is None or event.envelope is None:
-        raise HostError("the event of this run was deleted")
-    if agent is None:
-        raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
-    event, first_id = whole(tx, run, event)
-    source = sources.find(tx, run.workspace_id, run.run_id)
-    event = _edited(event, source)
-    own = transcripts.of_event(tx, run.workspace_id, first_id)
-    if run.attempt == 1:
-        return _Origin(event, agent, own, frozenset(), {}, run.deadline_at, source)
-    said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
-    ids = frozenset(message.message_id for message in said if message.message_id is not None)
-    uploads = {
-        made.artifact_id: Uploaded(made.size_bytes, made.sha256, made.mime_type, made.name)
-        for made in artifacts.uploaded_by(tx, run.workspace_id, run.run_id)
-    }
-    parent = None if run.parent_run_id is None else runs.find(tx, run.workspace_id, run.parent_run_id)
-    return _Origin(event, agent, own, ids, uploads, None if parent is None else parent.deadline_at, source)
-
-
-def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:
-    """The event with what a fork is given instead of its input."""
-    if source is None or source.input is None or event.envelope is None:
-        return event
-    return msgspec.structs.replace(
-        event, envelope=msgspec.structs.replace(event.envelope, input=source.input)
-    )
-
-
-def _place(tx: Tx, run: Run, grant: Grant, origin: _Origin) -> _Place:
-    newest = transcripts.latest_seq(tx, run.workspace_id)
-    before = origin.own_seq if origin.own_seq is not None else newest + 1
-    # what came without a conversation has none: it is not the history of all that came so
-    latest = (
-        0
-        if grant.conversation_id is None
-        else transcripts.latest_seq(
-            tx,
-            run.workspace_id,
-            conversation_id=grant.conversation_id,
-            thread_id=grant.thread_id,
-            bot_id=grant.bot_id,
-            before_seq=before,
-        )
-    )
-    snapshot = states.snapshot(tx, run.workspace_id, grant.state_keys, conversation_id=grant.conversation_id)
-    return _Place(before, latest, snapshot)
-
-
-def _position(event_seq: int, place: _Place, grant: Grant, cursors: Cursors) -> Position:
+def _position(event_seq: int, place: Place, grant: Grant, cursors: Cursors) -> Position:
     latest = place.latest or None
     return Position(
         event_seq=event_seq,
         transcript_seq=latest,
         latest_cursor=None if latest is None else history_cursors(cursors, grant).issue(latest),
         has_history_before=latest is not None,
-    )
-
-
-def _event_of(stored: StoredEvent) -> Event:
-    if stored.envelope is None:
-        raise HostError("the event of this run was deleted")
-    return Event(
-        workspace_id=stored.workspace_id,
-        event_id=stored.event_id,
-        envelope=stored.envelope,
-        request_digest=stored.request_digest,
-        content_redacted=stored.content_redacted,
-        created_at=stored.created_at,
-        requester=stored.requester,
     )
 
 

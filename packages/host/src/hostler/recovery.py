@@ -9,7 +9,7 @@ from functools import partial
 from hostler.call_records import usage_of
 from hostler.domain.agents import Recovery
 from hostler.domain.recovery import settle
-from hostler.domain.sequence import added
+from hostler.domain.usage import added
 from hostler.endings import end_waiting
 from hostler.parking import Used, begin_after_loss
 from hostler.ports import Database, Tx

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from hostler.domain.grants import Grant
-from hostler.domain.keys import check_id
+from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN, MessageIds
 from hostler.domain.outcomes import (
     ActionRequest,
     Ending,
@@ -29,12 +29,13 @@ from hostler.domain.outcomes import (
     Warned,
 )
 from hostler.domain.payloads import artifact_of, one_line, state_write_of, unknown_payload
-from hostler_protocol._base import DECODE_ERRORS
+from hostler.domain.plain_deltas import plain_delta
+from hostler.domain.usage import added
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
 from hostler_protocol.ids import new_id
 from hostler_protocol.incoming import ResultArrived
-from hostler_protocol.limits import MAX_INTEGER, MAX_REASON_CHARS, MAX_RESULT_BYTES
+from hostler_protocol.limits import MAX_REASON_CHARS, MAX_RESULT_BYTES
 from hostler_protocol.pausing import PendingCall
 from hostler_protocol.results import (
     HOST_ONLY_RESULTS,
@@ -59,8 +60,6 @@ from hostler_protocol.results import (
     decode_data,
 )
 
-MAX_MESSAGES_PER_RUN = 100_000
-"""Completed messages: their ids are remembered, to know a repeated one."""
 MAX_WARNINGS_PER_RUN = 100
 """Each is a journal entry; those after it are counted, and told of once when the run ends."""
 MAX_TYPE_CHARS = 100
@@ -69,7 +68,6 @@ _CODE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _NO_OUTPUT_TYPES = (LogWritten, ToolCallStarted, ToolCallCompleted)
 """A run that produced nothing but these, and deltas, said nothing."""
 _encoder = msgspec.json.Encoder()
-_decode_delta = msgspec.json.Decoder(MessageDelta).decode
 
 Stop = Literal["cancelled", "timeout"]
 
@@ -112,8 +110,7 @@ class ResultStream:
         self._grant = grant
         self._uploads: Mapping[str, Uploaded] = uploads if uploads is not None else {}
         self._artifact_id = artifact_id
-        self._filled_ids = 0
-        self._taken_ids: set[str] = set()
+        self._ids = MessageIds(self.state.complete_ids)
         self._warnings = 0
         self._unknown_types: set[str] = set()
         self._invalid_terminal: str | None = None
@@ -160,7 +157,7 @@ class ResultStream:
             return None
         payloads: list[bytes] = []
         for index in range(start, len(arrived)):
-            payload = self._plain_delta(arrived[index])
+            payload = plain_delta(arrived[index], self.run_id)
             if payload is None:
                 break
             payloads.append(payload)
@@ -169,21 +166,6 @@ class ResultStream:
         first = self.state.sequence + 1
         self.state.sequence += len(payloads)
         return StoredDeltas(first, payloads)
-
-    def _plain_delta(self, arrived: ResultArrived) -> bytes | None:
-        result = arrived.result
-        if result.type != "message.delta" or result.usage is not None or result.timestamp is not None:
-            return None
-        if result.run_id != self.run_id or arrived.size > MAX_RESULT_BYTES:
-            return None
-        payload = bytes(result.data)
-        try:
-            delta = _decode_delta(payload)
-        except DECODE_ERRORS:
-            return None
-        # of text alone it cannot be deep
-        one_line = b"\n" not in payload and b"\r" not in payload
-        return payload if one_line and isinstance(delta.chunk.content, str) else None
 
     def end(self) -> list[Step]:
         """The runner's generator finished (`run/end`)."""
@@ -273,7 +255,7 @@ class ResultStream:
 
     def keep_ids(self, message_ids: Iterable[str]) -> None:
         """Give none of these to a new message: ids that this host gave to messages of an attempt before."""
-        self._taken_ids.update(message_ids)
+        self._ids.keep(message_ids)
 
     def warn(self, reason: str, result_type: str | None = None) -> list[Step]:
         """Keep a warning, as long as there are not too many of this run."""
@@ -328,9 +310,9 @@ class ResultStream:
         return [stored, *self.warn(f"result type {name!r} is not known here: kept as it is", name)]
 
     def _take_message(self, result: AgentRunResult, message: Message) -> list[Step]:
-        complete = self.state.complete_ids
-        message, is_new = self._identified(message)
-        if is_new and len(complete) >= MAX_MESSAGES_PER_RUN:
+        had_room = not self._ids.is_full
+        message, is_new = self._ids.identified(message)
+        if is_new and not had_room:
             return self.fail("runner.protocol", f"more than {MAX_MESSAGES_PER_RUN:,} messages in one run")
         stored = self._accept(
             result,
@@ -373,7 +355,7 @@ class ResultStream:
     def _take_completion(self, result: AgentRunResult, data: RunCompleted) -> list[Step]:
         write: TranscriptWrite | None = None
         if data.message is not None:
-            message, is_new = self._identified(data.message)
+            message, is_new = self._ids.identified(data.message)
             data = msgspec.structs.replace(data, message=message)
             write = TranscriptWrite(message) if is_new else None
         ending = Ending("completed", finish_reason=data.finish_reason)
@@ -448,36 +430,5 @@ class ResultStream:
         usage, timestamp = (None, None) if result is None else (result.usage, result.timestamp)
         return Stored(self.state.sequence, result_type, data, usage, timestamp, projection, outcome)
 
-    def _identified(self, message: Message) -> tuple[Message, bool]:
-        """The message with its id, and whether that message was not complete before."""
-        complete = self.state.complete_ids
-        message_id = message.message_id
-        if message_id is None:
-            message_id = self._next_message_id()
-            message = msgspec.structs.replace(message, message_id=message_id)
-        check_id("message_id", message_id)
-        is_new = message_id not in complete
-        if len(complete) < MAX_MESSAGES_PER_RUN:
-            complete.add(message_id)
-        return message, is_new
-
-    def _next_message_id(self) -> str:
-        while True:
-            self._filled_ids += 1
-            message_id = f"m{self._filled_ids}"
-            if message_id not in self.state.complete_ids and message_id not in self._taken_ids:
-                return message_id
-
     def _add_usage(self, usage: Usage | None) -> None:
         self.state.usage = added(self.state.usage, usage)
-
-
-def added(total: Usage | None, usage: Usage | None) -> Usage | None:
-    """The sum of what is known; a number that nobody gave stays unknown."""
-    if total is None or usage is None:
-        return total or usage
-    sums: dict[str, int | None] = {}
-    for name in Usage.__struct_fields__:
-        known = [n for n in (getattr(total, name), getattr(usage, name)) if n is not None]
-        sums[name] = min(sum(known), MAX_INTEGER) if known else None
-    return Usage(**sums)

@@ -1,0 +1,166 @@
+"""What is stored about an attempt when it begins, read in one snapshot, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from hostler.domain.agents import Agent
+from hostler.domain.config_form import Configuration, configure
+from hostler.domain.events import Event
+from hostler.domain.grants import Catalog, Grant, decode_grant, grant_for
+from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN
+from hostler.domain.outcomes import Uploaded
+from hostler.domain.scopes import scopes_for
+from hostler.gathering import whole
+from hostler.ports import Tx
+from hostler.stores import agents, artifacts, events, runs, sources, states, transcripts
+from hostler.stores.events import StoredEvent
+from hostler.stores.run_rows import Run
+from hostler.stores.sources import Source
+from hostler_protocol.errors import HostError
+from hostler_protocol.manifest import AgentRunnerManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Event and agent of a run, and where its own message stands."""
+
+    event: StoredEvent
+    agent: Agent
+    own_seq: int | None
+    """The transcript sequence of the event's own item."""
+    complete_ids: frozenset[str]
+    uploads: dict[str, Uploaded]
+    outer_deadline: int | None
+    """What the run may not outlast, in milliseconds: its parent's deadline."""
+    source: Source | None
+    """The run that it was made from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the context says of history and state."""
+
+    history_before: int
+    latest: int
+    state: states.Snapshot
+
+
+class AttemptFacts(NamedTuple):
+    """What is stored about an attempt, and what follows from it."""
+
+    origin: Origin
+    event: Event
+    configuration: Configuration
+    grant: Grant
+    place: Place
+
+
+def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog) -> AttemptFacts:
+    """Everything the attempt needs to know, in one snapshot."""
+    origin = _origin(tx, run)
+    event = _event_of(origin.event)
+    configuration = configure(manifest.config_schema, origin.agent.spec.config)
+    grant = (
+        _grant(manifest, origin.agent, event, configuration, catalog)
+        if run.grant_json is None
+        else decode_grant(run.grant_json)
+    )
+    return AttemptFacts(origin, event, configuration, grant, _place(tx, run, grant, origin))
+
+
+def _grant(
+    manifest: AgentRunnerManifest,
+    agent: Agent,
+    event: Event,
+    configuration: Configuration,
+    catalog: Catalog,
+) -> Grant:
+    """What the run may do; it is frozen with its first attempt."""
+    scopes = scopes_for(
+        workspace_id=event.workspace_id,
+        runner_id=agent.spec.runner,
+        agent_id=agent.agent_id,
+        envelope=event.envelope,
+    )
+    return grant_for(
+        manifest=manifest,
+        agent=agent,
+        event=event,
+        configuration=configuration,
+        catalog=catalog,
+        state_keys=scopes.keys,
+        state_closed=scopes.missing,
+    )
+
+
+def _origin(tx: Tx, run: Run) -> Origin:
+    event = None if run.event_id is None else events.find(tx, run.workspace_id, run.event_id)
+    agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
+    if event is None or event.envelope is None:
+        raise HostError("the event of this run was deleted")
+    if agent is None:
+        raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
+    event, first_id = whole(tx, run, event)
+    source = sources.find(tx, run.workspace_id, run.run_id)
+    event = _edited(event, source)
+    own = transcripts.of_event(tx, run.workspace_id, first_id)
+    if run.attempt == 1:
+        return Origin(event, agent, own, frozenset(), {}, run.deadline_at, source)
+    said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
+    ids = frozenset(message.message_id for message in said if message.message_id is not None)
+    uploads = {
+        made.artifact_id: Uploaded(made.size_bytes, made.sha256, made.mime_type, made.name)
+        for made in artifacts.uploaded_by(tx, run.workspace_id, run.run_id)
+    }
+    parent = None if run.parent_run_id is None else runs.find(tx, run.workspace_id, run.parent_run_id)
+    return Origin(event, agent, own, ids, uploads, None if parent is None else parent.deadline_at, source)
+
+
+def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:
+    """The event with what a fork is given instead of its input."""
+    if source is None or source.input is None or event.envelope is None:
+        return event
+    return msgspec.structs.replace(
+        event, envelope=msgspec.structs.replace(event.envelope, input=source.input)
+    )
+
+
+def _place(tx: Tx, run: Run, grant: Grant, origin: Origin) -> Place:
+    newest = transcripts.latest_seq(tx, run.workspace_id)
+    before = origin.own_seq if origin.own_seq is not None else newest + 1
+    # what came without a conversation has none: it is not the history of all that came so
+    latest = (
+        0
+        if grant.conversation_id is None
+        else transcripts.latest_seq(
+            tx,
+            run.workspace_id,
+            conversation_id=grant.conversation_id,
+            thread_id=grant.thread_id,
+            bot_id=grant.bot_id,
+            before_seq=before,
+        )
+    )
+    snapshot = states.snapshot(tx, run.workspace_id, grant.state_keys, conversation_id=grant.conversation_id)
+    return Place(before, latest, snapshot)
+
+
+def _event_of(stored: StoredEvent) -> Event:
+    if stored.envelope is None:
+        raise HostError("the event of this run was deleted")
+    return Event(
+        workspace_id=stored.workspace_id,
+        event_id=stored.event_id,
+        envelope=stored.envelope,
+        request_digest=stored.request_digest,
+        content_redacted=stored.content_redacted,
+        created_at=stored.created_at,
+        requester=stored.requester,
+    )
+
+
+__all__ = ["AttemptFacts", "Origin", "Place", "read_facts"]
