@@ -108,10 +108,11 @@ def test_what_a_person_approves_is_done_once_with_what_was_approved(tmp_path: Pa
             actions = [Action(call_id=c.call_id, type="approve", args_hash=c.args_hash) for c in pause.calls]
             request = ActRequest(revision=pause.revision, actions=actions)
             await made.host.pauses.act(ADMIN, pause.id, request)
-            said, paid, ran = (await made.ended(run_id)).told
-            assert said["result"]["content"] == [{"type": "text", "text": "said hi"}]
-            assert paid["result"]["body"] == {"paid": 1}
-            assert (ran["result"]["exit_code"], ran["result"]["stdout"]) == (0, "ran\n")
+            results = [one["result"] for one in (await made.ended(run_id)).told]
+            said = [one["content"][0]["text"] for one in results if one.get("source") == "mcp:s"]
+            paid = [one["body"] for one in results if one.get("source") == "openapi:till"]
+            ran = [(one["exit_code"], one["stdout"]) for one in results if "exit_code" in one]
+            assert (said, paid, ran) == (["said hi"], [{"paid": 1}], [(0, "ran\n")])
             entries = await made.entries(run_id)
             keys = {
                 entry["data"]["tool_name"]: entry["data"]["effect_key"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import pytest
 
 from hostler.domain.places import parse_place
 from hostler.sandbox.ground import Ground, find_ground
+from hostler.sandbox.kept import Command, KeptProcess
 from hostler.sandbox.port import MIB, Outcome, SandboxLimits, SandboxSpec
 from hostler.sandbox.proxy import _check, _Refused
 from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
@@ -52,6 +54,24 @@ def run(mechanism: str, spec: SandboxSpec, **options: Any) -> Outcome:
             return await sandbox.run(spec, **options)
 
     return asyncio.run(main())
+
+
+def test_what_a_process_wrote_is_there_after_its_end() -> None:
+    """A quick command is over, with its keeper, before a busy host comes to read."""
+
+    async def main() -> None:
+        async with asyncio.timeout(BOUND_SECONDS):
+            for _ in range(2):
+                process = KeptProcess()
+                await process.begin(Command(["/bin/echo", "hi"], Path("/"), {}), marker=secrets.token_hex(16))
+                await asyncio.shield(process.gone)
+                with process.take_pipe(1, "rb") as output, process.take_pipe(0, "wb"):
+                    assert output.read() == b"hi\n"
+                before = len(os.listdir("/proc/self/fd"))
+                await process.wait_gone()
+                assert len(os.listdir("/proc/self/fd")) == before - 1  # the third, that nobody took
+
+    asyncio.run(main())
 
 
 @on_each

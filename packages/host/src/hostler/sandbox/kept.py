@@ -178,18 +178,28 @@ class KeptProcess:
             self._control.write(b"k")
 
     async def wait_gone(self) -> None:
-        """Wait, bounded, until nothing is left; kill the keeper itself where it does not come to an end."""
+        """Wait, bounded, until nothing is left; kill the keeper itself where it does not come to an end.
+
+        Pipes that nobody took by then are closed.
+        """
         try:
-            async with asyncio.timeout(self._kill_seconds):
-                await asyncio.shield(self.gone)
-        except TimeoutError:
-            _log.error("the keeper of process %d does not end; killing it", self.pid)
-            self._keeper.kill()
-            async with asyncio.timeout(self._kill_seconds):
-                await asyncio.shield(self.gone)
+            try:
+                async with asyncio.timeout(self._kill_seconds):
+                    await asyncio.shield(self.gone)
+            except TimeoutError:
+                _log.error("the keeper of process %d does not end; killing it", self.pid)
+                self._keeper.kill()
+                async with asyncio.timeout(self._kill_seconds):
+                    await asyncio.shield(self.gone)
+        finally:
+            if self._pipes is not None:
+                self._pipes.close()
 
     def take_pipe(self, index: int, mode: str) -> Any:
-        """The host's end of stdin (0), stdout (1) or stderr (2), as an unbuffered file; each once."""
+        """The host's end of stdin (0), stdout (1) or stderr (2), as an unbuffered file; each once.
+
+        Also when the process has ended already: what it wrote is there to be read.
+        """
         assert self._pipes is not None
         return self._pipes.take(index, mode)
 
@@ -235,8 +245,6 @@ class KeptProcess:
             await asyncio.to_thread(kill_marked, {self.marker})
         self._ended(ExitStatus(None))
         self._close_doors()
-        if self._pipes is not None:
-            self._pipes.close()
         if not self.gone.done():
             self.gone.set_result(None)
 
