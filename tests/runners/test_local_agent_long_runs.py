@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_agent.agent import MAX_CALLS_OF_MESSAGE, LocalAgent
 from local_agent.shortening import short_message
@@ -114,11 +114,12 @@ def test_a_run_of_many_rounds_stays_within_a_small_window(monkeypatch: pytest.Mo
     served(monkeypatch, test)
 
 
+@settings(max_examples=40)
 @given(
     st.recursive(
         st.one_of(st.integers(), st.none(), st.text(max_size=80)),
         lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(max_size=9), inner)),
-        max_leaves=30,
+        max_leaves=8,
     ),
     st.integers(20, 200),
 )
