@@ -9,7 +9,6 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Literal
 
 from hostler.assembling import Equipment
@@ -32,6 +31,7 @@ from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResu
 from hostler.filtering import FilterProcesses
 from hostler.gate import Gate
 from hostler.knowledge.port import KnowledgeService
+from hostler.leasing import HostLease, host_id_of
 from hostler.lock import DataDirLock, Holder
 from hostler.notifying import Courier
 from hostler.orchestrator import Accepted, Orchestrator
@@ -51,7 +51,7 @@ from hostler.sandbox_audit import AuditedSandboxes
 from hostler.skills.shelf import Skills
 from hostler.sql.opening import open_database
 from hostler.steering import Steering
-from hostler.stores import hosts, installation, journal, keys, runs
+from hostler.stores import installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import Run
 from hostler.tool_pinning import StoredPins
@@ -67,9 +67,9 @@ from hostler.upkeep import Holdings, keep_tidy
 from hostler.version import NAME, VERSION
 from hostler.workspaces.folders import WorkingFolders
 from hostler_protocol.calls import HostInfo
-from hostler_protocol.errors import NotFoundError, StorageError
+from hostler_protocol.errors import NotFoundError
 from hostler_protocol.events import EventEnvelope
-from hostler_protocol.ids import new_id, split_runner_id
+from hostler_protocol.ids import split_runner_id
 from hostler_protocol.limits import PROTOCOL_VERSION, Limits
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 
@@ -93,7 +93,7 @@ class Host:
         """What does not work although the host does: plugins that do not start, by key or path."""
         self.started_at = time.time()
         self._lock = lock
-        self.host_id = _host_id(settings.data_dir)
+        self.host_id = host_id_of(settings.data_dir)
         self.db = open_database(settings.database_url)
         self.blobs = BlobFolder(settings.data_dir / "blobs")
         self.gate = Gate()
@@ -162,7 +162,13 @@ class Host:
         )
         self.cursors: Cursors
         self._equipment: Equipment
-        self._heart: asyncio.Task[None] | None = None
+        self._lease = HostLease(
+            self.db,
+            self.host_id,
+            f"{socket.gethostname()}:{settings.port}",
+            settings.lease_seconds,
+            lambda: recover_dead(self.db, self._is_resumable),
+        )
         self._upkeep: asyncio.Task[None] | None = None
         self._courier: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -205,7 +211,8 @@ class Host:
         self.state = "ready"
 
     async def _begin_work(self) -> None:
-        await self._join()
+        if self.db.dialect == "postgres":
+            await self._lease.begin()
         for agent in await self.bindery.agents(self.settings.workspace):
             self._add_shipped(agent.spec.runner)
         for plugin_key, error in (await self.supervisor.start_all()).items():
@@ -244,7 +251,7 @@ class Host:
     async def stop(self) -> None:
         """Drain, then end all processes."""
         await self.drain()
-        for task in (self._heart, self._upkeep, self._courier, self._sweeper):
+        for task in (self._upkeep, self._courier, self._sweeper):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -256,11 +263,7 @@ class Host:
             await web.close()
         self.folders.close()
         await self.sandboxes.close()
-        if self.db.dialect == "postgres":
-            try:
-                await self.db.write(lambda tx: hosts.leave(tx, self.host_id))
-            except StorageError as error:
-                log.warning("the host could not sign off: %s; its lease ends by itself", error)
+        await self._lease.end()
         await self.db.close()
         self.state = "stopped"
 
@@ -295,34 +298,10 @@ class Host:
             stall_seconds=self.settings.stall_seconds,
         )
 
-    # -- other hosts on the same database ---------------------------------------------------------
-
-    async def _join(self) -> None:
-        if self.db.dialect != "postgres":
-            return
-        await self.db.write(self._take_lease)
-        self._heart = asyncio.create_task(self._beat(), name="lease")
-
-    def _take_lease(self, tx: Tx) -> None:
-        """Renew the lease, or take a new one: its runs may be another's then, as their fencing tokens say."""
-        lease_ms = int(self.settings.lease_seconds * 1000)
-        if hosts.renew(tx, self.host_id, lease_ms) is None:
-            hosts.join(tx, self.host_id, f"{socket.gethostname()}:{self.settings.port}", lease_ms)
-
-    async def _beat(self) -> None:
-        """Renew the lease, take over from hosts that died."""
-        while True:
-            await asyncio.sleep(self.settings.lease_seconds / 5)
-            try:
-                await self.db.write(self._take_lease)
-                await recover_dead(self.db, self._is_resumable)
-            except StorageError as error:
-                log.warning("the lease could not be renewed: %s", error)
+    # -- what the core asks -----------------------------------------------------------------------
 
     async def _retention(self) -> RetentionPolicy:
         return (await self.export()).retention or RetentionPolicy()
-
-    # -- what the core asks -----------------------------------------------------------------------
 
     def _execution(self, run: Run) -> ActiveRun:
         return ActiveRun(self._equipment, run)
@@ -437,14 +416,3 @@ def _fail(tx: Tx, run: Run) -> None:
     if current is not None and current.status not in TERMINAL_STATUSES and current.attempt == run.attempt:
         error = "the host failed to carry this run through; its log says why"
         end_waiting(tx, current, "failed", "host.error", error, actor="host")
-
-
-def _host_id(data_dir: Path) -> str:
-    """This host's id: made once per data directory, whose lock makes sure that only one process has it."""
-    path = data_dir / "host_id"
-    try:
-        return path.read_text("ascii").strip()
-    except FileNotFoundError:
-        made = new_id()
-        path.write_text(made, "ascii")
-        return made
