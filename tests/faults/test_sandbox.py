@@ -19,6 +19,7 @@ import pytest
 
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
+from hostler.sandbox.port import MIB
 from hostler.sandbox.sandboxes import find_sandbox
 from support.hostile_runs import CANARY, Tried, combinations, tried
 from support.plugin_runs import run, until_none_living
@@ -44,7 +45,11 @@ REFUSED: dict[str, dict[str, Any]] = {
     "write settings": {"try": "write", "path": "/etc/pwned-by-hostile"},
     "write programs": {"try": "write", "path": "/usr/lib/pwned-by-hostile"},
     "write by a link": {"try": "through_link", "path": "{folder}/home/.profile", "how": "write"},
-    "archive": {"try": "unpack", "path": "{folder}/home/.profile"},
+    "archive with an absolute path": {"try": "unpack", "how": "absolute", "path": "{folder}/home/.one"},
+    "archive with a path upwards": {"try": "unpack", "how": "above", "path": "{folder}/home/.two"},
+    "archive with a link": {"try": "unpack", "how": "link", "path": "{folder}/home/.three"},
+    "archive with a hard link": {"try": "unpack", "how": "hard link", "path": "{database}"},
+    "archive with a device": {"try": "unpack", "how": "device", "path": ""},
     "tcp": {"try": "tcp", "port": "{tcp!}"},
     "udp": {"try": "udp", "port": "{udp!}"},
     "unix": {"try": "unix", "path": "{socket}"},
@@ -68,6 +73,35 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 """What fails, and leaves the plugin running."""
 TOLD = {
+    "home": "refused: reading {home}: ",
+    "home's folder": "refused: reading {folder}/home: ",
+    "database": "refused: reading {database}: ",
+    "another plugin's workspace": "refused: reading {foreign}: ",
+    "another plugin's code": "refused: reading {code}: ",
+    "passwords": "refused: reading /etc/shadow: ",
+    "by a link": "refused: reading {home} through a link ({workspace}/link-",
+    "by a hard link": "refused: linking {home}: ",
+    "write home": "refused: writing {folder}/home/.profile: ",
+    "write database": "refused: writing {database}: ",
+    "write own code": "refused: writing {own}/hostile.py: ",
+    "write settings": "refused: writing /etc/pwned-by-hostile: ",
+    "write programs": "refused: writing /usr/lib/pwned-by-hostile: ",
+    "write by a link": "refused: writing {folder}/home/.profile through a link ({workspace}/link-",
+    "archive with an absolute path": "refused: writing {folder}/home/.one: ",
+    "archive with a path upwards": "refused: writing {folder}/home/.two by way of .. (",
+    "archive with a link": "refused: writing {folder}/home/.three through a link (",
+    "archive with a hard link": "refused: linking {database}: ",
+    "archive with a device": "refused: making a device",
+    "large file": "refused: the file {workspace}/large has 2.0 MiB; ",
+    "memory at once": "refused: a process wanted 16,384.0 MiB of memory at once",
+    "environment": "refused: reading /proc/{pid}/environ: ",
+    "descriptors": "refused: a process has 128 files and sockets open; ",
+    "errors": "refused: it writes over 16,384 bytes of errors a second: ",
+    "daemon": "refused: processes that left its session: 1; ",
+    "memory": "of memory; 160.0 MiB are allowed",
+    "processes": "processes and threads; 40 are allowed",
+    "disk": "MiB in its folders; 8.0 MiB are allowed",
+    "files": "limit: over 300 files and folders; ",
     "tcp": "refused: socket: TCP sockets",
     "udp": "refused: socket: UDP sockets",
     "unix": "refused: socket: Unix sockets",
@@ -81,11 +115,12 @@ TOLD = {
     "keys": "refused: the system call keyctl",
     "programs in the kernel": "refused: the system call bpf",
 }
-"""What the host is told by name."""
+"""What stands in its log; each thing once in the life of a process."""
 HARMLESS: dict[str, dict[str, Any]] = {
     "environment": {"try": "environment", "pid": "{pid!}"},
     "descriptors": {"try": "descriptors"},
     "own temporary file": {"try": "write", "path": OUTSIDE},
+    "errors": {"try": "errors", "kib": 200},
     "daemon": {"try": "daemon", "seconds": 86399},
 }
 KILLED: dict[str, dict[str, Any]] = {
@@ -117,13 +152,18 @@ def test_it_does_not_work(mechanism: str, user: str, name: str) -> None:
     assert CANARY not in str(answer)
 
 
-@every(TOLD)
-def test_what_it_was_refused_is_told_by_name(mechanism: str, user: str, name: str) -> None:
+@pytest.mark.parametrize(("mechanism", "user"), PLACES)
+def test_each_is_told_apart_in_its_log_and_to_the_host(mechanism: str, user: str) -> None:
     made = found(mechanism, user)
-    # each thing is told once in the life of a process
     everything = "; ".join(made.told(each) for each in made.results)
-    assert TOLD[name] in everything
-    assert any(TOLD[name] in note for note in made.notes), made.notes
+    lines: dict[str, str] = {}
+    for name, told in TOLD.items():
+        wanted = made.filled(told)
+        line = next((note for note in made.notes if wanted in note), None)
+        assert line is not None, (name, wanted, made.notes)
+        assert wanted in everything, (name, wanted)
+        lines[name] = line
+    assert len(set(lines.values())) == len(TOLD)
 
 
 @every(KILLED)
@@ -131,7 +171,12 @@ def test_a_limit_that_it_reaches_ends_it_and_is_named(mechanism: str, user: str,
     made = found(mechanism, user)
     assert f"killed at its limit of {name}" in made.of(name).get("ended", ""), made.of(name)
     assert "limit: " in made.told(name)
-    assert any(note.startswith("-- hostler: limit: ") for note in made.notes)
+
+
+@pytest.mark.parametrize(("mechanism", "user"), PLACES)
+def test_a_fast_writer_is_found_out_before_it_has_written_much_too_much(mechanism: str, user: str) -> None:
+    made = found(mechanism, user)
+    assert 8 * MIB <= made.largest <= 16 * MIB
 
 
 @pytest.mark.parametrize(("mechanism", "user"), PLACES)

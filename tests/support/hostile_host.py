@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hostler.plugins.limits import StartLimits
+from hostler.plugins.limits import ProcessLimits, StartLimits
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
+from hostler.sandbox.measure import measure_folders
 from hostler.sandbox.port import KIB, MIB, SandboxLimits
 from hostler.sandbox.sandboxes import find_sandbox
 from hostler_protocol.errors import PluginError
@@ -27,6 +28,7 @@ LIMITS = SandboxLimits(
     files=300,
     tmp_bytes=256 * KIB,
 )
+PROCESS_LIMITS = ProcessLimits(log_bytes_per_second=16 * KIB)
 SECONDS = 60.0
 """Bound of one attempt; it only has to end what hangs."""
 
@@ -45,6 +47,16 @@ async def attempt(supervisor: Supervisor, key: str, wanted: dict[str, Any]) -> d
     return {"ended": str(made.over.result())}
 
 
+async def filled(workspace: Path) -> int:
+    """Bytes in the workspace of a process that was killed just now, once nothing of it is left."""
+    held, before = -1, -2
+    while held != before:
+        before = held
+        await asyncio.sleep(0.1)
+        held, _ = measure_folders([str(workspace)], 1 << 60, 1 << 60)
+    return held
+
+
 async def main(mechanism: str, folder: Path) -> None:
     """Try everything."""
     found = await find_sandbox(mechanism)  # type: ignore[arg-type]
@@ -58,8 +70,11 @@ async def main(mechanism: str, folder: Path) -> None:
         sandbox=sandbox,
         notice=lambda kind, _, text: told.append((kind, text)),
         start_limits=StartLimits(stable_seconds=0.0),
+        process_limits=PROCESS_LIMITS,
     )
     key = supervisor.add(Folder(folder / "hostile", limits=LIMITS))
+    workspace = folder / "data" / "plugins" / "workspaces" / "test" / "hostile"
+    largest = 0
     results: dict[str, Any] = {}
     for wanted in json.load(sys.stdin):
         name = wanted.pop("name")
@@ -70,12 +85,16 @@ async def main(mechanism: str, folder: Path) -> None:
             results[name] = {"error": "nothing came of it in time"}
         results[name]["told"] = [one for one in told[before:] if one[0] in ("limit", "refused", "network")]
         if "ended" in results[name]:
+            if name == "disk":
+                largest = await filled(workspace)
             await supervisor.restart(key)
     promised = supervisor.status()[0].containment
     await supervisor.close(0)
     log = (folder / "data" / "logs" / "plugins" / "test" / "hostile.log").read_text("utf-8", "replace")
     notes = [line for line in log.splitlines() if line.startswith("-- hostler")]
-    sys.stdout.write(json.dumps({"results": results, "notes": notes, "promised": promised}))
+    sys.stdout.write(
+        json.dumps({"results": results, "notes": notes, "promised": promised, "largest": largest})
+    )
 
 
 if __name__ == "__main__":

@@ -84,6 +84,14 @@ class Tried:
     """Files outside that have changed."""
     left: list[int]
     """Processes that outlived everything."""
+    largest: int
+    """The most bytes that its workspace held while it was filled."""
+    places: dict[str, str]
+    """What lies outside, by name."""
+
+    def filled(self, text: str) -> str:
+        """With the names of what lies outside in it."""
+        return _filled(text, self.places)
 
     def of(self, name: str) -> dict[str, Any]:
         """One attempt."""
@@ -134,6 +142,8 @@ def _try(mechanism: str, user: str, attempts: str) -> Tried:
             reached=reached,
             pwned=_pwned(folder),
             left=_left(),
+            largest=said["largest"],
+            places=places,
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -152,6 +162,7 @@ def _lay_out(folder: Path) -> dict[str, str]:
         path.write_text(CANARY)
     shutil.copytree(HERE / "plugins" / "hostile", folder / "hostile")
     names = {"folder": folder, "own": folder / "hostile", "socket": folder / "socket"}
+    names["workspace"] = folder / "data" / "plugins" / "workspaces" / "test" / "hostile"
     return {name: str(path) for name, path in (files | names).items()} | {"pid": str(os.getpid())}
 
 

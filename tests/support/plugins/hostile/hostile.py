@@ -72,21 +72,45 @@ def hard_link(path):
     return read(target)
 
 
-def unpack(path):
+def unpack(how, path):
     """An archive whose entries lead out of the workspace, unpacked without any care."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as archive:
-        for name in (path, "../" * 30 + path.lstrip("/")):
-            entry = tarfile.TarInfo(name)
-            entry.size = 5
+        for entry in ENTRIES[how](path):
+            entry.size = 0 if entry.type != tarfile.REGTYPE else 5
             archive.addfile(entry, io.BytesIO(b"pwned"))
     data.seek(0)
     with tarfile.open(fileobj=data) as archive:
         for entry in archive:
             where = os.path.join(Path.home(), entry.name)
-            with open(where, "wb") as file:
-                file.write(archive.extractfile(entry).read())
+            if entry.issym():
+                os.symlink(entry.linkname, where)
+            elif entry.islnk():
+                os.link(entry.linkname, where)
+            elif entry.ischr():
+                os.mknod(where, 0o20666, os.makedev(1, 1))
+            else:
+                with open(where, "wb") as file:
+                    file.write(archive.extractfile(entry).read())
     return "unpacked"
+
+
+def entry(name, kind=tarfile.REGTYPE, target=""):
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = kind, target
+    return made
+
+
+ENTRIES = {
+    "absolute": lambda path: [entry(path)],
+    "above": lambda path: [entry("../" * 30 + path.lstrip("/"))],
+    "link": lambda path: [
+        entry("way", tarfile.SYMTYPE, os.path.dirname(path)),
+        entry(f"way/{os.path.basename(path)}"),
+    ],
+    "hard link": lambda path: [entry("hard", tarfile.LNKTYPE, path)],
+    "device": lambda _: [entry("device", tarfile.CHRTYPE)],
+}
 
 
 def tcp(port):
@@ -187,6 +211,13 @@ def large_file():
     with open(Path.home() / "large", "wb") as file:
         while True:
             file.write(bytes(1 << 20))
+
+
+def errors(kib):
+    """More errors at once than anybody reads."""
+    for _ in range(kib):
+        os.write(2, b"x" * 1023 + b"\n")
+    return "written"
 
 
 def daemon(seconds):

@@ -26,6 +26,8 @@ class Asked(NamedTuple):
     """A link at the end of the path is followed."""
     flags: int | None = None
     """The argument that says whether it is opened to be read or to be changed."""
+    kind: int | None = None
+    """The argument that says what is made."""
 
 
 _FIRST, _AT, _TWO, _TWO_AT = ((None, 0),), ((0, 1),), ((None, 0), (None, 1)), ((0, 1), (2, 3))
@@ -38,8 +40,8 @@ PATHS = {
     "truncate": Asked("writing", _FIRST, follows=True),
     "mkdir": Asked("making the folder", _FIRST),
     "mkdirat": Asked("making the folder", _AT),
-    "mknod": Asked("making the device or pipe", _FIRST),
-    "mknodat": Asked("making the device or pipe", _AT),
+    "mknod": Asked("making the pipe", _FIRST, kind=1),
+    "mknodat": Asked("making the pipe", _AT, kind=2),
     "symlink": Asked("making the link", ((None, 1),)),
     "symlinkat": Asked("making the link", ((1, 2),)),
     "link": Asked("linking", _TWO),

@@ -113,6 +113,17 @@ class Callers:
                 return os.fsencode(f"{found}/") + rest
         return raw
 
+    def number_inside(self, pid: int) -> int:
+        """Its number in the innermost namespace that it is in; 0 where it is gone."""
+        with suppress(OSError, ValueError, StopIteration):
+            status = os.open(f"{pid}/status", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.proc)
+            try:
+                lines = os.read(status, PATH_BYTES).splitlines()
+            finally:
+                os.close(status)
+            return int(next(line for line in lines if line.startswith(b"NSpid:")).split()[-1])
+        return 0
+
     def data_of(self, pid: int) -> int | None:
         """Bytes of its memory as the kernel counts them against the limit of one process."""
         with suppress(OSError, ValueError, IndexError):

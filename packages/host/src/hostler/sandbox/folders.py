@@ -19,6 +19,8 @@ FILLED_PER_SECOND = 2 << 30
 """Bytes; few disks take more."""
 WALK_SHARE, ASKED_SHARE = 20, 4
 """A walk is followed by a rest of so many times its processor time; of the second where somebody waits."""
+SHORT_SECONDS = 0.0005
+"""A walk of less, through a few hundred files, needs no rest where somebody waits."""
 
 
 class Folders:
@@ -55,7 +57,7 @@ class Folders:
         cost, now = time.thread_time() - began, time.monotonic()
         self._left_bytes, self._left_files = self._most_bytes - size, self._most_files - count
         self._begun = 0
-        self._next_asked = now + ASKED_SHARE * cost
+        self._next_asked = now + (ASKED_SHARE * cost if cost > SHORT_SECONDS else 0.0)
         filled = max(NEAREST_SECONDS, min(FAR_SECONDS, self._left_bytes / FILLED_PER_SECOND))
         self.next = now + max(filled, WALK_SHARE * cost)
         if size > self._most_bytes:

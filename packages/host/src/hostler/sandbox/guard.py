@@ -20,7 +20,7 @@ from typing import Any
 
 from hostler.sandbox.folders import Folders
 from hostler.sandbox.hearing import Hearing
-from hostler.sandbox.measure import Measured, measure_processes
+from hostler.sandbox.measure import Measured, measure_processes, session_of
 from hostler.sandbox.openings import shown
 from hostler.sandbox.refusals import Refusal, describe
 
@@ -58,6 +58,7 @@ class Guard:
         self._ours, self.theirs = socket.socketpair()
         self._telling = _thread.allocate_lock()
         self._keeper = 0
+        self._session = 0
         self._at_limit = 0
         self._next_look = 0.0
         self._folders = Folders(self.watch, self._full)
@@ -79,6 +80,7 @@ class Guard:
     def forked(self, child: int) -> None:
         """In the keeper, while the child waits for its users."""
         self.theirs.close()
+        self._session = self._hearing.number_inside(child)
         if self.order["own_users"] and self._ours.recv(1) == b"u":
             with suppress(OSError):
                 _map_users(child)
@@ -182,6 +184,13 @@ class Guard:
         if self.reached is None and now >= self._folders.next:
             self._reach(self._folders.look())
         return max(0.0, min(self._next_look, self._folders.next) - time.monotonic())
+
+    def tell_left(self, keeper: int) -> None:
+        """Tell of processes that are about to be killed although they left the session of the command."""
+        pids = measure_processes(keeper, self.order["own_processes"]).pids
+        left = sum(session_of(pid) not in (0, self._session) for pid in pids)
+        if left:
+            self._tell("refused", "left", f"processes that left its session: {left}; they are killed with it")
 
     def finish(self) -> None:
         """Tell the rest of what was heard; nothing runs any more."""

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from stat import S_IFBLK, S_IFCHR
 from typing import Any
 
 from hostler.sandbox.asked import CHANGING, GROWING, MEMORY, O_PATH, PATHS, READING
@@ -27,6 +28,7 @@ MOST_TOLD, MOST_IN_FOLDER = 100, 8
 """Refused paths that are told of one sandbox, and of one folder in it."""
 MOST_REMEMBERED = 4096
 """Paths that are nothing to tell of, until the next look at the limits."""
+S_IFMT, DEVICES = 0o170000, (S_IFBLK, S_IFCHR)
 LARGE_SHARE = 8
 """As orders.py has it: memory of this part of the limit at once is asked about."""
 NOTHING_SECONDS = 0.002
@@ -83,6 +85,9 @@ class Hearing:
             verb, follows = "writing" if flags & CHANGING else verb, not flags & os.O_NOFOLLOW
         if verb == "writing" or name in GROWING:
             self._grows()
+        if asked.kind is not None and arguments[asked.kind] & S_IFMT in DEVICES:
+            self._tell("refused", "device", "making a device is not allowed")
+            return
         for folder, path in asked.paths if self._told < MOST_TOLD else ():
             raw = self._callers.text(pid, arguments[path])
             if verb in READING and raw.startswith(self._seen) and b"/.." not in raw:
@@ -162,6 +167,10 @@ class Hearing:
             finally:
                 os.close(tmp)
 
+    def number_inside(self, pid: int) -> int:
+        """What the sandbox's /proc calls a process of it."""
+        return self._callers.number_inside(pid)
+
     def see_by(self, pid: int) -> None:
         """Look at the files as this process of the sandbox sees them, from here on."""
         if self._root < 0 and self._private:
@@ -224,6 +233,8 @@ class Hearing:
 
     def _tell_file(self, refusal: Refusal) -> None:
         folder = refusal.what.rpartition("/")[0]
+        if " /proc/" in folder:  # each process has a folder there
+            folder = f"{folder.partition(' /proc/')[0]} /proc"
         count = self._in_folder[folder] = self._in_folder.get(folder, 0) + 1
         if count <= MOST_IN_FOLDER:
             self._told += 1
@@ -243,14 +254,14 @@ class Hearing:
 
     def _is_there(self, path: str, reading: bool) -> bool:
         """Whether the machine has it and the sandbox does not see it."""
-        if path.startswith("/proc/"):
-            number = path.split("/")[2]
-            if number.isdecimal() and self._own(int(number)):
-                return False
-            return _exists(path[len("/proc/") :], self._callers.proc)
         if self._root >= 0 and reading and _exists(path[1:] or ".", self._root):
             return False
-        return _exists(path, None)
+        if not path.startswith("/proc/"):
+            return _exists(path, None)
+        number = path.split("/")[2]
+        if self._root < 0 and number.isdecimal() and self._own(int(number)):
+            return False
+        return _exists(path[len("/proc/") :], self._callers.proc)
 
 
 def _exists(path: str, folder: int | None) -> bool:

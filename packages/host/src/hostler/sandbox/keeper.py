@@ -110,6 +110,8 @@ class Keeper:
         status = self._wait(wake)
         if status is not None:
             self._say({"exit": status if self.guard is None else self.guard.status_of(status)})
+        if self.guard is not None:
+            self.guard.tell_left(self._root())
         clean = self._kill_all()
         if self.guard is not None:
             self.guard.finish()

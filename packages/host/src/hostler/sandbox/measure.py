@@ -15,6 +15,8 @@ BLOCK_BYTES = 512
 """In which the kernel counts the size of files."""
 THREADS_FIELD = 17
 """In /proc/PID/stat, after the name."""
+SESSION_FIELD = 3
+"""The same."""
 DATA_FIELD = 5
 """In /proc/PID/statm: private memory that can be written, in pages."""
 
@@ -55,6 +57,13 @@ def measure_processes(root: int, skipped: int) -> Measured:
             data = max(data, int(pages[DATA_FIELD]) * PAGE_BYTES)
             opened = max(opened, os.stat(f"/proc/{pid}/fd").st_size)  # noqa: PTH116 - as above
     return Measured(tuple(pids), threads, memory, data, opened)
+
+
+def session_of(pid: int) -> int:
+    """The session a process is in; 0 where it is gone."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[SESSION_FIELD])
+    return 0
 
 
 def descendants(root: int) -> list[int]:

@@ -88,7 +88,7 @@ def _bubblewrap(spec: SandboxSpec, ground: Ground) -> Command:
     argv += ["--chdir", "/", "--", _interpreter(), "-I", "-S", CONFINE_INSIDE]
     wanted = Wanted(network=bool(spec.network))
     order = _order(spec, argv, environment, wanted, uid=uid)
-    everything = [*map(str, _system_paths()), *_names(visible), *OWN_PLACES, CONFINE_INSIDE]
+    everything = [*map(str, _system_paths()), *_names(visible), OWN_TMP, "/dev", *OWN_ENTRIES, CONFINE_INSIDE]
     order["asked"] |= {
         "read": everything,
         "write": [*_names(spec.writable), OWN_TMP, "/dev", *OWN_ENTRIES],
