@@ -158,8 +158,10 @@ async def tools_of_which_one_fails(served: Served, server: ModelServer, mode: st
 
 
 async def a_message_between_tools(served: Served, server: ModelServer) -> None:
+    """Said while the first call is under way, heard before the second is wished for."""
     held = Gate()
     server.add(wishes(("p", "shop_prices", {"kind": "double"}), hold=held))
+    server.add(wishes(("q", "shop_prices", {"kind": "single"})))
     server.say("A single, then: 80.")
     before = len(server.requests)
     asking = asyncio.create_task(ask(served, f"A double. {LONG}"))
@@ -167,8 +169,13 @@ async def a_message_between_tools(served: Served, server: ModelServer) -> None:
     await say(served, "No, a single.")
     held.open()
     assert answered(await asking) == "A single, then: 80."
-    assert [m["role"] for m in sent(server)[-4:]] == ["user", "assistant", "tool", "user"]
-    assert sent(server)[-1]["content"] == "No, a single."
+    assert len(server.requests) == before + 3
+    heard, last = sent(server, -2), sent(server)
+    assert [m["role"] for m in heard[-4:]] == ["user", "assistant", "tool", "user"]
+    assert heard[-1] == {"role": "user", "content": "No, a single."}
+    assert last[: len(heard)] == heard
+    assert [m["role"] for m in last[len(heard) :]] == ["assistant", "tool"]
+    assert list(map(json.loads, told(server).values())) == [{"double": 120}, {"single": 80}]
 
 
 async def a_wish_that_a_person_decides(served: Served, server: ModelServer) -> str:
@@ -180,7 +187,7 @@ async def a_wish_that_a_person_decides(served: Served, server: ModelServer) -> s
 
 async def the_decision(served: Served, server: ModelServer, run_id: str) -> None:
     """The host is another one: what the model wished for before is not asked of it again."""
-    before = len(server.requests)
+    before, asked = len(server.requests), sent(server)
     server.say("The suite is yours.")
     listed = (await served.client.get(f"/v1/pauses?run_id={run_id}&status=open")).json()
     (pause,) = listed["items"]
@@ -194,6 +201,8 @@ async def the_decision(served: Served, server: ModelServer, run_id: str) -> None
     ended = await until(served, f"/v1/runs/{run_id}", lambda one: one["status"] in over)
     assert (ended["status"], ended["output"]["text"]) == ("completed", "The suite is yours."), ended
     assert len(server.requests) == before + 1
+    assert sent(server)[: len(asked)] == asked
+    assert [m["role"] for m in sent(server)[len(asked) :]] == ["assistant", "tool", "tool"]
     assert list(told(server)) == ["p", "b"]
     assert json.loads(told(server)["p"]) == {"suite": 300}
     assert json.loads(told(server)["b"])["booking"] == "B1"
