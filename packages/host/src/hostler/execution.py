@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from hostler.assembling import Equipment, Parts, assemble
+from hostler.attempt_clock import AttemptClock
 from hostler.attempt_results import AttemptResults
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused, Stored
@@ -24,7 +24,6 @@ from hostler.domain.sequence import ResultStream, StreamState
 from hostler.domain.usage import added
 from hostler.gate import Standing
 from hostler.parking import Used, begin_after_loss
-from hostler.plugins.connection import PluginConnection
 from hostler.ports import Tx
 from hostler.resuming import GoingOn
 from hostler.runlog import FencedError, Item, RunLog
@@ -62,11 +61,8 @@ class ActiveRun:
     _over: asyncio.Event = field(default_factory=asyncio.Event)
     _parts: Parts | None = None
     """None: its runner has not been started."""
-    _stop_timer: asyncio.TimerHandle | None = None
-    _deadline_timer: asyncio.TimerHandle | None = None
+    _clock: AttemptClock = field(default_factory=AttemptClock)
     _ended: bool = False
-    _starting: asyncio.Timeout | None = None
-    """Around the wait for the plugin: how it is cut short."""
     handed_over: bool = False
     queued_again: bool = False
 
@@ -118,7 +114,7 @@ class ActiveRun:
         equipment, run = self.equipment, self.run
         if self._stopped_early(self._ensure_stream()):
             return
-        connection = await self._connected()
+        connection = await self._clock.unless_cut_short(equipment.connect(run.runner_id))
         if connection is None:
             self._stopped_early(self._ensure_stream())
             return
@@ -139,7 +135,7 @@ class ActiveRun:
             for note in prepared.notes:
                 self._results.write(stream.warn(note))
             self._log.add(Item(entry=prepared.context_entry, move=begins, synced=False))
-        self._set_deadline(prepared.deadline_at)
+        self._clock.end_at(prepared.deadline_at, self._deadline_over)
         if self._stopped_early(stream):  # asked for while the plugin was being prepared
             return
         params = RunStartParams(
@@ -149,23 +145,6 @@ class ActiveRun:
             credit=INITIAL_RESULT_CREDIT,
         )
         await connection.start_run(params, self)
-
-    async def _connected(self) -> PluginConnection | None:
-        """The plugin's connection, whose start may take minutes; None: the run is to go no further."""
-        starting = self._starting = asyncio.timeout(None)
-        try:
-            async with starting:
-                return await self.equipment.connect(self.run.runner_id)
-        except TimeoutError:
-            if not starting.expired():
-                raise
-            return None
-        finally:
-            self._starting = None
-
-    def _wait_no_more(self) -> None:
-        if self._starting is not None and not self._starting.expired():
-            self._starting.reschedule(asyncio.get_running_loop().time())
 
     def _stopped_early(self, stream: ResultStream) -> bool:
         if self._ended:
@@ -181,9 +160,7 @@ class ActiveRun:
 
     async def _leave(self) -> None:
         """Whatever happened: nothing of this attempt goes on, and all that it wrote down is durable."""
-        for timer in (self._stop_timer, self._deadline_timer):
-            if timer is not None:
-                timer.cancel()
+        self._clock.close()
         self.equipment.assets.close(self.run.run_id, self.run.attempt)
         if self._parts is not None:
             self._parts.close()
@@ -289,35 +266,20 @@ class ActiveRun:
         if self._ended or (self.stop_requested is not None and grace is None):
             return
         grace = self.equipment.cancel_grace_seconds if grace is None else grace
-        if self.stop_requested is not None:
-            self._stop_within(self.stop_requested, grace)
+        asked_before = self.stop_requested is not None
+        if not asked_before:
+            self.stop_requested = reason
+        if self._parts is None:  # it has not begun, and goes no further: `_start` looks before it goes on
+            self._clock.cut_short()
             return
-        self.stop_requested = reason
-        if self._parts is None:
-            self._wait_no_more()  # `_start` looks before it goes on
-            return
-        self._parts.stream.stopping("cancelled", reason)
-        self._tell_runner(reason)
-        self._stop_within(reason, grace)
+        if not asked_before:
+            self._parts.stream.stopping("cancelled", reason)
+            self._tell_runner(reason)
+        self._clock.stop_within(grace, self._stop_now)
 
-    def _stop_within(self, reason: str, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        if self._parts is None:
-            return  # it has not begun, and goes no further
-        if self._stop_timer is not None:
-            if self._stop_timer.when() <= loop.time() + seconds:
-                return
-            self._stop_timer.cancel()
-        self._stop_timer = loop.call_later(seconds, self._stop_now, reason)
-
-    def _stop_now(self, reason: str) -> None:
-        if self._stream is not None and not self._ended:
-            self._results.write(self._stream.stop("cancelled", reason))
-
-    def _set_deadline(self, deadline_at: float | None) -> None:
-        if deadline_at is not None:
-            delay = max(0.0, deadline_at - time.time())
-            self._deadline_timer = asyncio.get_running_loop().call_later(delay, self._deadline_over)
+    def _stop_now(self) -> None:
+        if self._stream is not None and not self._ended and self.stop_requested is not None:
+            self._results.write(self._stream.stop("cancelled", self.stop_requested))
 
     def _deadline_over(self) -> None:
         if self._stream is None or self._ended:
@@ -331,7 +293,7 @@ class ActiveRun:
             self.handed_over = True
             self._tell_runner(why)
             self._lose(PluginCrashedError(why))
-            self._wait_no_more()
+            self._clock.cut_short()
 
     # -- endings ----------------------------------------------------------------------------------
 

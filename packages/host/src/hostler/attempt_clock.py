@@ -1,0 +1,62 @@
+"""The time of an attempt: its deadline, the grace of a stop, and a wait that can be cut short."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class AttemptClock:
+    """Timers of one attempt, on the running loop. Whatever they call, they call once."""
+
+    _stop: asyncio.TimerHandle | None = None
+    _deadline: asyncio.TimerHandle | None = None
+    _waiting: asyncio.Timeout | None = None
+
+    def stop_within(self, seconds: float, stop: Callable[[], None]) -> None:
+        """Call `stop` after so many seconds; where that was to happen sooner anyway, it does."""
+        loop = asyncio.get_running_loop()
+        if self._stop is not None:
+            if self._stop.when() <= loop.time() + seconds:
+                return
+            self._stop.cancel()
+        self._stop = loop.call_later(seconds, stop)
+
+    def end_at(self, deadline_at: float | None, over: Callable[[], None]) -> None:
+        """Call `over` at the deadline, in seconds of the epoch; None: there is none."""
+        if deadline_at is not None:
+            delay = max(0.0, deadline_at - time.time())
+            self._deadline = asyncio.get_running_loop().call_later(delay, over)
+
+    async def unless_cut_short(self, awaited: Awaitable[T]) -> T | None:
+        """Wait for something that may take minutes; None where `cut_short` came first."""
+        waiting = self._waiting = asyncio.timeout(None)
+        try:
+            async with waiting:
+                return await awaited
+        except TimeoutError:
+            if not waiting.expired():
+                raise
+            return None
+        finally:
+            self._waiting = None
+
+    def cut_short(self) -> None:
+        """End a wait that is under way."""
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(asyncio.get_running_loop().time())
+
+    def close(self) -> None:
+        """Nothing is called any more."""
+        for timer in (self._stop, self._deadline):
+            if timer is not None:
+                timer.cancel()
+
+
+__all__ = ["AttemptClock"]
