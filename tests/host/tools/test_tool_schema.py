@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from typing import Any
 
@@ -10,7 +12,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hostler.tools.schema import MAX_PATTERNS, MAX_SCHEMA_BYTES, MAX_STEPS, SchemaError, ToolSchema
+from hostler.tools.schema import (
+    BESIDE_BYTES,
+    MAX_PATTERNS,
+    MAX_SCHEMA_BYTES,
+    MAX_STEPS,
+    SchemaError,
+    ToolSchema,
+    check_beside,
+)
 from hostler.tools.steps import MAX_SCHEMA_NODES, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
@@ -147,6 +157,21 @@ def test_a_pattern_takes_linear_time() -> None:
     with pytest.raises(InvalidArgumentError):
         schema.check({"a": "a" * 50_000 + "b"}, "it")
     assert time.process_time() - before < 5  # a backtracking engine would take longer than the universe has
+
+
+def test_a_large_value_is_checked_where_nobody_waits_for_it() -> None:
+    threads: list[int] = []
+
+    async def main() -> None:
+        for value in ("small", "x" * BESIDE_BYTES, nested(100_000)):
+            await check_beside(value, lambda: threads.append(threading.get_ident()))
+        schema = ToolSchema({"properties": {"x": {"type": "integer"}}})
+        large = {"x": "y" * BESIDE_BYTES}
+        with pytest.raises(InvalidArgumentError, match="/x"):
+            await check_beside(large, lambda: schema.check(large, "it"))
+
+    asyncio.run(main())
+    assert [thread == threading.get_ident() for thread in threads] == [True, False, False]
 
 
 names = st.sampled_from(["a", "b", "c"])

@@ -20,7 +20,7 @@ from hostler_protocol.errors import InvalidArgumentError, to_fault
 from support.databases import TEST_SECONDS
 from support.invocations import Calling
 from support.openapi.weather import DOCUMENT, PICTURE, WHO, Weather
-from support.web import Web
+from support.web import Web, redirect
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -131,6 +131,17 @@ def test_arguments_are_refused_before_they_are_sent() -> None:
             with pytest.raises(ToolFailedError):  # asked for: this fake has no such host
                 await calling.call("w.radar_queue", **given)
             assert len(web.asked) == 1
+
+    run(scenario())
+
+
+def test_a_redirect_away_from_the_service_is_not_followed() -> None:
+    async def scenario() -> None:
+        async with weather() as (web, calling), Web() as other:
+            web.pages["/glossary"] = redirect(other.url("/stolen"))
+            with pytest.raises(ToolFailedError, match="302 Found: it wants to be asked at another address"):
+                await calling.call("w.glossary")
+            assert (len(web.asked), other.connections) == (1, 0)
 
     run(scenario())
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from hostler.tools.steps import MAX_DEPTH, SchemaError, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
 
-__all__ = ["SchemaError", "ToolSchema"]
+__all__ = ["SchemaError", "ToolSchema", "check_beside"]
 
 MAX_SCHEMA_BYTES = 256 * 1024
 """One schema as JSON."""
@@ -23,6 +24,8 @@ MAX_STEPS = 1_000_000
 """Visits of one check: about 30 ms of one core."""
 MAX_EXPLAINED_STEPS = 5_000
 """Visits of a check whose failure is explained: saying why costs a thousand times as much as finding it."""
+BESIDE_BYTES = 64 * 1024
+"""From this size on a result is checked beside the loop: a megabyte can take a second."""
 MAX_MESSAGE_CHARS = 300
 """What is told of one mistake; it may quote the value."""
 MAX_MISTAKES = 5
@@ -72,6 +75,18 @@ class ToolSchema:
         """The same for the arguments of a tool; PayloadTooLargeError where they are too large."""
         check_argument_size(tool_name, parameters)
         self.check(dict(parameters), f"parameters of {tool_name}")
+
+
+async def check_beside(value: Any, check: Callable[[], None]) -> None:
+    """Make a check of a value; beside the loop where it is large, so that nobody else waits for it."""
+    try:
+        is_large = len(msgspec.json.encode(value)) > BESIDE_BYTES
+    except RecursionError:
+        is_large = True
+    if is_large:
+        await asyncio.to_thread(check)
+    else:
+        check()
 
 
 def check_argument_size(tool_name: str, parameters: Mapping[str, Any]) -> None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
-from hostler.tools.schema import SchemaError, ToolSchema, check_argument_size
+from hostler.tools.schema import SchemaError, ToolSchema, check_argument_size, check_beside
 from hostler_protocol.calls import ToolDetail
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 
@@ -133,7 +134,7 @@ class ToolSources:
             await self._tell_refused(invocation.workspace_id, refused)
             raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {refused.problem}")
         result = await self._source(invocation).call(invocation)
-        self._check_result(invocation, result)
+        await self._check_result(invocation, result)
         return result
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
@@ -159,14 +160,15 @@ class ToolSources:
         if self._on_refused is not None:
             await self._on_refused(workspace_id, tool)
 
-    def _check_result(self, invocation: ToolInvocation, result: Any) -> None:
+    async def _check_result(self, invocation: ToolInvocation, result: Any) -> None:
         """ToolFailedError where it is not what the tool declares. The tool did its work all the same."""
         tool = self._listing(invocation.workspace_id).by_id.get(invocation.pin.tool_id)
         if tool is None or tool.output_schema is None:
             return
         what = f"{invocation.tool_name} was called, but its result is not what it declares"
         try:
-            self._schema("output", tool, tool.output_schema).check(result, what)
+            schema = self._schema("output", tool, tool.output_schema)
+            await check_beside(result, partial(schema.check, result, what))
         except InvalidArgumentError as error:
             raise ToolFailedError.of(HostlerError(error.message)) from error
 

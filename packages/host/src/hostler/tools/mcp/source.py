@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from hostler.tools.mcp.definitions import Definition
 from hostler.tools.mcp.port import McpSurroundings
 from hostler.tools.mcp.server import McpServer, McpServerStatus
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
-from hostler.tools.schema import ToolSchema
+from hostler.tools.schema import ToolSchema, check_beside
 from hostler_protocol.errors import ConflictError, DeadlineExceededError, InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import ToolResource
 
@@ -160,10 +161,10 @@ class McpTools:
                 raise DeadlineExceededError(f"the deadline passed before {invocation.tool_name} was called")
         answer = await server.call(connection, tool, invocation, seconds)
         result = result_of(server.entry.owner, tool, answer)
-        self._check_output(server, tool, invocation.pin.schema_digest, result)
+        await self._check_output(server, tool, invocation.pin.schema_digest, result)
         return result
 
-    def _check_output(self, server: McpServer, tool: str, digest: str, result: dict[str, Any]) -> None:
+    async def _check_output(self, server: McpServer, tool: str, digest: str, result: dict[str, Any]) -> None:
         """Here and not with the results of all tools: what is declared is of the structured content alone."""
         pin = server.pins.get(tool)
         declared = (
@@ -176,7 +177,7 @@ class McpTools:
             if len(self._outputs) >= KEPT_OUTPUTS:
                 self._outputs.clear()
             schema = self._outputs[digest] = ToolSchema(declared)
-        check_output(server.entry.owner, tool, schema, result)
+        await check_beside(result, partial(check_output, server.entry.owner, tool, schema, result))
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """No MCP server can be asked what came of a call."""
