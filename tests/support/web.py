@@ -93,3 +93,6 @@ class Names:
             now = lists.pop(0) if len(lists) > 1 else lists[0]
             return [ip_address(text) for text in now]
         return [ip_address(str(text)) for text in found]
+
+
+__all__ = ["Asked", "Names", "Page", "Web", "page", "redirect"]

@@ -1,6 +1,6 @@
 """The methods of the link itself: who may say what, with which parameters.
 
-Host API calls (`host/<call>`) stand in calls.py.
+Host API calls (`host/<call>`) stand in calls/.
 """
 
 from __future__ import annotations

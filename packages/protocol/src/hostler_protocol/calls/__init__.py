@@ -1,0 +1,218 @@
+"""The Host API: every call, its parameters, its reply and what the grant must hold.
+
+`CALLS` is the one table. Parameters ignore unknown keys: an identity that a message claims for itself
+is dropped here, since identity comes from the connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hostler_protocol.calls.around import (
+    HostInfo,
+    HostInfoParams,
+    InteractionParams,
+    PromptGetParams,
+    PromptReply,
+    RunAppendParams,
+    RunCancelParams,
+    RunCreateParams,
+    RunEventsParams,
+    RunFinalizeParams,
+    RunGetParams,
+    RunListParams,
+)
+from hostler_protocol.calls.artifacts import (
+    ArtifactMetadataParams,
+    ArtifactReadParams,
+    ArtifactUploadParams,
+    ArtifactUploadReply,
+    FileGetParams,
+    FileGetReply,
+)
+from hostler_protocol.calls.models import (
+    CountTokensParams,
+    CountTokensReply,
+    ModelChunk,
+    ModelDelta,
+    ModelParams,
+    ModelReply,
+    RerankItem,
+    RerankParams,
+    RerankReply,
+    ToolCallDelta,
+)
+from hostler_protocol.calls.params import CallParams, Nothing
+from hostler_protocol.calls.reading import (
+    EventGetParams,
+    EventPageParams,
+    HistoryPageParams,
+    HistorySearchFilters,
+    HistorySearchParams,
+    SteeringPullParams,
+    SteeringPullReply,
+)
+from hostler_protocol.calls.state import (
+    DeletedReply,
+    KeyPage,
+    StateDeleteParams,
+    StateGetParams,
+    StateGetReply,
+    StateListParams,
+    StateSetParams,
+    StateSetReply,
+    StorageArea,
+    StorageDeleteParams,
+    StorageGetParams,
+    StorageGetReply,
+    StorageKeysParams,
+    StorageSetParams,
+)
+from hostler_protocol.calls.tools import (
+    KnowledgeItem,
+    RetrieveParams,
+    RetrieveReply,
+    ToolCallParams,
+    ToolCallReply,
+    ToolDetail,
+    ToolDetailParams,
+)
+from hostler_protocol.pausing import Decision
+from hostler_protocol.runs import (
+    AgentEventRecord,
+    ArtifactMetadata,
+    ArtifactReadResult,
+    HistorySearchResult,
+    JournalRecord,
+    Page,
+    RunRecord,
+    TranscriptItem,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One row of the table.
+
+    `permission` is (manifest key, value) that the grant must hold, None where no manifest permission is
+    needed. `resource` names the parameter that holds a resource id of the grant. `effect`: the call
+    changes something, so its intent is durable before it is carried out. `chunk` is the type of
+    the pieces of a streaming call.
+    """
+
+    method: str
+    params: type[CallParams]
+    reply: Any
+    permission: tuple[str, str] | None = None
+    resource: str | None = None
+    effect: bool = False
+    chunk: type[Any] | None = None
+
+
+CALLS: dict[str, Call] = {
+    call.method: call
+    for call in (
+        Call("model.invoke", ModelParams, ModelReply, ("models", "invoke"), "model_id"),
+        Call("model.stream", ModelParams, ModelReply, ("models", "stream"), "model_id", chunk=ModelChunk),
+        Call("model.rerank", RerankParams, RerankReply, ("models", "rerank"), "model_id"),
+        Call(
+            "model.count_tokens", CountTokensParams, CountTokensReply, ("models", "count_tokens"), "model_id"
+        ),
+        Call("tool.detail", ToolDetailParams, ToolDetail, ("tools", "detail"), "tool_name"),
+        Call("tool.call", ToolCallParams, ToolCallReply, ("tools", "call"), "tool_name", effect=True),
+        Call("knowledge.retrieve", RetrieveParams, RetrieveReply, ("knowledge_bases", "retrieve"), "kb_id"),
+        Call("history.page", HistoryPageParams, Page[TranscriptItem], ("history", "page")),
+        Call("history.search", HistorySearchParams, HistorySearchResult, ("history", "search")),
+        Call("event.get", EventGetParams, AgentEventRecord, ("events", "get")),
+        Call("event.page", EventPageParams, Page[AgentEventRecord], ("events", "page")),
+        Call("steering.pull", SteeringPullParams, SteeringPullReply, effect=True),
+        Call("artifact.metadata", ArtifactMetadataParams, ArtifactMetadata, ("artifacts", "metadata")),
+        Call("artifact.read", ArtifactReadParams, ArtifactReadResult, ("artifacts", "read")),
+        Call("artifact.upload", ArtifactUploadParams, ArtifactUploadReply, effect=True),
+        Call("state.get", StateGetParams, StateGetReply),
+        Call("state.set", StateSetParams, StateSetReply, effect=True),
+        Call("state.delete", StateDeleteParams, DeletedReply, effect=True),
+        Call("state.list", StateListParams, KeyPage),
+        Call("storage.get", StorageGetParams, StorageGetReply),
+        Call("storage.set", StorageSetParams, Nothing, effect=True),
+        Call("storage.delete", StorageDeleteParams, DeletedReply, effect=True),
+        Call("storage.keys", StorageKeysParams, KeyPage),
+        Call("file.get", FileGetParams, FileGetReply, resource="file_id"),
+        Call("prompt.get", PromptGetParams, PromptReply),
+        Call("interaction.request", InteractionParams, Decision, effect=True),
+        Call("run.get", RunGetParams, RunRecord, ("runs", "get")),
+        Call("run.list", RunListParams, Page[RunRecord], ("runs", "list")),
+        Call("run.events", RunEventsParams, Page[JournalRecord], ("runs", "events")),
+        Call("run.cancel", RunCancelParams, RunRecord, ("runs", "cancel"), effect=True),
+        Call("run.create", RunCreateParams, RunRecord, ("runs", "create"), effect=True),
+        Call("run.append", RunAppendParams, Nothing, ("runs", "append"), effect=True),
+        Call("run.finalize", RunFinalizeParams, RunRecord, ("runs", "finalize"), effect=True),
+        Call("host.info", HostInfoParams, HostInfo),
+    )
+}
+"""Host API method (without `host/`) -> its row. Storage permissions depend on the area parameter
+(`storage: plugin|workspace`), file permissions on the file's source: the gate reads them there."""
+
+__all__ = [
+    "CALLS",
+    "ArtifactMetadataParams",
+    "ArtifactReadParams",
+    "ArtifactUploadParams",
+    "ArtifactUploadReply",
+    "Call",
+    "CallParams",
+    "CountTokensParams",
+    "CountTokensReply",
+    "DeletedReply",
+    "EventGetParams",
+    "EventPageParams",
+    "FileGetParams",
+    "FileGetReply",
+    "HistoryPageParams",
+    "HistorySearchFilters",
+    "HistorySearchParams",
+    "HostInfo",
+    "HostInfoParams",
+    "InteractionParams",
+    "KeyPage",
+    "KnowledgeItem",
+    "ModelChunk",
+    "ModelDelta",
+    "ModelParams",
+    "ModelReply",
+    "Nothing",
+    "PromptGetParams",
+    "PromptReply",
+    "RerankItem",
+    "RerankParams",
+    "RerankReply",
+    "RetrieveParams",
+    "RetrieveReply",
+    "RunAppendParams",
+    "RunCancelParams",
+    "RunCreateParams",
+    "RunEventsParams",
+    "RunFinalizeParams",
+    "RunGetParams",
+    "RunListParams",
+    "StateDeleteParams",
+    "StateGetParams",
+    "StateGetReply",
+    "StateListParams",
+    "StateSetParams",
+    "StateSetReply",
+    "SteeringPullParams",
+    "SteeringPullReply",
+    "StorageArea",
+    "StorageDeleteParams",
+    "StorageGetParams",
+    "StorageGetReply",
+    "StorageKeysParams",
+    "StorageSetParams",
+    "ToolCallDelta",
+    "ToolCallParams",
+    "ToolCallReply",
+    "ToolDetail",
+    "ToolDetailParams",
+]

@@ -1,0 +1,104 @@
+"""Calls of what is around a run: its prompt, people, other runs, the host."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from hostler_protocol._base import Strict
+from hostler_protocol.calls.params import CallParams
+from hostler_protocol.content import ModelMessage
+from hostler_protocol.events import Actor, Input
+from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, Count, Limits
+from hostler_protocol.pausing import FormField, InteractionAction
+
+
+class PromptGetParams(CallParams):
+    """`prompt.get`."""
+
+
+class PromptReply(Strict):
+    """The binding's effective prompt."""
+
+    prompt: list[ModelMessage]
+
+
+class InteractionParams(CallParams):
+    """`interaction.request`: a question to a person; may park the run."""
+
+    kind: Literal["form", "confirmation", "choice"]
+    title: str
+    description: str | None = None
+    fields: list[FormField] = []
+    actions: list[InteractionAction] = []
+    expires_in: float | None = None
+    fallback_text: str | None = None
+
+
+class RunGetParams(CallParams):
+    """`run.get`; without a target, the run itself."""
+
+    target_run_id: str | None = None
+
+
+class RunListParams(CallParams):
+    """`run.list`: the runs of this conversation and agent, newest first."""
+
+    statuses: list[str] | None = None
+    before_cursor: str | None = None
+    limit: Count = DEFAULT_PAGE_ITEMS
+
+
+class RunEventsParams(CallParams):
+    """`run.events`: the journal of a run from after a position."""
+
+    target_run_id: str | None = None
+    after: Count = 0
+    limit: Count = DEFAULT_PAGE_ITEMS
+
+
+class RunCancelParams(CallParams):
+    """`run.cancel`."""
+
+    target_run_id: str | None = None
+    reason: str | None = None
+
+
+class RunCreateParams(CallParams):
+    """`run.create`: a child run of the named agent; `wait` in seconds."""
+
+    agent: str
+    input: Input
+    data: dict[str, Any] = {}
+    conversation_id: str | None = None
+    actor: Actor | None = None
+    wait: float | None = None
+
+
+class RunAppendParams(CallParams):
+    """`run.append`: remote workers only."""
+
+    target_run_id: str
+    result: msgspec.Raw
+
+
+class RunFinalizeParams(CallParams):
+    """`run.finalize`: remote workers only."""
+
+    target_run_id: str
+    status: str
+    reason: str | None = None
+
+
+class HostInfoParams(CallParams):
+    """`host.info`."""
+
+
+class HostInfo(Strict):
+    """The host's version and limits."""
+
+    name: str
+    version: str
+    protocol: int
+    limits: Limits
