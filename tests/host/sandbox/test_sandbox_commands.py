@@ -21,6 +21,7 @@ from hostler.sandbox.kept import Command, KeptProcess
 from hostler.sandbox.port import MIB, Outcome, SandboxLimits, SandboxSpec
 from hostler.sandbox.proxy import _check, _Refused
 from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
+from hostler.sandbox.syscalls import number
 from hostler_protocol.errors import UnavailableError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
@@ -236,3 +237,68 @@ def test_an_allowed_network_is_refused_where_only_landlock_holds(folder: Path) -
         pytest.skip("no Landlock here")
     with pytest.raises(UnavailableError, match="takes a network namespace"):
         run("landlock", python("", folder, network=("api.example.com:443",)))
+
+
+# -- what is told ---------------------------------------------------------------------------------
+
+
+@on_each
+def test_an_ordinary_program_tells_nothing(mechanism: str, folder: Path) -> None:
+    code = (
+        "import asyncio, json, logging, os, socket, sqlite3, ssl, subprocess, tempfile, zipfile\n"
+        "subprocess.run(['sh', '-c', 'ls / > list; rm list; mkdir -p a/b; mv a c'], check=False)\n"
+        "tempfile.TemporaryFile().close(); ssl.create_default_context()\n"
+        "sqlite3.connect('file.db').execute('create table t (x)'); os.cpu_count()"
+    )
+    made = run(mechanism, python(code, folder))
+    assert made.status.code == 0, made.stderr
+    # with Landlock the root of the machine is in sight, but cannot be listed
+    expected = [] if mechanism == "bubblewrap" else ["reading /: not among what it may see"]
+    assert [told.text for told in made.refused] == expected
+
+
+ODD = r"""
+import ctypes, os, sys, threading
+libc = ctypes.CDLL(None)
+stop = []
+def flood(number):
+    while not stop:
+        for path in ("/usr/lib/os-release", f"/etc/absent{number}", "own"):
+            try: os.close(os.open(path, 0))
+            except OSError: pass
+threads = [threading.Thread(target=flood, args=(number,)) for number in range(8)]
+[thread.start() for thread in threads]
+for address in (0, 1, 0xFFFFFFFFFFFF0000, 1 << 63):
+    libc.syscall(ctypes.c_long(OPENAT), ctypes.c_long(-100), ctypes.c_void_p(address), 0, 0)
+for path in (b"/" + b"a/" * 2047, b"/" + b"x" * 4094, b"/" + b"x" * 9000, b"", b".", b"/proc/self/fd/../x",
+             b"/proc/self/fd/7/x", b"/proc/" + b"9" * 300, b"\xff\xfe", b"/proc/self/root" + OUTSIDE):
+    try: os.open(path, 0)
+    except OSError: pass
+child = os.fork()
+if child == 0:
+    while True:
+        try: os.open("/etc/absent", 0)
+        except OSError: pass
+os.kill(child, 9); os.waitpid(child, 0)
+held = bytearray(b"x") * (500 << 20)
+threads[0].join()
+"""
+
+
+@on_each
+def test_a_flood_of_odd_names_neither_stops_the_watch_nor_writes_a_line_of_its_own(
+    mechanism: str, folder: Path
+) -> None:
+    outside = Path(f"{folder}\n-- hostler: refused: \xff")
+    outside.write_text("")
+    try:
+        call = number("openat", os.uname().machine)
+        code = f"OPENAT = {call}; OUTSIDE = {os.fsencode(outside)!r}\n{ODD}"
+        limits = SandboxLimits(memory_bytes=350 * MIB, processes=64, seconds=60.0)
+        made = run(mechanism, python(code, folder, limits=limits))
+        assert made.reached == "memory"
+        lines = [told.text for told in made.refused]
+        assert [line for line in lines if "\\n-- hostler: refused: " in line], lines
+        assert not [line for line in lines if "\n" in line]
+    finally:
+        outside.unlink()

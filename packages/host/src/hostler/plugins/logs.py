@@ -87,7 +87,7 @@ class PluginLog:
                 older.replace(self.path.with_name(f"{self.path.name}.{index}"))
         self._file = self.path.open("wb", buffering=0)
         # what a plugin was refused is not to be lost because it writes much
-        self._size = self._file.write(b"".join(self._notes)) or 0
+        self._size = self._file.write(b"".join(self._notes)[-self.limits.log_file_bytes // 2 :]) or 0
 
 
 class LogPump(asyncio.Protocol):

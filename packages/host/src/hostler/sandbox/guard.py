@@ -36,7 +36,7 @@ MOST_TOLD = 200
 """Different things that are told of one sandbox."""
 FAR_SECONDS, NEAR_SECONDS = 0.2, 0.03
 """From one look at the limits to the next, while less than half of each is used, and from there on."""
-TELL_SECONDS = 0.5
+TELL_SECONDS = 2.0
 """At the end, for what was heard and is not told yet."""
 SHELL_SIGNAL = 128
 """An exit status above it stands for a signal, where another program passes it on."""

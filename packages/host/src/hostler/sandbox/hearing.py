@@ -49,9 +49,11 @@ class Hearing:
         self._view = View(order["read"], order["write"], order["quiet"])
         self._private: tuple[str, ...] = tuple(order["private"])
         """Folders that are the sandbox's own, so that only its own root shows them."""
-        loose = (*order["write"], *self._private)  # links in these may lead anywhere
+        # links in these may lead anywhere
+        loose = (*order["write"], *self._private, "/proc/self", "/proc/thread-self")
         fixed = [path for path in order["read"] if not any(f"{one}/".startswith(f"{path}/") for one in loose)]
         self._seen = tuple(os.fsencode(path) + b"/" for path in fixed)
+        self._seen_files = frozenset(map(os.fsencode, fixed))
         self._data_bytes: int = order["data_bytes"]
         self._most_open: int = order["open_files"]
         self._tell = tell
@@ -62,6 +64,7 @@ class Hearing:
         self._harmless: set[tuple[str, bytes]] = set()
         self._until_full = 0
         self._queue: deque[Opening] = deque()
+        self._queued: set[tuple[str, bytes]] = set()
         self._wake: Any = None
         self._judging = False
         self._told = 0
@@ -90,7 +93,9 @@ class Hearing:
             return
         for folder, path in asked.paths if self._told < MOST_TOLD else ():
             raw = self._callers.text(pid, arguments[path])
-            if verb in READING and raw.startswith(self._seen) and b"/.." not in raw:
+            if verb in READING and (
+                (raw.startswith(self._seen) and b"/.." not in raw) or raw in self._seen_files
+            ):
                 continue
             if raw := self._callers.absolute(pid, None if folder is None else arguments[folder], raw):
                 self._take(verb, follows, raw, is_asking)
@@ -107,9 +112,13 @@ class Hearing:
         return value
 
     def _take(self, verb: str, follows: bool, raw: bytes, is_asking: Callable[[], bool]) -> None:
-        if (verb, raw) in self._harmless or self._is_plain(raw):
+        key = (verb, raw)
+        if key in self._harmless or key in self._queued or self._is_plain(raw):
             return
-        if len(self._queue) < MOST_QUEUED and is_asking():
+        if len(self._queue) >= MOST_QUEUED:
+            self._tell("refused", "many names", "it names more files at once than can be looked up")
+        elif is_asking():
+            self._queued.add(key)
             self._queue.append(Opening(verb, os.fsdecode(raw), follows))
             if len(self._queue) >= ENOUGH_QUEUED:
                 self._begin()
@@ -217,10 +226,12 @@ class Hearing:
 
     def _judge(self, opening: Opening) -> None:
         refusal = judge(opening, self._view, self._link_at, self._is_there)
+        key = (opening.verb, os.fsencode(opening.named))
+        self._queued.discard(key)
         if refusal is not None:
             self._tell_file(refusal)
         elif len(self._plain) + len(self._harmless) < MOST_REMEMBERED:
-            self._harmless.add((opening.verb, os.fsencode(opening.named)))
+            self._harmless.add(key)
             self._remember(opening.named)
 
     def _remember(self, named: str) -> None:

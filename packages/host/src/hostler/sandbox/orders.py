@@ -162,7 +162,7 @@ def _landlock(spec: SandboxSpec, ground: Ground) -> Command:
     }
     holds = order["confine"]["landlock"]
     order["asked"] |= {
-        "read": [*holds["read"], *holds["devices"], *OWN_ENTRIES],
+        "read": [*_names([*_system_paths(), *visible]), *PROCESSES, *holds["devices"], *OWN_ENTRIES],
         "write": [*holds["write"], *holds["devices"]],
         "private": [],
     }
