@@ -45,3 +45,25 @@ def test_what_the_host_noted_is_not_lost_because_the_plugin_writes_much(tmp_path
         log.write(f"line {n:04}\n".encode())
     log.close()
     assert (tmp_path / "p.log").read_text().startswith("-- hostler: refused: reading /etc/shadow")
+
+
+@given(st.data())
+def test_the_tail_does_not_depend_on_how_the_bytes_are_cut(data: st.DataObject) -> None:
+    text = b"first\nhostler-plugin-error: no class Ecko\n\xff\xfe\n" + b"x" * 300 + b"\nlast\n  \n"
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=20)))
+    log = PluginLog(Path("/dev/null"), LIMITS)
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        log.write(text[start:end])
+    log.close()
+    assert log.error == "no class Ecko"
+    assert log.last_line == "last"
+    assert "x" * 100 in log.lines
+    assert max(map(len, log.lines)) == 100
+
+
+def test_what_this_machine_offers_is_said_in_words(tmp_path: Path) -> None:
+    found = asyncio.run(probe_containment(tmp_path))
+    assert found.mode in ("namespace", "subreaper", "group")
+    weaker = asyncio.run(probe_containment(tmp_path, "group"))
+    assert weaker.mode == "group"
+    assert "left its session" in weaker.text
