@@ -124,15 +124,24 @@ def test_only_what_the_policy_allows_is_offered(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_picture_reaches_the_model_and_is_still_there_in_the_next_turn(tmp_path: Path) -> None:
+def test_files_reach_the_model_and_are_still_there_in_the_next_turn(tmp_path: Path) -> None:
     async def main() -> None:
         async with answering(tmp_path) as (served, server):
             server.always("A cat.")
             image = {"type": "image_base64", "image_base64": PNG, "mime_type": "image/png"}
-            given = {"text": "what is it?", "contents": [{"type": "text", "text": "what is it?"}, image]}
+            notes = base64.b64encode("Ada's cat is größer.".encode()).decode()
+            file = {
+                "type": "file_base64",
+                "file_base64": notes,
+                "file_name": "cat.txt",
+                "mime_type": "text/plain",
+            }
+            text = {"type": "text", "text": "what is it?"}
+            given = {"text": "what is it?", "contents": [text, image, file]}
             assert await text_of(served, await ask(served, given)) == "A cat."
             first = sent(server)[-1]["content"]
-            assert [part["type"] for part in first] == ["text", "image_url"]
+            assert [part["type"] for part in first] == ["text", "image_url", "text"]
+            assert first[2]["text"] == "[file cat.txt]\nAda's cat is größer."
             assert first[1]["image_url"]["url"] == f"data:image/png;base64,{PNG}"
             await ask(served, "and its colour?")
             _, with_picture, _, _ = sent(server)
