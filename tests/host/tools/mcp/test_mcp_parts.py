@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCResponse
+from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCNotification, JSONRPCResponse
 
 from hostler.tools.errors import ToolFailedError
 from hostler.tools.mcp import definitions
@@ -52,6 +52,16 @@ def test_what_is_no_message_is_told_and_no_more() -> None:
     found = messages(LineReader(100), b"Server ready!\n[1]\n", b"y" * 300 + b"\n", b'{"id":1')
     assert len(found) == 3
     assert all(isinstance(one, str) for one in found)
+
+
+@pytest.mark.parametrize("value", [b"[" * 5_000, b"{", b'"\\ud800"', b"9" * 5_000])
+def test_an_answer_that_cannot_be_read_is_the_error_of_its_request(value: bytes) -> None:
+    line = b'{"jsonrpc":"2.0","id":"a","result":{"structuredContent":' + value + b"}}\n"
+    (found,) = messages(LineReader(10_000), line)
+    assert (found.id, found.error.code) == ("a", PARSE_ERROR)
+    assert "Invalid JSON" in found.error.message
+    (stray,) = messages(LineReader(10_000), b'{"id":"a","level":"info"}\n')  # a log, and no answer
+    assert "no message" in stray
 
 
 # -- floods ---------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hostler.tools.mcp.port import ServerPipes
 
 Incoming = SessionMessage | Exception
 HEAD_BYTES = 512
-"""Where the id of a message that is too large is looked for."""
+"""Where the id of a message that can't be read is looked for."""
 _ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,128})")')
 
 
@@ -56,16 +56,23 @@ def _message(line: bytes) -> Incoming:
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValidationError as error:
-        return ValueError(f"a line that is no message: {error.errors()[0]['msg']}")
+        text = f"a line that is no message: {error.errors()[0]['msg']}"
+        head = line[:HEAD_BYTES]
+        is_answer = b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head)
+        return _in_its_place(head, types.PARSE_ERROR, text) if is_answer else ValueError(text)
 
 
 def _excuse(head: bytes, max_bytes: int) -> Incoming:
+    return _in_its_place(head, TOO_LARGE_CODE, too_large(max_bytes))
+
+
+def _in_its_place(head: bytes, code: int, text: str) -> Incoming:
+    """An error for the request whose answer can't be read: it would be waited for to the end of its time."""
     match = _ID.search(head)
-    text = too_large(max_bytes)
     if match is None:
         return ValueError(text)
     id_: int | str = int(match[1]) if match[1] else match[2].decode("utf-8", "replace")
-    error = types.ErrorData(code=TOO_LARGE_CODE, message=text)
+    error = types.ErrorData(code=code, message=text)
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id_, error=error))
 
 
