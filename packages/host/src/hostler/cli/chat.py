@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from hostler.cli.options import DataOption, KeyOption, UrlOption, data_directory
+from hostler.cli.options import (
+    ConversationOption,
+    DataOption,
+    KeyOption,
+    ModelOption,
+    SettingsOption,
+    TargetArgument,
+    UrlOption,
+    data_directory,
+)
 from hostler.cli.output import errors_told
 
 if TYPE_CHECKING:
@@ -18,18 +27,10 @@ if TYPE_CHECKING:
 
 
 def chat(
-    target: Annotated[
-        str, typer.Argument(help="An agent's name, a plugin folder[:runner], or file.py:Class.")
-    ],
-    conversation: Annotated[
-        str | None, typer.Option("--conversation", "-c", metavar="ID", help="Go on in this conversation.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Runner configuration.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="ID", help="The model for a runner that asks for one.")
-    ] = None,
+    target: TargetArgument,
+    conversation: ConversationOption = None,
+    settings: SettingsOption = None,
+    model: ModelOption = None,
     data: DataOption = None,
     url: UrlOption = None,
     key: KeyOption = None,

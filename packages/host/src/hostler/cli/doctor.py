@@ -18,7 +18,8 @@ from typing import Literal, NamedTuple
 import typer
 
 from hostler.cli.options import DataOption, JsonOption, data_directory
-from hostler.cli.output import FAILED, out, write_json
+from hostler.cli.output import FAILED, write_json
+from hostler.cli.tables import write_beside
 
 Verdict = Literal["ok", "note", "wrong"]
 MARKS: dict[Verdict, tuple[str, str]] = {
@@ -60,8 +61,7 @@ def doctor(
 
         for finding in findings:
             mark, style = MARKS[finding.verdict]
-            line = Text.assemble((f"{mark} ", style), (f"{finding.what:15}", "dim"), finding.text)
-            out().print(line, soft_wrap=True)
+            write_beside(Text.assemble((f"{mark} ", style), (f"{finding.what:15}", "dim")), finding.text)
     raise typer.Exit(FAILED if any(finding.verdict == "wrong" for finding in findings) else 0)
 
 

@@ -20,6 +20,19 @@ KeyOption = Annotated[
     typer.Option("--key", metavar="KEY", envvar="HOSTLER_KEY", help="Its API key.", show_envvar=True),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
+TargetArgument = Annotated[
+    str, typer.Argument(help="An agent's name, a plugin folder[:runner], or file.py:Class.")
+]
+ConversationOption = Annotated[
+    str | None, typer.Option("--conversation", "-c", metavar="ID", help="Go on in this conversation.")
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Runner configuration; JSON where it parses as JSON."),
+]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", metavar="ID", help="The model for a runner that asks for one.")
+]
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
 
 

@@ -9,7 +9,15 @@ from typing import Annotated
 
 import typer
 
-from hostler.cli.options import DataOption, KeyOption, UrlOption
+from hostler.cli.options import (
+    ConversationOption,
+    DataOption,
+    KeyOption,
+    ModelOption,
+    SettingsOption,
+    TargetArgument,
+    UrlOption,
+)
 from hostler.cli.output import USAGE, errors_told, fail, note
 
 MAX_STDIN_BYTES = 1_048_577
@@ -18,31 +26,20 @@ CONFIG_SUFFIXES = (".yaml", ".yml", ".toml")
 
 
 def run(
-    target: Annotated[
-        str, typer.Argument(help="An agent's name, a plugin folder[:runner], or file.py:Class.")
-    ],
+    target: TargetArgument,
     text: Annotated[str | None, typer.Argument(help="What to say; without it, standard input.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One result a line as JSON, and nothing else.")
     ] = False,
-    conversation: Annotated[
-        str | None, typer.Option("--conversation", "-c", metavar="ID", help="Go on in this conversation.")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="Runner configuration; JSON where it parses as JSON."
-        ),
-    ] = None,
+    conversation: ConversationOption = None,
+    settings: SettingsOption = None,
     config: Annotated[
         list[str] | None,
         typer.Option(
             "--config", metavar="FILE", help="Models, plugins and agents to apply first; KEY=VALUE as --set."
         ),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="ID", help="The model for a runner that asks for one.")
-    ] = None,
+    model: ModelOption = None,
     data: DataOption = None,
     url: UrlOption = None,
     key: KeyOption = None,

@@ -95,17 +95,22 @@ def write_fields(fields: Iterable[tuple[str, object]]) -> None:
     """Names and values, one pair a line; those without a value are left out."""
     from rich.text import Text
 
-    room = out().width - FIELD_CHARS if sys.stdout.isatty() else sys.maxsize
     for name, value in fields:
         if value is None or value in ("", []):
             continue
         text = ", ".join(map(str, value)) if isinstance(value, list) else _text(value)
-        whole = [visible(line) for line in text.split("\n")]
-        lines = [piece for line in whole for piece in _pieces(line, room)]
-        for number, line in enumerate(lines):
-            head = name if number == 0 else ""
-            shown = Text.assemble((f"{head:{FIELD_CHARS}}", "dim"), (line, STYLES.get(text, "")))
-            out().print(shown, soft_wrap=True)
+        write_beside(Text(f"{name:{FIELD_CHARS}}", "dim"), text, STYLES.get(text, ""))
+
+
+def write_beside(head: Text, text: str, style: str = "") -> None:
+    """A text beside its head; on a terminal it goes on under itself."""
+    from rich.text import Text
+
+    room = out().width - head.cell_len if sys.stdout.isatty() else sys.maxsize
+    for line in text.split("\n"):
+        for piece in _pieces(visible(line), room):
+            out().print(Text.assemble(head, (piece, style)), soft_wrap=True)
+            head = Text(" " * head.cell_len)
 
 
 def _pieces(line: str, room: int) -> list[str]:
@@ -183,6 +188,7 @@ def _write_for_people(columns: list[str], rows: list[list[object]], spare: list[
 __all__ = [
     "moment",
     "short",
+    "write_beside",
     "write_done",
     "write_fields",
     "write_items",
