@@ -1,7 +1,7 @@
 """When a sandbox's writable folders have to be looked at again, so that they never hold much too much.
 
 Two ways lead to a look: the time it takes to fill what is left, and, before a file is made or opened to be
-changed, that so many were since the last look that they could fill it. Whoever asks waits for that look, so
+changed, that those since the last look could have filled it meanwhile. Whoever asks waits for that look, so
 one who writes file after file is found out before the next one.
 """
 
@@ -15,8 +15,8 @@ from hostler.sandbox.measure import measure_folders
 
 FAR_SECONDS, NEAREST_SECONDS = 0.2, 0.005
 """From one look to the next: at most, and at least."""
-FILLED_PER_SECOND = 2 << 30
-"""Bytes; few disks take more."""
+FILLED_PER_SECOND, WRITTEN_PER_SECOND = 2 << 30, 8 << 30
+"""Bytes: what few disks take, and what no program can write."""
 WALK_SHARE, ASKED_SHARE = 20, 4
 """A walk is followed by a rest of so many times its processor time; of the second where somebody waits."""
 SHORT_SECONDS = 0.0005
@@ -38,6 +38,7 @@ class Folders:
         self._left_bytes = 0
         self._left_files = 0
         self._begun = 0
+        self._looked = 0.0
         self._next_asked = 0.0
         self.next = 0.0 if self._folders else float("inf")
         """When to look again if nobody asks."""
@@ -45,9 +46,11 @@ class Folders:
     def grow(self) -> tuple[str, str] | None:
         """A file is about to be made or changed: look where that might be too much. As `look`."""
         self._begun += 1
-        if self._begun * self._file_bytes <= self._left_bytes and self._begun <= self._left_files:
+        now = time.monotonic()
+        written = min(self._begun * self._file_bytes, (now - self._looked) * WRITTEN_PER_SECOND)
+        if written <= self._left_bytes and self._begun <= self._left_files:
             return None
-        return self.look() if self._folders and time.monotonic() >= self._next_asked else None
+        return self.look() if self._folders and now >= self._next_asked else None
 
     def look(self) -> tuple[str, str] | None:
         """Look now: the name of the limit that is reached, and what to say of it."""
@@ -56,7 +59,7 @@ class Folders:
         size, count = measure_folders(self._folders, *most, self._on_full)
         cost, now = time.thread_time() - began, time.monotonic()
         self._left_bytes, self._left_files = self._most_bytes - size, self._most_files - count
-        self._begun = 0
+        self._begun, self._looked = 0, now
         self._next_asked = now + (ASKED_SHARE * cost if cost > SHORT_SECONDS else 0.0)
         filled = max(NEAREST_SECONDS, min(FAR_SECONDS, self._left_bytes / FILLED_PER_SECOND))
         self.next = now + max(filled, WALK_SHARE * cost)

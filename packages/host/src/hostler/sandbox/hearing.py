@@ -124,9 +124,21 @@ class Hearing:
                 self._begin()
 
     def _is_plain(self, raw: bytes) -> bool:
-        """Whether it lies in a folder that was found to be the sandbox's own a moment ago, and is no link."""
+        """Whether it lies in what the sandbox may change, and no link is on the way to it."""
         folder, _, name = raw.rpartition(b"/")
+        if (
+            folder not in self._plain
+            and len(self._plain) < MOST_REMEMBERED
+            and self._is_own(os.fsdecode(folder))
+        ):
+            self._plain.add(folder)
         return folder in self._plain and name not in (b".", b"..") and self._link_at(os.fsdecode(raw)) is None
+
+    def _is_own(self, folder: str) -> bool:
+        parts = folder.split("/")
+        if not self._view.changes(folder) or "." in parts or ".." in parts:
+            return False
+        return all(self._link_at("/".join(parts[:size])) is None for size in range(2, len(parts) + 1))
 
     # -- memory and descriptors -------------------------------------------------------------------
 
@@ -230,17 +242,8 @@ class Hearing:
         self._queued.discard(key)
         if refusal is not None:
             self._tell_file(refusal)
-        elif len(self._plain) + len(self._harmless) < MOST_REMEMBERED:
+        elif len(self._harmless) < MOST_REMEMBERED:
             self._harmless.add(key)
-            self._remember(opening.named)
-
-    def _remember(self, named: str) -> None:
-        """Keep that its folder is a plain one, where it is: most files are opened beside others."""
-        folder = named.rpartition("/")[0]
-        if self._view.changes(folder) and "/./" not in f"{folder}/" and "/../" not in f"{folder}/":
-            parts = folder.split("/")
-            if all(self._link_at("/".join(parts[:size])) is None for size in range(2, len(parts) + 1)):
-                self._plain.add(os.fsencode(folder))
 
     def _tell_file(self, refusal: Refusal) -> None:
         folder = refusal.what.rpartition("/")[0]
