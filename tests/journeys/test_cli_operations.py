@@ -129,6 +129,10 @@ def test_secrets_that_are_written_out_are_not_shown(hostler: CommandLine, conf: 
     assert "api_key: ***" in shown.out
     assert "very-secret" not in shown.out + shown.err
     assert hostler("models", "list", "--json").json[0]["model_id"] == "m"
+    config(conf, models=[{"id": "n", "base_url": "http://127.0.0.1:9/v1", "api_key": "env:KEY_OF_N"}])
+    assert hostler("apply", conf, env={"KEY_OF_N": "k"}).status == 0
+    without = hostler("models", "list", "--json")  # who only looks needs no key of a model
+    assert (without.status, [model["model_id"] for model in without.json]) == (0, ["m"])
 
 
 # -- the ledger, plugins and keys -----------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hostler.config import ModelEntry, Price
-from hostler.models.catalog import build_catalog, cost_of
+from hostler.models.catalog import build_catalog, cost_of, usable_catalog
 from hostler.models.port import ModelRequest, RerankRequest
 from hostler.models.tokens import count_tokens, estimate_text
 from hostler_protocol.content import FunctionSpec, ImageUrl, ImageUrlElement, ModelMessage, TextElement, Usage
@@ -77,6 +77,14 @@ def test_a_wrong_configuration_says_what_would_be_right(entry: dict[str, Any], s
     assert says in caught.value.message
     assert "main" in caught.value.message
     assert "spaces" not in str(entry.get("api_key")) or "sk with" not in caught.value.message
+
+
+def test_a_stored_model_without_its_key_is_left_out_and_told() -> None:
+    entries = [ModelEntry(id="main"), ModelEntry(id="other", api_key="env:NOT_SET_ANYWHERE")]
+    catalog, wrong = usable_catalog(entries)
+    assert [model.model_id for model in catalog.list()] == ["main"]
+    assert list(wrong) == ["other"]
+    assert "NOT_SET_ANYWHERE is not set" in wrong["other"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hostler.domain.retention import RetentionPolicy, check_retention
 from hostler.domain.tool_entries import ToolEntry, ToolKind, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook, check_webhooks
 from hostler.egress import EgressPolicy
-from hostler.models.catalog import ModelCatalog, build_catalog
+from hostler.models.catalog import ModelCatalog, build_catalog, usable_catalog
 from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.sources import Folder, identity_of
 from hostler.plugins.supervisor import Supervisor
@@ -101,10 +101,11 @@ class Configurator:
         """What pauses are sealed with, as configured right now."""
 
     async def load(self) -> dict[str, str]:
-        """Put what is stored into effect, at a start. What a plugin cannot do is told by key or path."""
+        """Put what is stored into effect, at a start. What does not work is told by key, path or name."""
         stored = await self.export()
-        await self._models.replace(build_catalog(stored.models))
-        troubles: dict[str, str] = {}
+        models, wrong = usable_catalog(stored.models)
+        await self._models.replace(models)
+        troubles = {f"model {name}": problem for name, problem in wrong.items()}
         try:
             self.vault.replace(open_vault(stored.pause_key))
         except InvalidArgumentError as error:
@@ -152,7 +153,7 @@ class Configurator:
             await self._add(source)
         await self._db.write(lambda tx: self._write(tx, config, changes, actor))
         after = await self.export()
-        await self._models.replace(catalog if prune else build_catalog(after.models))
+        await self._models.replace(catalog if prune else usable_catalog(after.models)[0])
         self.vault.replace(open_vault(after.pause_key))
         await self._configure_tools(after)
         await self._configure_skills(after)

@@ -181,7 +181,12 @@ def _show(run: dict[str, Any]) -> None:
             (e["position"], e.get("sequence"), e["kind"], e["type"], short(e["data"], SHORT_CHARS))
             for e in run["journal"]
         )
-        write_table(("position", "sequence", "kind", "type", "data"), rows, none="its journal is empty")
+        write_table(
+            ("position", "sequence", "kind", "type", "data"),
+            rows,
+            none="its journal is empty",
+            spare=("sequence",),
+        )
 
 
 def _took(run: dict[str, Any]) -> str:

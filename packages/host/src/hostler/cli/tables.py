@@ -157,7 +157,7 @@ def _is_prose(cell: Text) -> bool:
 def _write_for_people(columns: list[str], rows: list[list[object]], spare: list[str]) -> None:
     from rich.table import Table
 
-    numbers = {name for at, name in enumerate(columns) if all(isinstance(row[at], int) for row in rows)}
+    numbers = {name for at, name in enumerate(columns) if all(isinstance(r[at], int | None) for r in rows)}
     shown = {name: [_cell(row[at]) for row in rows] for at, name in enumerate(columns)}
     shown = {name: cells for name, cells in shown.items() if any(cells)}
     widest = {name: max(len(name), *(cell.cell_len for cell in cells)) for name, cells in shown.items()}

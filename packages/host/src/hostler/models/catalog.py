@@ -95,6 +95,21 @@ def build_catalog(entries: Sequence[ModelEntry], resolve: Resolve = resolve_secr
     return ModelCatalog([_model(entry, resolve) for entry in entries])
 
 
+def usable_catalog(entries: Sequence[ModelEntry]) -> tuple[ModelCatalog, dict[str, str]]:
+    """The catalog of what was stored before, and what is wrong with those that cannot be used now, by id.
+
+    A host starts without them: an environment may lack a key of a model that nobody needs there.
+    """
+    found: list[Model] = []
+    wrong: dict[str, str] = {}
+    for entry in entries:
+        try:
+            found.append(_model(entry, resolve_secret))
+        except InvalidArgumentError as error:
+            wrong[entry.id] = error.message.removeprefix(f"model {entry.id!r}: ")
+    return ModelCatalog(found), wrong
+
+
 def cost_of(usage: Usage, price: Price) -> Decimal | None:
     """Cost of a usage. Cached input has its own price where one is given."""
     if usage.input_tokens is None or usage.output_tokens is None:
