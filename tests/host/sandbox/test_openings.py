@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hostler.sandbox.openings import MOST_LINKS, SHOWN_CHARS, Opening, View, judge, resolve, shown
 
-VIEW = View(read=["/usr/lib", "/code"], write=["/work"], quiet=["/elsewhere/packages"])
-LINKS = {"/work/link": "/etc/shadow", "/work/up": "..", "/work/own": "file", "/work/loop": "loop"}
+VIEW = View(read=["/usr/lib", "/code"], write=["/desk"], quiet=["/elsewhere/packages"])
+LINKS = {"/desk/link": "/etc/shadow", "/desk/up": "..", "/desk/own": "file", "/desk/loop": "loop"}
 THERE = frozenset(
     {
         "/etc/shadow",
@@ -38,8 +38,8 @@ def told(verb: str, path: str, *, follows: bool = True) -> str | None:
     [
         ("reading", "/usr/lib/libc.so.6"),
         ("reading", "/code/main.py"),
-        ("reading", "/work/own"),
-        ("writing", "/work/new"),
+        ("reading", "/desk/own"),
+        ("writing", "/desk/new"),
         ("reading", "/etc/ld.so.preload"),  # probed by every program, and nowhere
         ("reading", "/etc/passwd"),
         ("reading", "/sys/fs/cgroup/cpu.max"),
@@ -48,8 +48,8 @@ def told(verb: str, path: str, *, follows: bool = True) -> str | None:
         ("writing", "/code/__pycache__/main.cpython-311.pyc.139"),
         ("making the folder", "/code/__pycache__"),
         ("writing", "/nowhere/at/all"),
-        ("removing", "/work/link"),
-        ("reading", "/work/loop"),
+        ("removing", "/desk/link"),
+        ("reading", "/desk/loop"),
     ],
 )
 def test_what_works_and_what_leads_nowhere_is_not_told(verb: str, path: str) -> None:
@@ -65,18 +65,18 @@ def test_what_works_and_what_leads_nowhere_is_not_told(verb: str, path: str) -> 
         ("writing", "/code/main.py", "writing /code/main.py: not among what it may change"),
         (
             "reading",
-            "/work/link",
-            "reading /etc/shadow through a link (/work/link): not among what it may see",
+            "/desk/link",
+            "reading /etc/shadow through a link (/desk/link): not among what it may see",
         ),
         (
             "writing",
-            "/work/up/etc/new",
-            "writing /etc/new through a link (/work/up/etc/new): not among what it may change",
+            "/desk/up/etc/new",
+            "writing /etc/new through a link (/desk/up/etc/new): not among what it may change",
         ),
         (
             "reading",
-            "/work/../etc/shadow",
-            "reading /etc/shadow by way of .. (/work/../etc/shadow): not among what it may see",
+            "/desk/../etc/shadow",
+            "reading /etc/shadow by way of .. (/desk/../etc/shadow): not among what it may see",
         ),
         ("reading", "/proc/7/environ", "reading /proc/7/environ: not among what it may see"),
         ("making the folder", "/etc/a\nb", "making the folder /etc/a\\nb: not among what it may change"),
@@ -96,8 +96,8 @@ def test_whatever_a_path_is_made_of_one_short_line_is_shown(path: str) -> None:
 
 
 def test_links_that_never_end_are_given_up() -> None:
-    path, links = resolve(Opening("reading", "/work/loop/x", follows=True), LINKS.get)
-    assert (path, links) == ("/work/loop/x", MOST_LINKS)
+    path, links = resolve(Opening("reading", "/desk/loop/x", follows=True), LINKS.get)
+    assert (path, links) == ("/desk/loop/x", MOST_LINKS)
     growing = resolve(Opening("reading", "/a", follows=True), lambda _: "a/" * 2000)
     assert growing[1] <= MOST_LINKS
 
