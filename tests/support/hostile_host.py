@@ -29,6 +29,7 @@ LIMITS = SandboxLimits(
     tmp_bytes=256 * KIB,
 )
 PROCESS_LIMITS = ProcessLimits(log_bytes_per_second=16 * KIB)
+TOLD = ("limit", "refused", "network", "crashed")
 SECONDS = 60.0
 """Bound of one attempt; it only has to end what hangs."""
 
@@ -83,7 +84,7 @@ async def main(mechanism: str, folder: Path) -> None:
             results[name] = await attempt(supervisor, key, wanted)
         except TimeoutError:
             results[name] = {"error": "nothing came of it in time"}
-        results[name]["told"] = [one for one in told[before:] if one[0] in ("limit", "refused", "network")]
+        results[name]["told"] = [one for one in told[before:] if one[0] in TOLD]
         if "ended" in results[name]:
             if name == "disk":
                 largest = await filled(workspace)

@@ -278,6 +278,8 @@ class PluginLife:
             return
         now = self.around.clock()
         _log.warning("plugin %s: %s", self.key, error.message)
+        if running.log is not None:
+            running.log.note(f"failed: {error.message}")
         self.around.notice("crashed", self.key, error.message)
         if isinstance(self.source, Remote):
             return

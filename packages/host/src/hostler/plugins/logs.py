@@ -46,6 +46,8 @@ class PluginLog:
 
     def note(self, text: str) -> None:
         """Add a line of the host's own to the file; it stands in the files that follow as well."""
+        if self._file.closed:
+            return  # nothing of the process is left
         line = f"-- hostler: {text}\n".encode()
         self._store(line)
         self._notes.append(line)
