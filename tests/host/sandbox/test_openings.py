@@ -19,8 +19,8 @@ THERE = frozenset(
         "/etc/shadow",
         "/etc",
         "/etc/passwd",
-        "/home/ann/.netrc",
-        "/home/ann",
+        "/home/hostler/.netrc",
+        "/home/hostler",
         "/code/main.py",
         "/code",
         "/proc/7/environ",
@@ -60,7 +60,7 @@ def test_what_works_and_what_leads_nowhere_is_not_told(verb: str, path: str) -> 
     ("verb", "path", "text"),
     [
         ("reading", "/etc/shadow", "reading /etc/shadow: not among what it may see"),
-        ("executing", "/home/ann/.netrc", "executing /home/ann/.netrc: not among what it may see"),
+        ("executing", "/home/hostler/.netrc", "executing /home/hostler/.netrc: not among what it may see"),
         ("writing", "/etc/new", "writing /etc/new: not among what it may change"),
         ("writing", "/code/main.py", "writing /code/main.py: not among what it may change"),
         (
