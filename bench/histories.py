@@ -27,13 +27,14 @@ TEXTS = (
     "Which of them allow a second bag, and what does it cost on the way back",
     "Number {n} of the list was booked by somebody else meanwhile",
 )
-RARE_EVERY = 9_973
+RARE = (17, 877)
+"""The messages that hold a rare word: as many hits to be read among few messages as among many."""
 
 
 def items(tx: Tx, first: int, count: int) -> None:
     """Write so many messages."""
     for n in range(first, first + count):
-        text = TEXTS[n % 3].format(n=n) + (" with a marsupial" if n % RARE_EVERY == 17 else "")
+        text = TEXTS[n % 3].format(n=n) + (" with a marsupial" if n in RARE else "")
         said = transcripts.item_of(
             Message(role="user" if n % 2 else "assistant", content=text), conversation_id=CONVERSATION
         )
@@ -47,13 +48,15 @@ def values(tx: Tx, first: int, count: int) -> None:
         states.set(tx, WORKSPACE, area, f"key {n % 8}", '{"step":1}')
 
 
-SCOPES = {"actor": digest(["someone 3"])}
 READS: dict[str, Callable[[Tx], Any]] = {
     "a page of history": lambda tx: transcripts.page(
         tx, WORKSPACE, conversation_id=CONVERSATION, before_seq=9_000, limit=50
     ),
     "a search for a rare word": lambda tx: search.search(
         tx, WORKSPACE, "marsupial", conversation_id=CONVERSATION, limit=10
+    ),
+    "a search for a word of every third message": lambda tx: search.search(
+        tx, WORKSPACE, "lisbon", conversation_id=CONVERSATION, limit=10
     ),
     "a snapshot of a state scope": lambda tx: states.snapshot(
         tx, WORKSPACE, {"actor": digest(["someone 3"])}

@@ -7,8 +7,11 @@ bounded.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
 from typing import Any
 
 from hostler.ports import Row, Tx
@@ -29,9 +32,9 @@ MAX_COUNTED = 100
 _FIRST_BATCH = 11
 """What a search for ten hits looks at where everything proposed is one."""
 _BATCH = 50
-_BATCHES_OF_ANY_THREAD = 6
-"""Candidates of other threads are passed over one by one at first: nearly always there are none, and
-combining the thread's list with the words' costs more."""
+_BATCHES_OF_ANY_THREAD = 3
+"""So many after the newest: candidates of other threads are passed over one by one at first. Nearly always there
+are none, and combining the thread's list with the words' costs more."""
 _WINDOW = 1_000
 """PostgreSQL: the newest items whose text is looked at before the index, which gives all matches at once, is
 asked. What one item in a hundred says is found among them."""
@@ -111,12 +114,12 @@ def search(
         found, complete = _verified(phases, fits, asked, limit, MAX_COUNTED)
         return Hits(transcripts.items(tx, ws, found[:limit]), len(found), complete)
     waiting = _waiting_sqlite(tx, ws, fits, asked, between)
-    phases = iter((iter(waiting), _proposals_sqlite(tx, ws, fits, asked, between)))
-    found, complete = _verified(phases, fits, asked, limit, limit + 1)  # counting is cheap: no more is read
+    proposals = _Proposals(tx, ws, fits, asked, between)
+    phases = iter((iter(waiting), proposals.rows()))
+    found, complete = _verified(phases, fits, asked, limit, limit + 1)
     total = len(found)
     if total > limit:
-        counted = len(waiting) + _count_sqlite(tx, ws, fits, asked, between)
-        total = max(total, min(counted, MAX_COUNTED))
+        total = max(total, min(len(waiting) + len(proposals.newest), MAX_COUNTED))
     return Hits(transcripts.items(tx, ws, found[:limit]), total, complete)
 
 
@@ -151,30 +154,40 @@ def _waiting_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple
     ]
 
 
-def _proposals_sqlite(
-    tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]
-) -> Iterator[Row]:
-    """What the index proposes between two sequences (exclusive), newest first."""
-    low, high = between
-    match = _match_sqlite(ws, fits, asked)
-    if fits.has_thread:
-        for step in range(_BATCHES_OF_ANY_THREAD):
-            limit = _BATCH if step else _FIRST_BATCH
-            rows = tx.all(_q.proposed, after_seq=low, before_seq=high, limit=limit, ws=ws, match=match)
-            yield from rows
-            if len(rows) < limit:
+class _Proposals:
+    """SQLite: what the index proposes between two sequences (exclusive), newest first."""
+
+    def __init__(self, tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> None:
+        self._tx, self._ws, self._fits = tx, ws, fits
+        self._between = between
+        self._match = _match_sqlite(ws, fits, asked)
+
+    @cached_property
+    def newest(self) -> list[int]:
+        """The numbers of the newest, at most MAX_COUNTED: read once, for the hits and for their count."""
+        return self._numbers(self._match, NEWEST, MAX_COUNTED)
+
+    def rows(self) -> Iterator[Row]:
+        """What is proposed; no more is read than is taken, but for the rest of a batch."""
+        match, numbers, more = self._match, self.newest, MAX_COUNTED
+        yield from self._items(numbers[:_FIRST_BATCH])
+        yield from self._items(numbers[_FIRST_BATCH:])
+        for batch in count():
+            if len(numbers) < more:
                 return
-            high = rows[-1]["seq"]
-        match += f' "{_thread_of(ws, fits)}"'
-    yield from _batches(tx, _q.proposed, (low, high), ws=ws, match=match)
+            if self._fits.has_thread and batch == _BATCHES_OF_ANY_THREAD:
+                match += f' "{_thread_of(self._ws, self._fits)}"'
+            numbers, more = self._numbers(match, numbers[-1], _BATCH), _BATCH
+            yield from self._items(numbers)
 
+    def _numbers(self, match: str, before: int, limit: int) -> list[int]:
+        low, high = self._between
+        bounds = {"after_seq": low, "before_seq": high, "before_doc": before}
+        rows = self._tx.all(_q.matching, ws=self._ws, match=match, **bounds, limit=limit)
+        return [row["doc"] for row in rows]
 
-def _count_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> int:
-    """How many items have the words, by the index alone."""
-    low, high = between
-    match = _match_sqlite(ws, fits, asked)
-    row = tx.one(_q.count_proposed, ws=ws, match=match, after_seq=low, before_seq=high, limit=MAX_COUNTED)
-    return 0 if row is None else int(row["items"])
+    def _items(self, numbers: list[int]) -> list[Row]:
+        return self._tx.all(_q.proposed, ws=self._ws, docs=json.dumps(numbers)) if numbers else []
 
 
 def _match_sqlite(ws: str, fits: _Filter, asked: Query) -> str:

@@ -1,18 +1,23 @@
 -- Search over the transcript: what the index proposes. Hits are verified by their text afterwards.
 
--- name: proposed (sqlite)
--- Newest first: the index is walked backward and stops at the limit.
-SELECT t.seq, t.conversation_id, t.thread_id, t.bot_id, t.role, t.created_at, t.search_text
-FROM transcript_search AS s
-CROSS JOIN transcript_docs AS d ON d.doc = s.rowid
-CROSS JOIN transcripts AS t ON t.workspace_id = d.workspace_id AND t.seq = d.seq
+-- name: matching (sqlite)
+-- What the index proposes, newest first: it is walked backward and stops at the limit. No item is read.
+SELECT s.rowid AS doc FROM transcript_search AS s
 WHERE s.transcript_search MATCH :match
   AND s.rowid > COALESCE((SELECT doc FROM transcript_docs WHERE workspace_id = :ws AND seq <= :after_seq
                           ORDER BY seq DESC LIMIT 1), 0)
-  AND s.rowid < COALESCE((SELECT doc FROM transcript_docs WHERE workspace_id = :ws AND seq >= :before_seq
-                          ORDER BY seq LIMIT 1), 9223372036854775807)
-  AND t.workspace_id = :ws
+  AND s.rowid < min(:before_doc, COALESCE((SELECT doc FROM transcript_docs
+                                           WHERE workspace_id = :ws AND seq >= :before_seq
+                                           ORDER BY seq LIMIT 1), 9223372036854775807))
 ORDER BY s.rowid DESC LIMIT :limit
+
+-- name: proposed (sqlite)
+SELECT t.seq, t.conversation_id, t.thread_id, t.bot_id, t.role, t.created_at, t.search_text
+FROM json_each(:docs) AS j
+CROSS JOIN transcript_docs AS d ON d.doc = j.value
+CROSS JOIN transcripts AS t ON t.workspace_id = d.workspace_id AND t.seq = d.seq
+WHERE t.workspace_id = :ws
+ORDER BY d.doc DESC
 
 -- name: waiting (sqlite)
 -- What is not in the index yet, newest first: of one conversation, or (NULL) of all.
@@ -68,18 +73,6 @@ SELECT MIN(seq) AS seq FROM (
     SELECT seq FROM transcripts WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq
     ORDER BY seq DESC LIMIT :window
 ) AS newest
-
--- name: count_proposed (sqlite)
--- How many the index would propose, up to :limit: without reading a single item.
-SELECT COUNT(*) AS items FROM (
-    SELECT rowid FROM transcript_search AS s
-    WHERE s.transcript_search MATCH :match
-      AND s.rowid > COALESCE((SELECT doc FROM transcript_docs WHERE workspace_id = :ws AND seq <= :after_seq
-                              ORDER BY seq DESC LIMIT 1), 0)
-      AND s.rowid < COALESCE((SELECT doc FROM transcript_docs WHERE workspace_id = :ws AND seq >= :before_seq
-                              ORDER BY seq LIMIT 1), 9223372036854775807)
-    ORDER BY s.rowid DESC LIMIT :limit
-) AS counted
 
 -- name: time_from
 -- The first item from a sequence on: for finding a time by bisection.
