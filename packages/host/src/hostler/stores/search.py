@@ -33,8 +33,8 @@ _FIRST_BATCH = 11
 """What a search for ten hits looks at where everything proposed is one."""
 _BATCH = 50
 _BATCHES_OF_ANY_THREAD = 3
-"""So many after the newest: candidates of other threads are passed over one by one at first. Nearly always there
-are none, and combining the thread's list with the words' costs more."""
+"""So many after the newest: candidates of other threads are passed over one by one at first. Nearly always
+there are none, and combining the thread's list with the words' costs more."""
 _WINDOW = 1_000
 """PostgreSQL: the newest items whose text is looked at before the index, which gives all matches at once, is
 asked. What one item in a hundred says is found among them."""
