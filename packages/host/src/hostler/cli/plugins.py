@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from hostler.cli.output import note, out, write_json, write_line
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import moment, write_done, write_fields, write_items, write_record
+from hostler.cli.visible import visible
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
@@ -69,7 +71,7 @@ def show_logs(
         write_json(found)
         return
     for line in found:
-        write_line(line.encode())
+        write_line((visible(line.expandtabs()) if sys.stdout.isatty() else line).encode())
     if not found:
         note(f"{plugin} has written nothing")
 
