@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from hostler.config import ASSETS_PATH
-from hostler.http import docs_page, openapi, plugin_socket
+from hostler.http import plugin_socket
+from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.asset_gateway.gateway import AssetGateway
 from hostler.http.auth import KeyRing
@@ -59,14 +58,12 @@ class App:
 def make_app(host: Host) -> App:
     """Build the application of a host."""
     settings = host.settings
-    document = openapi.document(ENDPOINTS, VERSION)
     surface = Surface(
         host=host,
         keys=KeyRing(find_key(host.db), admin_key=settings.admin_key, workspace_id=settings.workspace),
         rates=Rates(settings.requests_per_second, settings.requests_per_second),
         streams=Streams(),
         metrics=Metrics(),
-        document_json=msgspec.json.encode(document),
-        docs_html=docs_page.render(document).encode(),
+        docs=ApiDocs(ENDPOINTS, VERSION),
     )
     return App(surface, ENDPOINTS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hostler.http.api_docs import ApiDocs
 from hostler.http.auth import KeyRing
 from hostler.http.metrics import Metrics
 from hostler.http.rates import Rates
@@ -23,6 +24,4 @@ class Surface:
     rates: Rates
     streams: Streams
     metrics: Metrics
-    document_json: bytes = b""
-    """The OpenAPI document."""
-    docs_html: bytes = b""
+    docs: ApiDocs

@@ -68,7 +68,7 @@ async def metrics(ask: Ask) -> Whole:
 )
 async def openapi_document(ask: Ask) -> Whole:
     """Get the OpenAPI 3.1 document."""
-    return Whole(ask.surface.document_json, "application/json")
+    return Whole(ask.surface.docs.json, "application/json")
 
 
 @endpoint(
@@ -77,4 +77,4 @@ async def openapi_document(ask: Ask) -> Whole:
 async def docs(ask: Ask) -> Whole:
     """Read this documentation. It works without the internet."""
     policy = (b"content-security-policy", CONTENT_SECURITY_POLICY.encode("ascii"))
-    return Whole(ask.surface.docs_html, "text/html; charset=utf-8", headers=[policy])
+    return Whole(ask.surface.docs.html, "text/html; charset=utf-8", headers=[policy])
