@@ -76,7 +76,8 @@ class Told:
     """Something that the sandbox did not let happen.
 
     `kind`: `limit` (what is a LimitName; everything in the sandbox was killed), `refused` (what is a call of
-    the system, with what it was for) or `network` (what is the `name:port` that was asked for).
+    the system or a file, with what it was for, or what a single process has no more of) or `network` (what is
+    the `name:port` that was asked for).
     """
 
     kind: Literal["limit", "refused", "network"]
