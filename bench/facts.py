@@ -28,6 +28,8 @@ from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
 from hostler.stores import events, runs, states, transcripts
 from hostler.stores.journal import Deltas, Entry
+from hostler.stores.tokens import Place, fold, indexed_tokens, tokens_of, wanted_tokens
+from hostler.stores.unfiltered import ANY
 from hostler_protocol.content import Message
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from hostler_protocol.ids import digest, new_id
@@ -137,7 +139,7 @@ def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]], points: i
     numbers = itertools.count(time.time_ns())
     run_id = template[2][1][0][1]
     event_id, conversation = template[2][1][0][6], template[2][1][0][9]
-    tokens = f"{digest(['w'])[:16]} {digest(['c'])[:16]} {ANSWER.lower()}"
+    scope, said = _scope_token(conversation), (_tokens(TEXT, conversation), _tokens(ANSWER, conversation))
 
     def write() -> None:
         number = next(numbers)
@@ -160,17 +162,31 @@ def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]], points: i
                     values[1] = new_conversation
                 fresh.append(values)
             connection.executemany(statement, fresh)
-        for half in (0, 1):
+        fresh_scope = f"\ue000{number:016x}"
+        for half, tokens in enumerate(said):
             connection.execute(
                 "INSERT INTO transcript_docs (workspace_id, seq) VALUES (?, ?)",
                 (RAW_WORKSPACE, number * 2 + half),
             )
             connection.execute(
-                "INSERT INTO transcript_search (rowid, tokens) VALUES (last_insert_rowid(), ?)", (tokens,)
+                "INSERT INTO transcript_search (rowid, tokens) VALUES (last_insert_rowid(), ?)",
+                (tokens.replace(scope, fresh_scope),),
             )
         connection.execute("COMMIT")
 
     return write
+
+
+def _tokens(text: str, conversation: str) -> str:
+    """What the text index holds of a message."""
+    place = Place(WORKSPACE, None, conversation, None)
+    return " ".join(indexed_tokens("sqlite", place, tokens_of(fold(text))))
+
+
+def _scope_token(conversation: str) -> str:
+    """What the words of a conversation begin with in the index."""
+    (token,) = wanted_tokens("sqlite", WORKSPACE, conversation, ANY, [""])
+    return token
 
 
 def measure_raw(path: Path, seconds: float) -> float:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from hostler.sql import sqlite
+from hostler.sql.checkpoints import Checkpointer, Log
 
 SECONDS = 110
 
@@ -31,19 +30,16 @@ class Held:
         self._inner.close()
 
 
-def test_a_close_during_a_checkpoint_is_not_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_close_during_a_checkpoint_is_not_forgotten(tmp_path: Path) -> None:
     made: list[Held] = []
     known = threading.Event()
 
-    def connect(path: Path) -> Held:
-        made.append(Held(sqlite3.connect(path)))
+    def connect(path: Path) -> Any:
+        made.append(Held(sqlite3.connect(path, check_same_thread=False)))
         known.set()
         return made[-1]
 
-    monkeypatch.setattr(sqlite, "connect", connect)
-    checkpointer = sqlite._Checkpointer(tmp_path / "facts.db")
+    checkpointer = Checkpointer(tmp_path / "facts.db", connect)
     assert known.wait(SECONDS)
     checkpointer._due.set()
     assert made[0].begun.wait(SECONDS)
@@ -55,3 +51,25 @@ def test_a_close_during_a_checkpoint_is_not_forgotten(
     made[0].go_on.set()
     closing.join(SECONDS)
     assert not closing.is_alive()
+
+
+def test_the_length_of_the_log_is_that_of_its_present_round(tmp_path: Path) -> None:
+    """The file keeps its length when the log starts again: what lies behind is of an earlier round."""
+    path = tmp_path / "facts.db"
+    log = Log(path)
+    assert not log.reaches(0), "there is no log yet"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("CREATE TABLE t (note text)")
+        for _ in range(20):
+            connection.execute("INSERT INTO t VALUES (?)", ("x" * 8_000,))
+        size = (tmp_path / "facts.db-wal").stat().st_size
+        assert log.reaches(size - 8_000)
+        assert not log.reaches(size)
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        connection.execute("INSERT INTO t VALUES ('again')")
+        assert (tmp_path / "facts.db-wal").stat().st_size == size
+        assert log.reaches(0)
+        assert not log.reaches(size // 2)
+    log.close()

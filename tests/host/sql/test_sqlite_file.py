@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hostler.ports import Tx
-from hostler.sql import sqlite
+from hostler.sql import checkpoints, sqlite
 from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
 from hostler.sql.statements import Query, query_of
@@ -119,7 +119,8 @@ def test_a_file_that_the_system_does_not_let_grow(tmp_path: Path) -> None:
 def test_the_log_stays_bounded_while_writing_never_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "CHECKPOINT_BYTES", 512 * 1024)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 512 * 1024)
+    monkeypatch.setattr(sqlite, "KEPT_LOG_BYTES", 1024 * 1024)
     path = tmp_path / "facts.db"
     database = open_database(path)
     write(database, lambda tx: tx.run(CREATE))

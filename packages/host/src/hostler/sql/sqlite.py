@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hostler.ports import Dialect, Row
+from hostler.sql.checkpoints import KEPT_LOG_BYTES, Checkpointer
 from hostler.sql.migrate import Migrator, split_statements
 from hostler.sql.session import ConnectionLostError, ConstraintError
 from hostler.sql.statements import Query
@@ -19,8 +19,6 @@ from hostler_protocol.errors import HostlerError, InvalidArgumentError, StorageE
 
 BUSY_SECONDS = 10
 """How long to wait for a lock that another process (a backup, a shell) holds."""
-CHECKPOINT_BYTES = 16 * 1024 * 1024
-"""A write-ahead log longer than this is copied into the database file, in the background."""
 CACHE_KIB = 16 * 1024
 CACHED_STATEMENTS = 512
 BACKUP_PAGES_PER_STEP = 1_000
@@ -48,7 +46,7 @@ class SqliteDriver:
                     f"{path} cannot use a write-ahead log (mode {mode!r}): put the data on a local disk"
                 )
             Migrator(_Migrations(connection)).migrate()
-        self._checkpointer = _Checkpointer(path)
+        self._checkpointer = Checkpointer(path, connect)
 
     def open_writer(self) -> SqliteSession:
         """The writing session."""
@@ -93,17 +91,18 @@ class SqliteSession:
 
     dialect: Dialect = "sqlite"
 
-    def __init__(self, path: Path, checkpointer: _Checkpointer | None) -> None:
+    def __init__(self, path: Path, checkpointer: Checkpointer | None) -> None:
         self._path = path
         self._checkpointer = checkpointer
         self._full_sync = True
+        self._step_due = False
         with _errors(path):
             self._connection = connect(path)
             if checkpointer is None:
                 self._connection.execute("PRAGMA query_only=ON")
             else:
                 self._connection.execute("PRAGMA wal_autocheckpoint=0")
-                self._connection.execute(f"PRAGMA journal_size_limit={CHECKPOINT_BYTES}")
+                self._connection.execute(f"PRAGMA journal_size_limit={KEPT_LOG_BYTES}")
         self._execute = self._connection.execute
         self._columns: dict[str, tuple[str, ...]] = {}
         self._begin = "BEGIN" if checkpointer is None else "BEGIN IMMEDIATE"
@@ -125,6 +124,8 @@ class SqliteSession:
             self._execute("COMMIT")
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
+        if self._checkpointer is not None:  # not in `idle`: who was told runs by then
+            self._step_due = self._checkpointer.after_commit()
 
     def rollback(self) -> None:
         """Undo; some failures have undone the transaction already."""
@@ -133,9 +134,10 @@ class SqliteSession:
                 self._execute("ROLLBACK")
 
     def idle(self) -> None:
-        """Between transactions: let the checkpointer see how long the log is."""
-        if self._checkpointer is not None:
-            self._checkpointer.after_commit(self._connection)
+        """Between transactions: the last step of a checkpoint, where one is due."""
+        if self._step_due and self._checkpointer is not None:
+            self._step_due = False
+            self._checkpointer.finish(self._connection)
 
     def close(self) -> None:
         """Close; the last connection folds the log into the file."""
@@ -189,60 +191,6 @@ class SqliteSession:
         """The columns of a query: always the same, since migrations are done before."""
         names = self._columns[query.sqlite] = tuple(column[0] for column in cursor.description)
         return names
-
-
-class _Checkpointer:
-    """Copies the log into the database file, so that commits never have to.
-
-    A passive checkpoint on a thread of its own does the bulk beside the writer. What was written meanwhile
-    is left for a last short step between two transactions, after which the log starts again at its beginning
-    (SQLite then cuts it to `journal_size_limit`, which is how its length tells that it is due again).
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._log = f"{path}-wal"
-        self._due = threading.Event()
-        self._done = threading.Event()
-        self._closing = False
-        self._next_bytes = CHECKPOINT_BYTES
-        self._thread = threading.Thread(target=self._main, name="hostler-checkpointer", daemon=True)
-        self._thread.start()
-
-    def after_commit(self, connection: sqlite3.Connection) -> None:
-        """Called by the writer between transactions."""
-        try:
-            size = os.stat(self._log).st_size  # noqa: PTH116  a tenth of Path's cost, after every commit
-        except OSError:  # not there yet
-            return
-        if self._done.is_set():
-            self._done.clear()
-            with contextlib.suppress(sqlite3.Error):  # a reader or a full disk: it comes again
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            # Where readers kept it from starting anew it goes on growing: ask again after as much again.
-            self._next_bytes = max(CHECKPOINT_BYTES, size) if size > CHECKPOINT_BYTES else CHECKPOINT_BYTES
-        elif size <= CHECKPOINT_BYTES:
-            self._next_bytes = CHECKPOINT_BYTES
-        elif size > self._next_bytes and not self._due.is_set():
-            self._next_bytes = size + CHECKPOINT_BYTES // 4
-            self._due.set()
-
-    def close(self) -> None:
-        """Stop the thread."""
-        self._closing = True
-        self._due.set()
-        self._thread.join()
-
-    def _main(self) -> None:
-        connection = connect(self._path)
-        with contextlib.closing(connection):
-            while self._due.wait():
-                self._due.clear()  # before looking: a wish to close is never cleared unseen
-                if self._closing:
-                    return
-                with contextlib.suppress(sqlite3.Error):  # a full disk: the next one may find space
-                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                self._done.set()
 
 
 class _Migrations:
