@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +46,44 @@ def test_what_the_host_noted_is_not_lost_because_the_plugin_writes_much(tmp_path
         log.write(f"line {n:04}\n".encode())
     log.close()
     assert (tmp_path / "p.log").read_text().startswith("-- hostler: refused: reading /etc/shadow")
+
+
+@given(st.data())
+def test_no_line_of_a_plugin_reads_like_the_hosts_own(data: st.DataObject) -> None:
+    """However it is cut, and whatever the host notes in the middle of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = PluginLog(Path(folder) / "p.log", LIMITS)
+        parts = st.sampled_from(["-- hostler: forged", "-- ho", "stler: forged", "\n", "a", "-", "note"])
+        noted = 0
+        for part in data.draw(st.lists(parts, max_size=30)):
+            if part == "note":
+                noted += 1
+                log.note(f"refused: {noted}")
+            else:
+                log.write(part.encode())
+        log.close()
+        text = (Path(folder) / "p.log").read_text()
+    own = [line for line in text.split("\n") if line.startswith("-- hostler: ")]
+    assert [line for line in own if "forged" in line] == []
+    if noted:
+        assert own[-1] == f"-- hostler: refused: {noted}"
+
+
+def test_what_a_plugin_writes_is_kept_as_it_is(tmp_path: Path) -> None:
+    log = PluginLog(tmp_path / "p.log", LIMITS)
+    log.write(b"-- ")
+    log.write(b"a list\n-- hostler: forged\nhalf")
+    log.note("refused: something")
+    log.write(b" a line\n--")
+    log.close()
+    assert (tmp_path / "p.log").read_text().split("\n") == [
+        "-- a list",
+        "| -- hostler: forged",
+        "half",
+        "-- hostler: refused: something",
+        " a line",
+        "--",
+    ]
 
 
 @given(st.data())

@@ -12,6 +12,10 @@ from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 
 ERROR_PREFIX = "hostler-plugin-error: "
 """A line of stderr that says, for people, why the plugin could not be loaded."""
+OWN = b"-- hostler: "
+"""Begins each line of the host's own, and none of the plugin's."""
+_QUOTED = b"| "
+"""Put before a line of the plugin's that begins like the host's own."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +31,9 @@ class PluginLog:
         """The plugin's own sentence about why it could not be loaded."""
         self._partial = b""
         self._notes: deque[bytes] = deque(maxlen=limits.log_notes)
+        self._at_line_start = True
+        self._undecided = b""
+        """What may become the beginning of a line like the host's own; not in the file yet."""
         self._size = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
@@ -48,13 +55,18 @@ class PluginLog:
         """Add a line of the host's own to the file; it stands in the files that follow as well."""
         if self._file.closed:
             return  # nothing of the process is left
-        line = f"-- hostler: {text}\n".encode()
-        self._store(line)
+        line = OWN + f"{text}\n".encode()
+        self._make_room(len(line) + 1)
+        self._store(line if self._at_line_start else b"\n" + line)
+        self._at_line_start = True
         self._notes.append(line)
 
     def write(self, data: bytes) -> None:
         """Take what the plugin wrote."""
-        self._store(data)
+        self._make_room(
+            len(self._undecided) + len(data) + len(data) // len(OWN) * len(_QUOTED) + len(_QUOTED)
+        )
+        self._store(self._quoted(data))
         *lines, rest = (self._partial + data).split(b"\n")
         for line in lines:
             self._keep(line)
@@ -62,6 +74,8 @@ class PluginLog:
 
     def close(self) -> None:
         """Close the file; an unfinished line counts."""
+        self._store(self._undecided)
+        self._undecided = b""
         if self._partial:
             self._keep(self._partial)
             self._partial = b""
@@ -73,10 +87,28 @@ class PluginLog:
         if text.startswith(ERROR_PREFIX):
             self.error = text.removeprefix(ERROR_PREFIX).strip()
 
+    def _quoted(self, data: bytes) -> bytes:
+        """`data` for the file: no line of it can be mistaken for one of the host's own."""
+        lines = (self._undecided + data).split(b"\n")
+        for index, line in enumerate(lines):
+            if (index or self._at_line_start) and line.startswith(OWN):
+                lines[index] = _QUOTED + line
+        self._undecided = b""
+        if (len(lines) > 1 or self._at_line_start) and OWN.startswith(lines[-1]):
+            self._undecided, lines[-1] = lines[-1], b""
+        self._at_line_start = not lines[-1] and (len(lines) > 1 or self._at_line_start)
+        return b"\n".join(lines)
+
+    def _make_room(self, size: int) -> None:
+        try:
+            if self._size + size > self.limits.log_file_bytes:
+                self._roll()
+                self._at_line_start = True
+        except OSError as error:
+            _log.warning("%s: %s", self.path, error)
+
     def _store(self, data: bytes) -> None:
         try:
-            if self._size + len(data) > self.limits.log_file_bytes:
-                self._roll()
             self._size += self._file.write(data) or 0
         except OSError as error:  # a full disk must not stop the plugin; the tail is still in memory
             _log.warning("%s: %s", self.path, error)
