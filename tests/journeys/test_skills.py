@@ -40,4 +40,5 @@ def test_a_skill_is_used_changed_refused_and_confirmed(hostler: CommandLine) -> 
         assert "green: an hour" in hostler("run", "clerk", ask).out
         assert server.stop() == 0
     gone = hostler("skills", "show", "pouring")
-    assert (gone.status, gone.error) == (1, "there is no skill 'pouring'")
+    assert gone.status == 1
+    assert gone.error == "there is no skill 'pouring'; `hostler skills list` shows what there is"

@@ -38,12 +38,12 @@ network: ["api.example.com:443"]
         ("- a list", "does not say whose plugin it is"),
         ("plugin: {author: acme", "is not YAML: line 1"),
         ("plugin: {author: acme, name: 'a/b'}", "'a/b' is not a plugin author or name"),
-        ("plugin: {author: acme}", "missing required field `name`"),
+        ("plugin: {author: acme}", "the key 'name' is missing"),
         ("plugin: {author: a, name: b}\nrunnres: []", "did you mean 'runners'"),
         ("plugin: {author: a, name: b, verison: 1}", "did you mean 'version'"),
         ("plugin: {author: a, name: b}\nrunners: [{name: x, entrie: 'a:B'}]", "did you mean 'entry'"),
         ("plugin: {author: a, name: b}\nrunners: [{name: x, entry: 'a:B'}, {name: x, entry: 'a:C'}]", "'x'"),
-        ("plugin: {author: a, name: b}\nrequires: httpx", "array"),
+        ("plugin: {author: a, name: b}\nrequires: httpx", "expected a list, not a text"),
     ],
 )
 def test_each_mistake_gives_one_clear_line(text: str, says: str) -> None:
