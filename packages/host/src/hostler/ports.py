@@ -43,8 +43,8 @@ class Tx(Protocol):
     def now(self) -> int:
         """UTC epoch milliseconds, the same for the whole group."""
 
-    def run(self, query: Query, **params: Any) -> int:
-        """Execute; the number of rows touched."""
+    def run(self, query: Query, *row: Any, **params: Any) -> int:
+        """Execute; the number of rows touched. Parameters by name, or all in the order of `query.names`."""
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""

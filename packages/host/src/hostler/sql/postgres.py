@@ -85,10 +85,11 @@ class _Session:
     dialect: Dialect = "postgres"
     _connection: Connection
 
-    def run(self, query: Query, params: Mapping[str, Any]) -> int:
+    def run(self, query: Query, params: Mapping[str, Any] | tuple[Any, ...]) -> int:
         """Execute; rows touched."""
         with _errors(self._connection):
-            return self._connection.execute(query.postgres, params).rowcount
+            named = dict(zip(query.names, params, strict=True)) if isinstance(params, tuple) else params
+            return self._connection.execute(query.postgres, named).rowcount
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters, without waiting for each."""

@@ -50,8 +50,8 @@ class Session(Protocol):
     def close(self) -> None:
         """Close the connection."""
 
-    def run(self, query: Query, params: Mapping[str, Any]) -> int:
-        """Execute; rows touched."""
+    def run(self, query: Query, params: Mapping[str, Any] | tuple[Any, ...]) -> int:
+        """Execute, with parameters by name or in the order of `query.names`; rows touched."""
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
@@ -98,9 +98,9 @@ class SessionTx:
         self.dialect: Dialect = session.dialect
         self.now = now
 
-    def run(self, query: Query, **params: Any) -> int:
+    def run(self, query: Query, *row: Any, **params: Any) -> int:
         """Execute; the number of rows touched."""
-        return self._session.run(query, params)
+        return self._session.run(query, row or params)
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""

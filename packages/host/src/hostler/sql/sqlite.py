@@ -144,10 +144,11 @@ class SqliteSession:
         self.rollback()
         self._connection.close()
 
-    def run(self, query: Query, params: Mapping[str, Any]) -> int:
+    def run(self, query: Query, params: Mapping[str, Any] | tuple[Any, ...]) -> int:
         """Execute; rows touched."""
         try:
-            return self._execute(query.sqlite, query.values(params)).rowcount
+            row = params if isinstance(params, tuple) else query.values(params)
+            return self._execute(query.sqlite, row).rowcount
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
 

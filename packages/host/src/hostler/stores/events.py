@@ -15,6 +15,7 @@ from hostler.stores import chain
 from hostler.stores.unfiltered import ANY, AnyOr
 from hostler_protocol.content import text_of
 from hostler_protocol.events import EventEnvelope
+from hostler_protocol.ids import digest
 from hostler_protocol.limits import MAX_INPUT_SUMMARY_CHARS, MAX_PAGE_ITEMS
 
 Outcome = Literal["started", "steered", "queued", "rejected", "unrouted", "conflict"]
@@ -74,16 +75,12 @@ def insert(
     tx: Tx, event: Event, outcome: Outcome, run_id: str | None, routing: dict[str, Any]
 ) -> Inserted | Duplicate:
     """Store `event` unless its id is known in its workspace."""
-    row = _row_of(event)
-    inserted = tx.run(
-        _q.insert,
-        **row,
-        workspace_id=event.workspace_id,
-        body_digest=(row_digest := chain.body_digest("events", row)),
-        outcome=outcome,
-        run_id=run_id,
-        routing=_json(routing),
-    )
+    content = _content_of(event)
+    row_digest = digest(content)
+    event_id, *columns, event_time, created_at = content
+    became = (outcome, run_id, _json(routing))
+    row = (event.workspace_id, event_id, row_digest, *columns, *became, event_time, created_at)
+    inserted = tx.run(_q.insert, *row)
     if not inserted:
         known = find(tx, event.workspace_id, event.event_id)
         if known is None:
@@ -156,29 +153,29 @@ def page(
     return [stored(row) for row in tx.all(query, **params)]
 
 
-def _row_of(event: Event) -> dict[str, Any]:
-    """The columns that never change."""
+def _content_of(event: Event) -> tuple[Any, ...]:
+    """The columns that never change, in the order of `chain.EVENT_FIELDS` (and of `insert`)."""
     envelope, actor, subject = event.envelope, event.envelope.actor, event.envelope.subject
-    return {
-        "event_id": event.event_id,
-        "request_digest": event.request_digest,
-        "event_type": envelope.event_type,
-        "source": envelope.source,
-        "bot_id": envelope.bot_id,
-        "conversation_id": envelope.conversation_id,
-        "thread_id": envelope.thread_id,
-        "actor_type": actor and actor.actor_type,
-        "actor_id": actor and actor.actor_id,
-        "actor_name": actor and actor.actor_name and actor.actor_name.replace("\x00", ""),
-        "subject_type": subject and subject.subject_type,
-        "subject_id": subject and subject.subject_id,
-        "input_summary": _summary(envelope),
-        "body": _json(envelope),
-        "content_redacted": int(event.content_redacted),
-        "requester": event.requester,
-        "event_time": None if envelope.event_time is None else round(envelope.event_time * 1000),
-        "created_at": event.created_at,
-    }
+    return (
+        event.event_id,
+        event.request_digest,
+        envelope.event_type,
+        envelope.source,
+        envelope.bot_id,
+        envelope.conversation_id,
+        envelope.thread_id,
+        actor and actor.actor_type,
+        actor and actor.actor_id,
+        actor and actor.actor_name and actor.actor_name.replace("\x00", ""),
+        subject and subject.subject_type,
+        subject and subject.subject_id,
+        _summary(envelope),
+        _json(envelope),
+        int(event.content_redacted),
+        event.requester,
+        None if envelope.event_time is None else round(envelope.event_time * 1000),
+        event.created_at,
+    )
 
 
 def _summary(envelope: EventEnvelope) -> str:

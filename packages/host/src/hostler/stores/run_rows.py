@@ -161,10 +161,49 @@ def new_run_after(
     )
 
 
-def opened_run(run: NewRun, row: Row) -> Run:
-    """What stands in the database once `row`, the columns of a new run, is inserted."""
-    given = {**_FRESH, **row, "parallel": run.parallel, "binding": dict(run.binding or {})}
-    return Run(*_columns(given))
+def opened_run(run: NewRun, status: RunStatus, host_id: str | None, *, ordinal: int, now: int) -> Run:
+    """A new run as it stands once it is stored and its first entry is journalled."""
+    return Run(
+        workspace_id=run.workspace_id,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        agent_name=run.agent_name,
+        agent_version=run.agent_version,
+        runner_id=run.runner_id,
+        lane=run.lane,
+        event_id=run.event_id,
+        parent_run_id=run.parent_run_id,
+        bot_id=run.bot_id,
+        conversation_id=run.conversation_id,
+        thread_id=run.thread_id,
+        requester=run.requester,
+        parallel=run.parallel,
+        priority=run.priority,
+        not_before=run.not_before,
+        status=status,
+        status_code=None,
+        attempt=1,
+        base_attempt=1,
+        crashes=0,
+        position=1,
+        sequence=0,
+        kept_sequence=0,
+        host_id=host_id,
+        cancel_reason=None,
+        cancel_grace=None,
+        grant_json=None,
+        binding=dict(run.binding or {}),
+        usage=None,
+        cost=None,
+        created_at=now,
+        started_at=None,
+        finished_at=None,
+        deadline_at=run.deadline_at,
+        ordinal=ordinal,
+        steers=0,
+        follows=run.follows,
+        gathered=0 if run.gathering is None else 1,
+    )
 
 
 def run_of(row: Row) -> Run:
@@ -175,8 +214,3 @@ def run_of(row: Row) -> Run:
 
 
 _columns = itemgetter(*Run.__struct_fields__)
-_FRESH: dict[str, Any] = {
-    **dict.fromkeys(("status_code", "cancel_reason", "cancel_grace", "grant_json", "usage", "cost")),
-    **{"started_at": None, "finished_at": None, "attempt": 1, "base_attempt": 1},
-    **{"crashes": 0, "position": 1, "sequence": 0, "kept_sequence": 0, "steers": 0},
-}

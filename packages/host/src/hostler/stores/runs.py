@@ -51,13 +51,15 @@ def open(  # noqa: A001  the word for it; used as runs.open
     starts = claim is not None and (run.not_before is None or run.not_before <= tx.now)
     if starts and not run.parallel and not lane_is_free:
         starts = tx.one(_q.lane_taken, lane=run.lane, now=tx.now) is None
-    row = _row(tx, run, "claimed", claim) if starts else _row(tx, run, "queued", None)
-    if not tx.run(_q.insert, **row):  # another host took the lane in this moment
-        starts, row = False, _row(tx, run, "queued", None)
-        tx.run(_q.insert, **row)
-    entry = lifecycle(None, row["status"], cause="opened", actor=claim or "host", status_code=None)
+    ordinal = _next_ordinal() if run.ordinal is None else run.ordinal
+    status: RunStatus = "claimed" if starts else "queued"
+    opened = opened_run(run, status, claim if starts else None, ordinal=ordinal, now=tx.now)
+    if not tx.run(_q.insert, *_row(run, opened)):  # another host took the lane in this moment
+        opened = opened_run(run, "queued", None, ordinal=ordinal, now=tx.now)
+        tx.run(_q.insert, *_row(run, opened))
+    entry = lifecycle(None, opened.status, cause="opened", actor=claim or "host", status_code=None)
     journal.append(tx, run.workspace_id, run.run_id, 1, [entry], position=0, sequence=0)
-    return opened_run(run, row)
+    return opened
 
 
 def append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> Appended | Fenced:
@@ -321,37 +323,39 @@ def next_due(tx: Tx, since: int) -> int | None:
     return None if row is None or row["due"] is None else int(row["due"])
 
 
-def _row(tx: Tx, run: NewRun, status: RunStatus, host_id: str | None) -> dict[str, Any]:
-    return {
-        "workspace_id": run.workspace_id,
-        "run_id": run.run_id,
-        "agent_id": run.agent_id,
-        "agent_name": run.agent_name,
-        "agent_version": run.agent_version,
-        "runner_id": run.runner_id,
-        "event_id": run.event_id,
-        "parent_run_id": run.parent_run_id,
-        "bot_id": run.bot_id,
-        "conversation_id": run.conversation_id,
-        "thread_id": run.thread_id,
-        "requester": run.requester,
-        "lane": run.lane,
-        "active_lane": run.lane if holds_lane(status) and not run.parallel else None,
-        "parallel": int(run.parallel),
-        "priority": run.priority,
-        "not_before": run.not_before,
-        "ordinal": _next_ordinal() if run.ordinal is None else run.ordinal,
-        "status": status,
-        "host_id": host_id,
-        "binding": msgspec.json.encode(run.binding or {}).decode(),
-        "created_at": tx.now,
-        "deadline_at": run.deadline_at,
-        "follows": run.follows,
-        "gathering": run.gathering,
-        "gather_until": run.gather_until,
-        "gathered": 0 if run.gathering is None else 1,
-        "gathered_bytes": run.gathered_bytes,
-    }
+def _row(run: NewRun, opened: Run) -> tuple[Any, ...]:
+    """The parameters of `insert`, in their order."""
+    holds = holds_lane(opened.status) and not run.parallel
+    return (
+        run.workspace_id,
+        run.run_id,
+        run.agent_id,
+        run.agent_name,
+        run.agent_version,
+        run.runner_id,
+        run.event_id,
+        run.parent_run_id,
+        run.bot_id,
+        run.conversation_id,
+        run.thread_id,
+        run.requester,
+        run.lane,
+        run.lane if holds else None,
+        int(run.parallel),
+        run.priority,
+        run.not_before,
+        opened.ordinal,
+        opened.status,
+        opened.host_id,
+        msgspec.json.encode(opened.binding).decode(),
+        opened.created_at,
+        run.deadline_at,
+        run.follows,
+        run.gathering,
+        run.gather_until,
+        opened.gathered,
+        run.gathered_bytes,
+    )
 
 
 def _next_ordinal() -> int:
