@@ -73,3 +73,10 @@ def test_the_length_of_the_log_is_that_of_its_present_round(tmp_path: Path) -> N
         assert log.reaches(0)
         assert not log.reaches(size // 2)
     log.close()
+
+
+def test_a_log_that_cannot_be_read_undoes_no_commit(tmp_path: Path) -> None:
+    (tmp_path / "facts.db-wal").mkdir()
+    log = Log(tmp_path / "facts.db")
+    assert not log.reaches(0)
+    log.close()

@@ -30,15 +30,14 @@ class Log:
 
     def reaches(self, size: int) -> bool:
         """Whether what was written since the log last started again is longer than `size` bytes."""
-        if self._fd < 0:
-            try:
+        try:
+            if self._fd < 0:
                 self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:  # not there yet
-                return False
-        header = os.pread(self._fd, _HEADER, 0)
-        frame = _FRAME_HEADER + int.from_bytes(header[_PAGE_SIZE], "big")
-        at = _HEADER + size // frame * frame
-        salts = os.pread(self._fd, 8, at + _FRAME_SALTS)
+            header = os.pread(self._fd, _HEADER, 0)
+            frame = _FRAME_HEADER + int.from_bytes(header[_PAGE_SIZE], "big")
+            salts = os.pread(self._fd, 8, _HEADER + size // frame * frame + _FRAME_SALTS)
+        except OSError:  # not there yet, or not to be read: asked after a commit, which stands all the same
+            return False
         return len(salts) == 8 and salts == header[_SALTS]
 
     def close(self) -> None:
