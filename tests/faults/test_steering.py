@@ -41,7 +41,7 @@ async def _agents(host: Host, **concurrency: Any) -> None:
             AgentSpec,
             name,
         )
-        for name in ("default", "resumable", "deaf")
+        for name in ("default", "resumable", "deaf", "reader")
     ]
     await host.apply(ConfigFile(agents=specs), actor="test")
 
@@ -165,6 +165,46 @@ def test_steers_at_random_moments_are_each_heard_once_and_in_order(tmp_path: Pat
             print(dict(outcomes), dict(ends))
             assert sum(outcomes.values()) == sum(ends.values()) == STEERS
             assert min(outcomes["steered"], ends["injected"], ends["requeued"]) > STEERS // 100
+
+    run(story(), SECONDS)
+
+
+def test_a_pulled_message_reads_like_the_input_of_a_run(tmp_path: Path, database_url: str) -> None:
+    database = database_url if database_url.startswith("postgres") else None
+    latch = tmp_path / "latch"
+    picture = {"type": "image_url", "image_url": {"url": "http://pics/cat.png"}}
+    given = {
+        "event_id": "second",
+        "event_type": "message.received",
+        "agent": "reader",
+        "conversation_id": "c",
+        "actor": {"actor_id": "ada"},
+        "subject": {"subject_type": "order", "subject_id": "17"},
+        "input": {"text": "in euros", "contents": [{"type": "text", "text": "in euros"}, picture]},
+    }
+    only_contents = given | {"event_id": "third", "actor": None, "subject": None}
+    only_contents["input"] = {"contents": [{"type": "text", "text": "please"}]}
+
+    async def story() -> None:
+        async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
+            await _agents(made.host)
+            await _send(made.host, "c", str(latch), "reader")
+            for one in (given, only_contents):
+                accepted = await made.host.accept(msgspec.convert(one, EventEnvelope), CALLER)
+                assert accepted.outcome == "steered"
+            latch.touch()
+            assert accepted.run is not None
+            second, third = (await made.ended(accepted.run.run_id)).told
+            assert second == {
+                "text": "in euros",
+                "words": ["in", "euros"],
+                "contents": ["TextElement", "ImageUrlElement"],
+                "event": ["second", "message.received"],
+                "actor": "ada",
+                "conversation": "c",
+                "subject": "17",
+            }
+            assert (third["text"], third["actor"], third["subject"]) == ("please", None, None)
 
     run(story(), SECONDS)
 

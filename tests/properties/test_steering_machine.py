@@ -136,7 +136,7 @@ class SteeringMachine(RuleBasedStateMachine):
         items = write(self.database, lambda tx: Steering().pull(tx, scope, limit))
         assert not isinstance(items, HostlerError)
         assert len(items) <= limit
-        self.work.heard += [item.event["event_id"] for item in items]
+        self.work.heard += [item.event.event_id for item in items]
 
     @rule(status=st.sampled_from(["completed", "failed", "cancelled", "timeout"]))
     def end(self, status: RunStatus) -> None:

@@ -284,7 +284,7 @@ def test_messages_arrive_while_a_run_is_at_work() -> None:
     async def run(ctx: RunContext) -> str:
         before = await ctx.steering.pull()
         await ctx.tools.call("look")
-        return f"{len(before)}, then {[item.input['text'] for item in await ctx.steering.pull()]}"
+        return f"{len(before)}, then {[item.input.text for item in await ctx.steering.pull()]}"
 
     assert host.drive_sync(of(run)).text == "0, then ['and this']"
 

@@ -7,9 +7,21 @@ from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from hostler_protocol.content import FunctionCall, ModelMessage, ToolCall
+from hostler_protocol.content import (
+    ArtifactElement,
+    ArtifactRef,
+    FunctionCall,
+    ImageUrlElement,
+    Message,
+    ModelMessage,
+    TextElement,
+    ToolCall,
+)
+from hostler_protocol.events import Input
+from hostler_protocol.runs import JournalRecord
 from hostler_sdk import (
     Cancelled,
     Conflict,
@@ -27,7 +39,7 @@ from hostler_sdk import (
     message,
     tool,
 )
-from hostler_sdk.testing import drive_sync
+from hostler_sdk.testing import ScriptedHost, drive_sync
 from support.driven import of
 
 
@@ -233,6 +245,51 @@ def test_artifacts_are_uploaded_in_parts_and_streamed_back(tmp_path: Path) -> No
     assert [call.params.part for call in driven.calls if call.method == "artifact.upload"][:3] == [0, 1, 2]
 
 
+def test_a_pulled_message_is_typed_like_the_input_of_a_run() -> None:
+    async def run(ctx: RunContext) -> str:
+        first, second = await ctx.steering.pull()
+        assert first.input.text == "now in red"
+        assert [type(element) for element in first.input.contents] == [TextElement, ImageUrlElement]
+        assert second.input.text.split() == ["and", "blue"]  # text of the contents, as in ctx.input
+        assert first.event.event_type == "message.received"
+        assert first.event.event_id != second.event.event_id != ctx.event.event_id
+        assert first.conversation == ctx.conversation
+        assert first.actor is not None
+        assert first.actor.actor_id == "ada"
+        assert first.subject is None
+        assert first.claimed_run_id == ctx.run_id
+        assert first.input["text"] == first.input.text  # as runners read it that are older than the types
+        with pytest.raises(KeyError, match="colour"):
+            first.input["colour"]
+        return "done"
+
+    picture = {"type": "image_url", "image_url": {"url": "http://pics/cat.png"}}
+    arrived = [
+        {"text": "now in red", "contents": [{"type": "text", "text": "now in red"}, picture]},
+        Input(contents=[TextElement(text="and blue")]),
+    ]
+    driven = drive_sync(of(run), steering=arrived, context={"actor": {"actor_id": "ada"}})
+    assert driven.error is None
+
+
+def test_items_of_the_history_give_the_whole_message() -> None:
+    long = "a" * 5_000
+
+    async def run(ctx: RunContext) -> str:
+        asked, answered = (await ctx.history.page(direction="forward")).items
+        assert asked.message == Message(role="user", content=long)
+        assert answered.message.role == "assistant"
+        assert answered.message.content == [TextElement(text="see"), ArtifactElement(artifact_id="a1")]
+        assert answered.message.artifact_refs == [ArtifactRef(artifact_id="a2")]
+        return "done"
+
+    host = ScriptedHost()
+    host.world.remember("user", long)
+    seen = [TextElement(text="see"), ArtifactElement(artifact_id="a1")]
+    host.world.remember("assistant", seen, [ArtifactRef(artifact_id="a2")])
+    assert host.drive_sync(of(run)).error is None
+
+
 def test_every_other_call_has_its_name() -> None:
     async def run(ctx: RunContext) -> str:
         passages = await ctx.knowledge.retrieve("kb", "red apple", top_k=1)
@@ -244,11 +301,15 @@ def test_every_other_call_has_its_name() -> None:
         ).input_tokens == 3
         assert (await ctx.events.get(ctx.event.event_id)).event_type == "message.received"
         assert len((await ctx.events.page()).items) == 1
-        assert [item.input["text"] for item in await ctx.steering.pull("one-at-a-time")] == ["wait"]
-        assert [item.input["text"] for item in await ctx.steering.pull()] == ["stop"]
+        assert [item.input.text for item in await ctx.steering.pull("one-at-a-time")] == ["wait"]
+        assert [item.input.text for item in await ctx.steering.pull()] == ["stop"]
         assert (await ctx.runs.get()).run_id == ctx.run_id
         assert len((await ctx.runs.list(statuses=["running"])).items) == 1
         assert (await ctx.runs.events(after=0)).items == []
+        entry = JournalRecord(
+            position=1, kind="lifecycle", type="run.queued", at=1.0, data=msgspec.Raw(b'{"a":1}'), attempt=1
+        )
+        assert entry.payload == {"a": 1}
         assert (await ctx.runs.cancel("other", reason="enough")).run_id
         child = await ctx.runs.create("helper", "do it", wait=5)
         assert child.output is not None

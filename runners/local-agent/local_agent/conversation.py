@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import msgspec
 
 from hostler_sdk.types import (
     ArtifactElement,
@@ -31,7 +28,7 @@ def message_of(item: TranscriptItem) -> ModelMessage | None:
     role = _ROLES.get(item.role)
     if role is None:
         return None
-    content = _joined(_stored_content(item.content_json) or item.content, item.artifact_refs)
+    content = _joined(item.message.content, item.artifact_refs)
     return None if not content else ModelMessage(role=role, content=content)
 
 
@@ -44,18 +41,6 @@ def content_of(given: Input) -> Content:
     else:
         content = given.text or text_of(given.contents)
     return _joined(content, given.attachments)
-
-
-def _stored_content(content_json: dict[str, Any]) -> Content | None:
-    """The whole content that a transcript keeps: of a message, or of an input."""
-    for key in ("content", "contents"):
-        if value := content_json.get(key):
-            try:
-                content: Content = msgspec.convert(value, Content)
-            except msgspec.ValidationError:
-                return None  # a form of a newer host: the plain text of the item stands in
-            return content
-    return None
 
 
 def _joined(content: Content, refs: Sequence[ArtifactRef]) -> Content:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from hostler_sdk import RunContext, log
-from hostler_sdk.types import Input, ModelMessage, SteeringInputItem
+from hostler_sdk.types import ModelMessage
 from local_agent.conversation import content_of
 
 
@@ -15,17 +13,8 @@ async def steered(ctx: RunContext) -> list[ModelMessage]:
         return []
     messages = []
     for item in await ctx.steering.pull():
-        if (message := _message_of(item)) is not None:
-            messages.append(message)
+        if content := content_of(item.input):
+            messages.append(ModelMessage(role="user", content=content))
         else:
             await ctx.emit(log("a message that arrived meanwhile says nothing that could be read", "warning"))
     return messages
-
-
-def _message_of(item: SteeringInputItem) -> ModelMessage | None:
-    try:
-        content = content_of(msgspec.convert(item.input, Input))
-    except msgspec.ValidationError:
-        text = item.input.get("text")  # a form of a newer host: the plain text stands in
-        content = text if isinstance(text, str) else ""
-    return ModelMessage(role="user", content=content) if content else None

@@ -94,11 +94,11 @@ def item_of(steer: Steer, envelope: EventEnvelope, runner_id: str) -> SteeringIn
         claimed_run_id=steer.run_id,
         runner_id=runner_id,
         claimed_at=steer.claimed_at / 1000,
-        event=_plain(event_ref_of(envelope)),
-        input=_plain(envelope.input),
-        conversation=_plain(conversation_of(envelope)),
-        actor=None if envelope.actor is None else _plain(envelope.actor),
-        subject=None if envelope.subject is None else _plain(envelope.subject),
+        event=event_ref_of(envelope),
+        input=envelope.input,
+        conversation=conversation_of(envelope),
+        actor=envelope.actor,
+        subject=envelope.subject,
         metadata=envelope.metadata,
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 
-from hostler_protocol._base import Strict
-from hostler_protocol.content import ArtifactRef, Message, Usage
+from hostler_protocol._base import Lenient, Strict
+from hostler_protocol.content import ArtifactRef, Message, Role, Usage
+from hostler_protocol.events import Actor, Conversation, EventRef, Input, Subject
 
 RunStatus = Literal["queued", "claimed", "running", "paused", "completed", "failed", "cancelled", "timeout"]
 TERMINAL_STATUSES: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled", "timeout"})
@@ -43,6 +44,14 @@ class TranscriptItem(Strict):
     artifact_refs: list[ArtifactRef] = []
     metadata: dict[str, Any] = {}
 
+    @property
+    def message(self) -> Message:
+        """The whole message, from `content_json`; its text alone where that has an unknown form."""
+        try:
+            return msgspec.convert(self.content_json, Message)
+        except msgspec.ValidationError:
+            return Message(role=cast(Role, self.role), content=self.content)
+
 
 class HistorySearchResult(Strict):
     """What `history.search` found, best first."""
@@ -77,17 +86,17 @@ class AgentEventRecord(Strict):
     metadata: dict[str, Any] = {}
 
 
-class SteeringInputItem(Strict):
-    """A message that reached a running agent."""
+class SteeringInputItem(Lenient):
+    """A message that reached a running agent: its parts are those of an AgentRunContext."""
 
     claimed_run_id: str
     runner_id: str
     claimed_at: float
-    event: dict[str, Any]
-    input: dict[str, Any]
-    conversation: dict[str, Any] | None = None
-    actor: dict[str, Any] | None = None
-    subject: dict[str, Any] | None = None
+    event: EventRef
+    input: Input
+    conversation: Conversation | None = None
+    actor: Actor | None = None
+    subject: Subject | None = None
     metadata: dict[str, Any] = {}
 
 
@@ -168,3 +177,8 @@ class JournalRecord(Strict):
     data: msgspec.Raw
     attempt: int
     sequence: int | None = None
+
+    @property
+    def payload(self) -> Any:
+        """`data` decoded, as plain JSON."""
+        return msgspec.json.decode(self.data)

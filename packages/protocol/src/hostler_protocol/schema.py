@@ -30,7 +30,7 @@ UNDECODED: dict[tuple[str, str], Any] = {
         "description": "The payload of this result's type: see `results`.",
         "type": "object",
     },
-    ("JournalRecord", "data"): {"description": "For a result, its payload."},
+    ("JournalRecord", "data"): {"description": "Of a result: its payload is `data` in here."},
 }
 """Fields that the code keeps undecoded, and what stands in them on the wire."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from hostler_protocol.content import text_of
-from hostler_protocol.events import AgentRunContext, Input
+from hostler_protocol.events import AgentRunContext
 from hostler_protocol.pausing import Decision, FormField, InteractionAction
 from hostler_sdk.host_api import (
     Artifacts,
@@ -22,15 +21,10 @@ from hostler_sdk.host_api import (
     Tools,
 )
 from hostler_sdk.host_api.port import stated
+from hostler_sdk.inputs import RunInput, run_input
 from hostler_sdk.results import LogLevel, Result, log
 
 __all__ = ["Emitter", "RunContext", "RunInput"]
-
-
-class RunInput(Input):
-    """What the agent is given. `text` is never None here: it is empty where there is none."""
-
-    text: str = ""
 
 
 class Emitter(Protocol):
@@ -60,7 +54,7 @@ class RunContext:
         self.conversation = given.conversation
         self.actor = given.actor
         self.subject = given.subject
-        self.input = _input_of(given.input)
+        self.input = run_input(given.input)
         self.delivery = given.delivery
         self.resources = given.resources
         self.context = given.context
@@ -134,8 +128,3 @@ class RunContext:
         )
         decision: Decision = await self._host.call("interaction.request", params)
         return decision
-
-
-def _input_of(given: Input) -> RunInput:
-    text = given.text if given.text is not None else text_of(given.contents)
-    return RunInput(text=text, contents=given.contents, attachments=given.attachments)

@@ -33,12 +33,13 @@ from hostler_protocol.content import (
     text_of,
 )
 from hostler_protocol.errors import ErrorCode
-from hostler_protocol.events import Actor, Conversation, EventRef, Input
+from hostler_protocol.events import Actor, Conversation, EventRef, Input, Subject
 from hostler_protocol.grants import ModelResource, Resources, ToolResource
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 from hostler_protocol.manifest import NOT_CHOSEN
 from hostler_protocol.pausing import Decision
-from hostler_protocol.runs import Page, RunRecord, SteeringInputItem, TranscriptItem
+from hostler_protocol.runs import JournalRecord, Page, RunRecord, SteeringInputItem, TranscriptItem
+from hostler_sdk.inputs import RunInput, SteeringItem
 
 __all__ = [
     "MAX_PAGE_ITEMS",
@@ -60,6 +61,7 @@ __all__ = [
     "ImageUrl",
     "ImageUrlElement",
     "Input",
+    "JournalRecord",
     "KnowledgeItem",
     "Message",
     "ModelChunk",
@@ -72,8 +74,11 @@ __all__ = [
     "Resources",
     "RetrieveReply",
     "Role",
+    "RunInput",
     "RunRecord",
     "SteeringInputItem",
+    "SteeringItem",
+    "Subject",
     "TextElement",
     "ToolCall",
     "ToolCallDelta",

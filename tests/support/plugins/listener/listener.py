@@ -2,7 +2,8 @@
 
 Between its turns a runner does nothing for a moment of its own, and how often it pulls depends on the text:
 so its end may come at any time, with messages before, between and after its last pull. With `hold` it goes on
-until it is cancelled; with `wait PATH` it pulls once, everything, when that file is there.
+until it is cancelled; with `wait PATH` it pulls once, everything, when that file is there. `Reader` repeats
+what it pulls, part by part.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Listener(Runner):
                 items = await ctx.steering.pull("one-at-a-time")
             else:
                 items = await ctx.steering.pull(limit=chance.choice([None, 2, 50]))
-            heard += [item.input["text"] for item in items]
+            heard += [item.input.text for item in items]
         await asyncio.sleep(chance.random() * 0.005)
         yield message(json.dumps(heard))
 
@@ -57,3 +58,26 @@ class Deaf(Listener):
     async def run(self, ctx: RunContext):
         await asyncio.sleep(0.02)
         yield message(json.dumps([ctx.input.text]))
+
+
+class Reader(Runner):
+    """Waits for the file that its message names, pulls, and says what each item holds."""
+
+    capabilities = {"steering"}
+
+    async def run(self, ctx: RunContext):
+        while not Path(ctx.input.text).exists():
+            await asyncio.sleep(LOOK_SECONDS)
+        told = [
+            {
+                "text": item.input.text,
+                "words": item.input.text.split(),
+                "contents": [type(element).__name__ for element in item.input.contents],
+                "event": [item.event.event_id, item.event.event_type],
+                "actor": item.actor and item.actor.actor_id,
+                "conversation": item.conversation and item.conversation.conversation_id,
+                "subject": item.subject and item.subject.subject_id,
+            }
+            for item in await ctx.steering.pull()
+        ]
+        yield message(json.dumps(told))

@@ -10,10 +10,10 @@ from hostler_protocol.runs import (
     AgentEventRecord,
     HistorySearchResult,
     Page,
-    SteeringInputItem,
     TranscriptItem,
 )
 from hostler_sdk.host_api.port import Group, stated
+from hostler_sdk.inputs import SteeringItem, steering_item
 
 Direction = Literal["backward", "forward"]
 
@@ -99,8 +99,10 @@ class Steering(Group):
 
     async def pull(
         self, mode: Literal["all", "one-at-a-time"] = "all", limit: int | None = None
-    ) -> list[SteeringInputItem]:
-        """Take what has arrived, in its order; each item is given once."""
+    ) -> list[SteeringItem]:
+        """Take what has arrived, in its order; each item is given once.
+
+        Typed like the run's own context: `item.input.text`, `item.actor.actor_id`, `item.event.event_id`.
+        """
         reply = await self._host.call("steering.pull", stated(mode=mode, limit=limit))
-        items: list[SteeringInputItem] = reply.items
-        return items
+        return [steering_item(item) for item in reply.items]

@@ -11,7 +11,7 @@ import msgspec
 
 from hostler_protocol import calls
 from hostler_protocol.content import ArtifactRef, Message, ModelMessage, text_of
-from hostler_protocol.events import AgentRunContext, Input, StateSnapshot
+from hostler_protocol.events import AgentRunContext, EventRef, Input, StateSnapshot
 from hostler_protocol.grants import (
     STATE_SCOPES,
     KnowledgeBaseResource,
@@ -19,6 +19,7 @@ from hostler_protocol.grants import (
     Resources,
     StorageResource,
 )
+from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS, PROTOCOL_VERSION, Limits
 from hostler_protocol.runs import (
     AgentEventRecord,
@@ -45,6 +46,8 @@ from hostler_sdk.tools import Tool
 
 HistoryEntry = tuple[str, str] | str | Mapping[str, Any]
 """(role, text); or text, of user and assistant in turn; or an object with role and content."""
+Arrival = str | Input | Mapping[str, Any]
+"""A message to a run at work: text, or an input, also as an object like `{"text": "a", "contents": []}`."""
 
 
 class World:
@@ -74,7 +77,7 @@ class World:
         knowledge: Mapping[str, Sequence[Any]] | None = None,
         history: Sequence[HistoryEntry] = (),
         states: Mapping[str, Mapping[str, Any]] | None = None,
-        steering: Sequence[str | Mapping[str, Any]] = (),
+        steering: Sequence[Arrival] = (),
         decisions: Sequence[Told] = (),
         agents: Mapping[str, str] | None = None,
         files: Mapping[str, bytes] | None = None,
@@ -98,10 +101,12 @@ class World:
         self.files.update(files or {})
         self.prompt.extend(msgspec.convert(list(prompt), list[ModelMessage]))
 
-    def arrive(self, *messages: str | Mapping[str, Any]) -> None:
-        """Let messages reach the run under way: text, or an input like `{"text": "a", "contents": []}`."""
-        plain = [{"text": one} if isinstance(one, str) else dict(one) for one in messages]
-        self.steering.extend(msgspec.convert(plain, list[Input]))
+    def arrive(self, *messages: Arrival) -> None:
+        """Let messages reach the run under way."""
+        given = [Input(text=one) if isinstance(one, str) else one for one in messages]
+        self.steering.extend(
+            one if isinstance(one, Input) else msgspec.convert(dict(one), Input) for one in given
+        )
 
     # -- what a run is told ----------------------------------------------------------------------
 
@@ -139,7 +144,7 @@ class World:
                 thread_id=None,
                 role=role,
                 content=text_of(content),
-                content_json={"role": role, "content": msgspec.to_builtins(content)},
+                content_json=_message_json(role, content, refs),
                 seq=seq,
                 cursor=f"c{seq}",
                 created_at=time.time(),
@@ -236,8 +241,10 @@ class World:
                 claimed_run_id=given.run_id,
                 runner_id="",
                 claimed_at=time.time(),
-                event={"event_type": "message.received"},
-                input=msgspec.to_builtins(one),
+                event=EventRef(event_id=new_id(), event_type="message.received"),
+                input=one,
+                conversation=given.conversation,
+                actor=given.actor,
             )
             for one in taken
         ]
@@ -285,6 +292,11 @@ class World:
             parent_run_id=given.run_id,
             output=RunOutput(text=text, messages=[Message(role="assistant", content=text)]),
         )
+
+
+def _message_json(role: str, content: Any, refs: Sequence[ArtifactRef]) -> dict[str, Any]:
+    whole: dict[str, Any] = msgspec.to_builtins({"role": role, "content": content, "artifact_refs": refs})
+    return whole if refs else {"role": role, "content": whole["content"]}
 
 
 def _role_and_text(entry: HistoryEntry, number: int) -> tuple[str, str]:
