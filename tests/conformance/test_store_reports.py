@@ -10,6 +10,7 @@ from hostler.sql.database import SqlDatabase
 from hostler.stores import conversations, runs, states, transcripts, usage
 from hostler.stores.run_rows import NewRun
 from hostler_protocol.content import Message, Usage
+from hostler_protocol.limits import MAX_INTEGER
 from hostler_protocol.runs import RunStatus
 from support.databases import read, write
 
@@ -127,3 +128,24 @@ def test_use_and_cost_are_summed_per_agent_and_day(database: SqlDatabase) -> Non
     assert [row.agent_name for row in only] == ["b"]
     assert read(database, lambda tx: usage.by_agent(tx, "w", since=0, until=now - day)) == []
     assert read(database, usage.open_runs) == {"running": 1}
+
+
+def test_a_sum_of_the_largest_numbers_is_capped(database: SqlDatabase) -> None:
+    def work(tx: Any) -> None:
+        for number in range(1_100):  # 1,025 of them go over 64 bits
+            new = NewRun(
+                workspace_id="w",
+                run_id=f"r{number}",
+                agent_id="a",
+                agent_name="a",
+                agent_version=1,
+                runner_id="r",
+                lane=f"l{number}",
+            )
+            runs.open(tx, new, "host")
+            used = Usage(total_tokens=MAX_INTEGER, input_tokens=1)
+            runs.transition(tx, new.run_id, 1, "failed", cause="t", actor="t", usage=used)
+
+    write(database, work)
+    (row,) = read(database, lambda tx: usage.by_agent(tx, "w", since=0, until=2**50))
+    assert (row.input_tokens, row.total_tokens, row.output_tokens) == (1_100, MAX_INTEGER, None)

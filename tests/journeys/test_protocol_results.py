@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hostler.stores import audit
+from hostler_protocol.content import Usage
 from hostler_protocol.limits import MAX_RESULT_BYTES
 from support.databases import run
 from support.stepping import WORKSPACE, Stage, Steps, stage, within
@@ -197,6 +198,49 @@ def test_an_invalid_payload_is_dropped_with_field_and_reason(tmp_path: Path) -> 
                 assert len(ended.warnings) == 1, (kind, ended.warnings)
                 assert kind in ended.warnings[0]
                 assert named in ended.warnings[0], (kind, ended.warnings)
+
+    run(main())
+
+
+TELEMETRY: list[Any] = [
+    {"tool_name": "t", "parameters": {"a": 1}},
+    {"tool_call_id": 7, "tool_name": ["t"], "result": 1},
+    {},
+]
+
+
+def test_tool_telemetry_is_kept_whatever_it_leaves_out(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with within(), stage(tmp_path) as host:
+            kinds = ["tool.call.started", "tool.call.completed"]
+            steps = [["result", kind, data] for kind in kinds for data in TELEMETRY]
+            ended = await host.run([*steps, ["say", "done"]], **PLACE)
+            assert ended.types[:-2] == [kind for kind in kinds for _ in TELEMETRY]
+            assert [result["data"] for result in ended.results[:-2]] == TELEMETRY * 2
+            assert ended.warnings == []
+
+    run(main())
+
+
+def test_what_is_wrong_with_usage_is_warned_of_and_the_result_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with within(), stage(tmp_path) as host:
+            usage = {"input_tokens": 3, "output_tokens": -4, "dollars": 2}
+            largest = {"total_tokens": 2**53 - 1}
+            ended = await host.run(
+                [
+                    ["result", "message.completed", message("a"), {"usage": usage}],
+                    ["result", "message.completed", message("b"), {"usage": largest}],
+                    ["result", "run.completed", {}, {"usage": largest | {"input_tokens": 1}}],
+                ],
+                **PLACE,
+            )
+            assert ended.types == ["message.completed", "message.completed", "run.completed"]
+            assert ended.results[0]["usage"] == {"input_tokens": 3}
+            (warning,) = ended.warnings
+            assert "usage.output_tokens" in warning
+            assert "usage.dollars" in warning
+            assert ended.record.usage == Usage(input_tokens=4, total_tokens=2**53 - 1)
 
     run(main())
 

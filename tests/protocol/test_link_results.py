@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hostler_protocol import Limits, Link, LinkError, Side, State
+from hostler_protocol.content import Usage
 from hostler_protocol.errors import InvalidArgumentError
-from hostler_protocol.limits import MAX_INTEGER, MAX_MISSING_SEQUENCES, REMEMBERED_ENDED_RUNS
+from hostler_protocol.limits import (
+    MAX_INTEGER,
+    MAX_MISSING_SEQUENCES,
+    MAX_REASON_CHARS,
+    REMEMBERED_ENDED_RUNS,
+)
 from hostler_protocol.link import (
     Broken,
     Called,
@@ -117,9 +123,7 @@ def test_an_unknown_type_and_a_bad_payload_keep_their_run_and_number() -> None:
         {"run_id": "r1", "type": "log", "sequence": 1.5},
         {"run_id": "r1", "type": "log", "sequence": True},
         {"run_id": "r1", "type": None, "sequence": 1},
-        {"run_id": "r1", "type": "log", "sequence": 1, "usage": {"input_tokens": -1}},
-        {"run_id": "r1", "type": "log", "sequence": 1, "usage": {"input_tokens": 2**70}},
-        {"run_id": "r1", "type": "log", "sequence": 1, "usage": {"tokens": 1}},
+        {"run_id": "r1", "type": None, "sequence": 1, "usage": {"tokens": 1}},
     ],
 )
 def test_an_invalid_envelope_is_dropped_with_its_reason(params: dict[str, object]) -> None:
@@ -128,6 +132,54 @@ def test_an_invalid_envelope_is_dropped_with_its_reason(params: dict[str, object
     assert isinstance(event, Warned)
     assert (event.run_id, event.foreign) == ("r1", False)
     assert arrived(pair.to_host(result("r1", 1))) == [("r1", 1)]
+
+
+@pytest.mark.parametrize(
+    ("usage", "kept", "named"),
+    [
+        ({"input_tokens": 3, "cost": 0.1}, Usage(input_tokens=3), ["usage.cost"]),
+        ({"tokens": 1}, Usage(), ["usage.tokens"]),
+        ({"input_tokens": -1, "output_tokens": 2}, Usage(output_tokens=2), ["usage.input_tokens"]),
+        ({"total_tokens": 2**70}, Usage(), ["usage.total_tokens"]),
+        ({"total_tokens": 2**53}, Usage(), ["usage.total_tokens"]),
+        ({"total_tokens": "7"}, Usage(), ["usage.total_tokens"]),
+        ({"total_tokens": 1.5}, Usage(), ["usage.total_tokens"]),
+        ({"total_tokens": True, "x": [[]]}, Usage(), ["usage.total_tokens", "usage.x"]),
+        ({"cached_tokens": {"a": 1}, "input_tokens": 5}, Usage(input_tokens=5), ["usage.cached_tokens"]),
+        ([1], None, ["usage"]),
+        ("many", None, ["usage"]),
+        ({f"k{n}": n for n in range(10_000)}, Usage(), ["usage.k0", "9,9"]),
+    ],
+)
+def test_what_is_wrong_with_usage_is_left_out_and_the_result_kept(
+    usage: object, kept: Usage | None, named: list[str]
+) -> None:
+    pair = running("r1", limits=Limits(max_message_bytes=400_000, max_result_bytes=300_000))
+    (warning, event) = pair.to_host(result("r1", 1, usage=usage))
+    assert isinstance(warning, Warned)
+    assert (warning.run_id, warning.foreign) == ("r1", False)
+    assert all(name in warning.reason for name in named), warning.reason
+    assert len(warning.reason) <= MAX_REASON_CHARS
+    assert isinstance(event, ResultArrived)
+    assert (event.result.sequence, event.result.usage) == (1, kept)
+
+
+def test_usage_that_is_right_or_absent_needs_no_warning() -> None:
+    pair = running("r1")
+    for n, usage in enumerate([None, {}, {"input_tokens": MAX_INTEGER}, {"cached_tokens": None}], start=1):
+        (event,) = pair.to_host(result("r1", n, usage=usage))
+        assert isinstance(event, ResultArrived)
+
+
+def test_a_result_that_is_dropped_is_not_warned_of_twice_for_its_usage() -> None:
+    pair = running("r1")
+    pair.to_host(result("r1", 1))
+    (repeated,) = pair.to_host(result("r1", 1, usage={"tokens": 1}))
+    assert isinstance(repeated, Warned)
+    assert "repeated" in repeated.reason
+    (foreign,) = pair.to_host(result("r9", 1, usage={"tokens": 1}))
+    assert isinstance(foreign, Warned)
+    assert foreign.foreign
 
 
 @pytest.mark.parametrize("params", [[], "r1", None, 5, [{"run_id": "r1"}]])

@@ -43,7 +43,7 @@ def told(driven: Driven, place: int = -1) -> list[tuple[str | None, Any]]:
     return [(m.tool_call_id, m.content) for m in requests(driven)[place].messages if m.role == "tool"]
 
 
-def telemetry(driven: Driven) -> list[tuple[str, str]]:
+def telemetry(driven: Driven) -> list[tuple[str, str | None]]:
     """Beginning and end of tool calls in the journal: what happened, and to which."""
     return [
         (result.type.removeprefix("tool.call."), result.data.tool_call_id)  # type: ignore[union-attr]

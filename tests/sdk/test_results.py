@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler_protocol.content import Usage
 from hostler_protocol.results import RESULT_TYPES, decode_data
 from hostler_sdk import (
     Result,
@@ -118,6 +119,12 @@ def test_usage_goes_with_messages_and_endings() -> None:
         assert result.usage.output_tokens is None  # unknown, not zero
 
 
+def test_usage_of_a_service_may_hold_more_than_the_protocol_knows() -> None:
+    with pytest.warns(RuntimeWarning, match=r"usage: 'dollars', 'tier' are left out; known are input_tokens"):
+        result = message("x", usage={"input_tokens": 3, "dollars": 1, "tier": 2})
+    assert result.usage == Usage(input_tokens=3)
+
+
 loose_delta: Any = delta  # called below as someone without a type checker would
 loose_message: Any = message
 
@@ -131,7 +138,7 @@ loose_message: Any = message
         (lambda: message([{"type": "video"}]), "Invalid value 'video'"),
         (lambda: artifact("file"), "artifact() needs content"),
         (lambda: paused([{"tool_name": "t"}]), "missing required field"),
-        (lambda: message("x", usage={"tokens": 1}), "usage: Object contains unknown field `tokens`"),
+        (lambda: message("x", usage={"input_tokens": -1}), "usage: Expected `int` >= 0"),
     ],
 )
 def test_a_wrong_value_is_named_where_it_is_made(make: Any, says: str) -> None:

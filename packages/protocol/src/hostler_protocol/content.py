@@ -128,7 +128,10 @@ class ModelMessage(Sparse):
 
 
 class Usage(Sparse):
-    """Tokens used. An absent number is unknown, never zero."""
+    """Tokens used. An absent number is unknown, never zero.
+
+    In a result, other keys and values of another type are left out with a warning; the result is kept.
+    """
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None

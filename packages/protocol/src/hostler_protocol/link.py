@@ -19,6 +19,7 @@ import msgspec
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.books import Open, Sent
 from hostler_protocol.calls import CallParams
+from hostler_protocol.envelope import read_result
 from hostler_protocol.errors import (
     JSONRPC_FAULT,
     JSONRPC_INVALID_PARAMS,
@@ -243,18 +244,17 @@ class Link(Taking):
             yield Warned(f"notification ignored: {note.method} is not allowed while {self.state.value}")
             return
         try:
-            params = decoder(method.params).decode(note.params)
+            if method.params is AgentRunResult:
+                result, left_out = read_result(note.params)
+                yield from self._take_result(result, memoryview(note.params).nbytes, left_out)
+            else:
+                yield from self._take_note(note.method, decoder(method.params).decode(note.params))
         except DECODE_ERRORS as error:
             run_id = run_id_in(note.params)
             if run_id is None or self._owns(run_id):
                 yield Warned(brief(f"{note.method} dropped: {error}"), run_id)
             else:
                 yield from self._foreign(note.method, run_id)
-            return
-        if isinstance(params, AgentRunResult):
-            yield from self._take_result(params, memoryview(note.params).nbytes)
-        else:
-            yield from self._take_note(note.method, params)
 
     def _take_note(self, method: str, params: Any) -> Iterator[Incoming]:
         match params:

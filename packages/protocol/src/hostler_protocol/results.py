@@ -6,6 +6,7 @@ run and its number.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Literal
 
 import msgspec
@@ -45,17 +46,17 @@ class MessageCompleted(Sparse):
 
 
 class ToolCallStarted(Lenient):
-    """`tool.call.started`: telemetry."""
+    """`tool.call.started`: telemetry, kept whatever its fields are; one of another type reads as absent."""
 
-    tool_call_id: str
+    tool_call_id: str | None = None
     tool_name: str = ""
     parameters: Any = None
 
 
 class ToolCallCompleted(Lenient):
-    """`tool.call.completed`: telemetry."""
+    """`tool.call.completed`: telemetry, kept whatever its fields are; one of another type reads as absent."""
 
-    tool_call_id: str
+    tool_call_id: str | None = None
     tool_name: str = ""
     result: Any = None
     error: Any = None
@@ -181,6 +182,8 @@ RESULT_TYPES: dict[str, type[ResultData]] = {
 }
 HOST_ONLY_RESULTS = frozenset({"attempt.started", "interaction.requested"})
 """Results a runner may not send."""
+LOOSE_RESULTS = frozenset({"tool.call.started", "tool.call.completed"})
+"""Telemetry: kept as it came, as long as it is a JSON object."""
 TERMINAL_RESULTS = frozenset({"run.completed", "run.failed"})
 TYPE_OF: dict[type[ResultData], str] = {cls: name for name, cls in RESULT_TYPES.items()}
 
@@ -203,8 +206,26 @@ def decode_data(result_type: str, data: bytes | msgspec.Raw) -> ResultData:
     try:
         decoded: ResultData = decoder.decode(data)
     except DECODE_ERRORS as error:
+        if result_type in LOOSE_RESULTS and (loose := _loosely(RESULT_TYPES[result_type], data)) is not None:
+            return loose
         raise InvalidArgumentError(f"{result_type}: {error}") from error
     return decoded
+
+
+def _loosely(kind: type[ResultData], data: bytes | msgspec.Raw) -> ResultData | None:
+    """Read the fields that are of their type; None where the payload is no JSON object."""
+    try:
+        members = msgspec.json.decode(data)
+    except DECODE_ERRORS:
+        return None
+    if not isinstance(members, dict):
+        return None
+    taken: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.name in members:
+            with contextlib.suppress(msgspec.ValidationError):
+                taken[field.name] = msgspec.convert(members[field.name], field.type)
+    return kind(**taken)
 
 
 def result_of(

@@ -37,7 +37,10 @@ class Taking(Sending):
         flow = self._runs.get(result.run_id)  # where there is one, results may be sent in this state
         return ResultArrived(result, len(params)) if flow and flow.take_next(result.sequence) else None
 
-    def _take_result(self, result: AgentRunResult, size: int) -> Iterator[Incoming]:
+    def _take_result(
+        self, result: AgentRunResult, size: int, left_out: str | None = None
+    ) -> Iterator[Incoming]:
+        """Take a result in any order. `left_out` says what was wrong with its usage."""
         run_id = result.run_id
         flow = self._runs.get(run_id)
         if flow is None or not flow.live:
@@ -62,6 +65,8 @@ class Taking(Sending):
         if verdict is not None:
             what = "a gap" if verdict == "gap" else "a late result"
             yield Warned(f"{what}: sequence {result.sequence} after {previous}", run_id=run_id)
+        if left_out is not None:
+            yield Warned(brief(f"result {result.sequence}: {left_out}"), run_id=run_id)
         # `data` points into the receive buffer; copied so that a kept result does not keep the buffer
         kept = msgspec.structs.replace(result, data=msgspec.Raw(bytes(result.data)))
         yield ResultArrived(kept, size)

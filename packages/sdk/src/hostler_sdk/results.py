@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -189,5 +190,13 @@ def failed(code: str, error: str, retryable: bool = False) -> Result:
 
 
 def _usage(usage: Usage | Mapping[str, int] | None) -> Usage | None:
-    checked: Usage | None = None if usage is None else _shaped(usage, Usage, "usage")
+    """Check a usage: TypeError for a value of another type; unknown keys are left out, with a warning."""
+    if usage is None or isinstance(usage, Usage):
+        return usage
+    known = Usage.__struct_fields__
+    others = ", ".join(repr(key) for key in usage if key not in known)
+    if others:
+        text = f"usage: {others:.200} are left out; known are {', '.join(known)}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    checked: Usage = _shaped({key: usage[key] for key in known if key in usage}, Usage, "usage")
     return checked

@@ -1,0 +1,86 @@
+"""The envelope of a result, read so that a mistake in `usage` costs only what is wrong in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hostler_protocol._base import DECODE_ERRORS
+from hostler_protocol.content import Usage
+from hostler_protocol.limits import Count
+from hostler_protocol.results import AgentRunResult
+
+MAX_NAMED_KEYS = 5
+"""Keys that one warning names; the rest is counted."""
+_KNOWN = frozenset(Usage.__struct_fields__)
+_decode_result = msgspec.json.Decoder(AgentRunResult).decode
+_decode_count = msgspec.json.Decoder(Count | None).decode
+_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class _UnreadUsage(msgspec.Struct):
+    run_id: str
+    type: str
+    sequence: int
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    timestamp: float | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_unread = msgspec.json.Decoder(_UnreadUsage).decode
+
+
+def read_result(params: bytes | msgspec.Raw) -> tuple[AgentRunResult, str | None]:
+    """Decode the parameters of a `run/result`: the result, and what was left out of its usage, if anything.
+
+    One of DECODE_ERRORS where anything but the usage is wrong.
+    """
+    try:
+        return _decode_result(params), None
+    except DECODE_ERRORS as error:
+        wrong = error
+    unread = _decode_unread(params)
+    usage, reason = usage_of(unread.usage)
+    if reason is None:
+        raise wrong
+    result = AgentRunResult(
+        run_id=unread.run_id,
+        type=unread.type,
+        sequence=unread.sequence,
+        timestamp=unread.timestamp,
+        usage=usage,
+    )
+    if isinstance(unread.data, msgspec.Raw):
+        result = msgspec.structs.replace(result, data=unread.data)
+    return result, reason
+
+
+def usage_of(raw: bytes | msgspec.Raw) -> tuple[Usage | None, str | None]:
+    """Read a usage key by key: what is right in it, and which keys were left out and why (None: none).
+
+    A value that is no whole number from 0 to 2**53 - 1 counts as unknown, as an absent one does.
+    """
+    try:
+        members = _decode_members(raw)
+    except DECODE_ERRORS as error:
+        return None, f"usage was left out: {error}"
+    counts: dict[str, Any] = {}
+    wrong: list[str] = []
+    for key, value in members.items():
+        if key not in _KNOWN:
+            wrong.append(f"usage.{key:.40} is not a key of it")
+            continue
+        try:
+            counts[key] = _decode_count(value)
+        except DECODE_ERRORS as error:
+            wrong.append(f"usage.{key}: {error}")
+    return Usage(**counts), _sentence(wrong)
+
+
+def _sentence(wrong: list[str]) -> str | None:
+    if not wrong:
+        return None
+    more = len(wrong) - MAX_NAMED_KEYS
+    named = "; ".join(wrong[:MAX_NAMED_KEYS]) + (f"; and {more:,} more" if more > 0 else "")
+    return f"left out: {named}"
