@@ -102,7 +102,7 @@ BAD_TARGETS = [
     ("gone.py:Echo", 2, "there is no file gone.py: name an existing one, like echo.py:Echo"),
     ("own.py", 2, "own.py: name the class as well, like own.py:MyRunner"),
     ("./gone", 2, "there is no plugin folder ./gone"),
-    ("nobody", 2, "there is no agent 'nobody' (known: none)"),
+    ("nobody", 2, "there is no agent 'nobody': there are none yet"),
     ("own.py:Gone", 2, "own.py has no class 'Gone'; its classes are: Boom, Counts, Slow, Waits"),
     ("./empty", 1, "is not a plugin folder: it has no hostler.yaml"),
     ("./unquoted", 1, "is not YAML: line 2"),

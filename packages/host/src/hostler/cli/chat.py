@@ -23,7 +23,7 @@ from hostler.cli.output import errors_told
 if TYPE_CHECKING:
     from hostler.cli.once import Wanted
     from hostler.cli.talk import Talk
-    from hostler.cli.targets import LocalTarget
+    from hostler.cli.targets import Target
 
 
 def chat(
@@ -40,7 +40,7 @@ def chat(
     from hostler.cli.conversing import converse
     from hostler.cli.once import Wanted
     from hostler.cli.run import parse_settings
-    from hostler.cli.targets import local_target
+    from hostler.cli.targets import read_target
     from hostler_protocol.ids import new_id
 
     wanted = Wanted(
@@ -56,18 +56,18 @@ def chat(
         key=key,
     )
     with errors_told():
-        place = local_target(target)
+        meant = read_target(target)
         with Background() as background:
             stack = AsyncExitStack()
             try:
-                talk = background.run(_open(stack, wanted, place, data_directory(data)))
+                talk = background.run(_open(stack, wanted, meant, data_directory(data)))
                 status = converse(background, talk, again=target)
             finally:
                 background.run(stack.aclose())
     raise typer.Exit(status)
 
 
-async def _open(stack: AsyncExitStack, wanted: Wanted, place: LocalTarget | None, data_dir: Path) -> Talk:
+async def _open(stack: AsyncExitStack, wanted: Wanted, meant: Target, data_dir: Path) -> Talk:
     from hostler.cli.child_server import serving
     from hostler.cli.client import Api
     from hostler.cli.reach import find_server
@@ -79,5 +79,5 @@ async def _open(stack: AsyncExitStack, wanted: Wanted, place: LocalTarget | None
         address = (await stack.enter_async_context(serving(data_dir))).address
     api = Api.at(address.url, address.key)
     stack.push_async_callback(api.close)
-    name = await stack.enter_async_context(agent_on_server(api, wanted, place, data_dir))
+    name = await stack.enter_async_context(agent_on_server(api, wanted, meant, data_dir))
     return Talk(api, name, wanted.conversation)

@@ -17,7 +17,15 @@ from hostler.cli.output import CANCELLED, FAILED, INTERRUPTED, PAUSED, STATUS_OF
 from hostler.cli.pause_show import WAITING, what_next
 from hostler.cli.reach import find_server
 from hostler.cli.show import Show, follow, interrupts, until_paused
-from hostler.cli.targets import LocalTarget, local_target, runner_name, unknown_agent, with_model
+from hostler.cli.targets import (
+    Target,
+    folder_beside,
+    plugin_meant,
+    read_target,
+    runner_name,
+    unknown_agent,
+    with_model,
+)
 from hostler.config import Settings, default_data_dir, load_config
 from hostler.domain.agents import AgentSpec, Scope
 from hostler.domain.events import Caller
@@ -55,7 +63,7 @@ class Wanted:
 async def run_once(wanted: Wanted) -> int:
     """Run, show what comes, and give the exit status."""
     data_dir = (wanted.data or default_data_dir()).expanduser().resolve()
-    target = local_target(wanted.target)
+    target = read_target(wanted.target)
     if wanted.url is None:
         await _wait_for_holder(data_dir)
     address = find_server(wanted.url, wanted.key, data_dir)
@@ -84,21 +92,22 @@ async def _wait_for_holder(data_dir: Path) -> None:
 
 
 @asynccontextmanager
-async def _agent(host: Host, wanted: Wanted, target: LocalTarget | None) -> AsyncIterator[str]:
+async def _agent(host: Host, wanted: Wanted, target: Target) -> AsyncIterator[str]:
     """The name of the agent to run: a stored one, or one made for this run alone."""
     ws = host.settings.workspace
-    if target is None:
-        known = [agent.name for agent in await host.bindery.agents(ws)]
-        if wanted.target not in known:
-            raise unknown_agent(wanted.target, known)
-        refuse_settings(wanted)
-        yield wanted.target
+    known = [agent.name for agent in await host.bindery.agents(ws)]
+    plugin = plugin_meant(target, is_agent=target.text in known)
+    if plugin is None:
+        if target.text not in known:
+            raise unknown_agent(target.text, known)
+        agent_meant(wanted, target)
+        yield target.text
         return
-    plugin_key = host.supervisor.add(target.source)
+    plugin_key = host.supervisor.add(plugin.source)
     connection = await host.supervisor.connection(plugin_key)
-    runner = runner_name(target, connection.runners)
+    runner = runner_name(plugin, connection.runners)
     form = connection.runners[runner].config_schema
-    spec = spec_for_one_run(wanted, identity_of(target.source).runner_id(runner), form)
+    spec = spec_for_one_run(wanted, identity_of(plugin.source).runner_id(runner), form)
     before = await host.db.read(lambda tx: agents.find(tx, ws, spec.name))
     await host.db.write(lambda tx: agents.apply(tx, ws, spec))
     host.bindery.changed(ws)
@@ -109,12 +118,23 @@ async def _agent(host: Host, wanted: Wanted, target: LocalTarget | None) -> Asyn
             await host.db.write(lambda tx: agents.delete(tx, ws, spec.name))
 
 
-def refuse_settings(wanted: Wanted) -> None:
-    """Settings and a model are for runners; an agent has its own."""
+def agent_meant(wanted: Wanted, target: Target) -> None:
+    """Say so where a file or folder has the agent's name as well.
+
+    InvalidArgumentError for settings and a model: those are for runners; an agent has its own.
+    """
+    beside = folder_beside(target)
     if wanted.config or wanted.model:
         raise InvalidArgumentError(
             "--set and --model are for plugin folders and files; an agent has its own configuration"
+            + (
+                f" ({target.text!r} is an agent: for the folder or file, say {target.beside})"
+                if beside
+                else ""
+            )
         )
+    if beside is not None:
+        note(beside)
 
 
 def spec_for_one_run(wanted: Wanted, runner_id: str, form: Any) -> AgentSpec:

@@ -21,7 +21,11 @@ KeyOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
 TargetArgument = Annotated[
-    str, typer.Argument(help="An agent's name, a plugin folder[:runner], or file.py:Class.")
+    str,
+    typer.Argument(
+        help="An agent's name, a plugin folder[:runner], or file.py:Class. An agent goes before a folder of "
+        "its name; ./NAME is the folder."
+    ),
 ]
 ConversationOption = Annotated[
     str | None, typer.Option("--conversation", "-c", metavar="ID", help="Go on in this conversation.")

@@ -14,9 +14,9 @@ from hostler.cli.client import Api
 from hostler.cli.dialling import dialled, plugin_state, token_for, turn_of
 from hostler.cli.once import (
     Wanted,
+    agent_meant,
     envelope_for,
     exit_status,
-    refuse_settings,
     spec_for_one_run,
     tell_what_next,
 )
@@ -24,7 +24,7 @@ from hostler.cli.output import FAILED, PAUSED, show_error
 from hostler.cli.reach import Address
 from hostler.cli.routes import route
 from hostler.cli.show import Show, follow, interrupts, until_paused
-from hostler.cli.targets import LocalTarget, runner_name, unknown_agent
+from hostler.cli.targets import LocalTarget, Target, plugin_meant, runner_name, unknown_agent
 from hostler.config import load_config
 from hostler.plugins.sources import Folder, identity_of
 from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError, UnauthorizedError
@@ -36,9 +36,7 @@ MAX_PAUSES = 10
 """Of one run: one of them waits."""
 
 
-async def run_through_server(
-    wanted: Wanted, target: LocalTarget | None, data_dir: Path, address: Address
-) -> int:
+async def run_through_server(wanted: Wanted, target: Target, data_dir: Path, address: Address) -> int:
     """Run, show what comes, and give the exit status."""
     api = Api.at(address.url, address.key)
     try:
@@ -51,24 +49,24 @@ async def run_through_server(
 
 
 @asynccontextmanager
-async def agent_on_server(
-    api: Api, wanted: Wanted, target: LocalTarget | None, data_dir: Path
-) -> AsyncIterator[str]:
+async def agent_on_server(api: Api, wanted: Wanted, target: Target, data_dir: Path) -> AsyncIterator[str]:
     """The name of the agent to run: one the server has, or one made for the time of the block."""
-    if target is None:
-        if not await _has_agent(api, wanted.target):
+    is_agent = not target.is_path and await _has_agent(api, target.text)
+    plugin = plugin_meant(target, is_agent=is_agent)
+    if plugin is None:
+        if not is_agent:
             names = [agent["name"] for agent in await api.items("/v1/agents", limit=MAX_AGENTS)]
-            raise unknown_agent(wanted.target, names)
-        refuse_settings(wanted)
-        yield wanted.target
+            raise unknown_agent(target.text, names)
+        agent_meant(wanted, target)
+        yield target.text
         return
-    identity = identity_of(target.source)
+    identity = identity_of(plugin.source)
     async with AsyncExitStack() as stack:
-        if not await _is_there(api, target, identity.key):
+        if not await _is_there(api, plugin, identity.key):
             await stack.enter_async_context(turn_of(api, identity.key))
             token = await stack.enter_async_context(token_for(api, identity.key))
-            await stack.enter_async_context(dialled(api, target.source, token, data_dir))
-        runner = runner_name(target, await _offered(api, identity.key))
+            await stack.enter_async_context(dialled(api, plugin.source, token, data_dir))
+        runner = runner_name(plugin, await _offered(api, identity.key))
         runner_id = identity.runner_id(runner)
         found = await api.get(route("runners", runner_id))
         form = msgspec.convert(found, AgentRunnerManifest).config_schema

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hostler.domain.nearest import did_you_mean
 from hostler.plugins.sources import Folder, SingleFile
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.manifest import FormItem
@@ -23,8 +24,62 @@ class LocalTarget:
     runner: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A command line's TARGET, before it is known which agents there are.
+
+    `is_path`: it can only be a path. `local`: the plugin that the text leads to when it is read as a path;
+    `error`: why it leads nowhere.
+    """
+
+    text: str
+    is_path: bool
+    local: LocalTarget | None
+    error: InvalidArgumentError | None = None
+
+    @property
+    def beside(self) -> str:
+        """The plugin of this name as a path, which no agent's name is taken for."""
+        return self.text if self.is_path else f"./{self.text}"
+
+
+def read_target(text: str) -> Target:
+    """Read a TARGET. Anything that begins with `/`, `./`, `../` or `~` is a path, and nothing else.
+
+    InvalidArgumentError where such a path leads nowhere, or to a file without that class.
+    """
+    is_path = text.startswith(("/", "./", "../", "~")) or text in (".", "..")
+    try:
+        return Target(text, is_path, local_target(text))
+    except InvalidArgumentError as error:
+        if is_path:
+            raise
+        return Target(text, is_path, None, error)
+
+
+def plugin_meant(target: Target, *, is_agent: bool) -> LocalTarget | None:
+    """The plugin that is meant; None: the agent whose name is the target's text.
+
+    An agent's name goes before a file or folder of that name: `is_agent` says whether there is such an agent.
+    InvalidArgumentError where the text is neither an agent's name nor leads to a plugin.
+    """
+    if is_agent and not target.is_path:
+        return None
+    if target.error is not None:
+        raise target.error
+    return target.local
+
+
+def folder_beside(target: Target) -> str | None:
+    """What to tell people who named an agent and might have meant the file or folder of that name."""
+    if target.local is None:
+        return None
+    what = "plugin folder" if isinstance(target.local.source, Folder) else "file"
+    return f"{target.text!r} is the agent of that name; the {what} beside it is {target.beside}"
+
+
 def local_target(target: str) -> LocalTarget | None:
-    """A plugin folder or file that a target names; None where it is an agent's name.
+    """A plugin folder or file that a target names; None where it can only be an agent's name.
 
     InvalidArgumentError where it looks like a path and leads nowhere, or to a file without that class.
     """
@@ -82,9 +137,9 @@ def _is_path(text: str) -> bool:
 
 def unknown_agent(name: str, known: Collection[str]) -> NotFoundError:
     """The error for a name that no agent has."""
-    listed = ", ".join(sorted(known)) or "none"
+    hint = did_you_mean(name, known) if known else "there are none yet"
     return NotFoundError(
-        f"there is no agent {name!r} (known: {listed}); a runner of your own is named like file.py:Class, "
+        f"there is no agent {name!r}: {hint}; a runner of your own is named like file.py:Class, "
         "a plugin folder like ./folder"
     )
 
