@@ -20,7 +20,7 @@ import pytest
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox.port import MIB
-from hostler.sandbox.sandboxes import find_sandbox
+from hostler.sandbox.probe import find_sandbox
 from support.hostile_runs import CANARY, Tried, combinations, tried
 from support.plugin_runs import run, until_none_living
 

@@ -15,7 +15,7 @@ from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox.measure import measure_folders
 from hostler.sandbox.port import KIB, MIB, SandboxLimits
-from hostler.sandbox.sandboxes import find_sandbox
+from hostler.sandbox.probe import find_sandbox
 from hostler_protocol.errors import PluginError
 from support.plugin_runs import run
 

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hostler.sandbox.ground import find_ground
+from hostler.sandbox.probe import find_ground
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]

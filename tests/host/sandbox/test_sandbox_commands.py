@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from hostler.domain.places import parse_place
-from hostler.sandbox.ground import Ground, find_ground
+from hostler.sandbox.ground import Ground
 from hostler.sandbox.kept import Command, KeptProcess
 from hostler.sandbox.port import MIB, Outcome, SandboxLimits, SandboxSpec
+from hostler.sandbox.probe import find_ground, find_sandbox
 from hostler.sandbox.proxy import _check, _Refused
-from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
+from hostler.sandbox.sandboxes import MachineSandbox
 from hostler.sandbox.syscalls import number
 from hostler_protocol.errors import UnavailableError
 

@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from hostler.domain.tool_entries import ExecEntry, ToolEntry, WorkingFolderSettings
-from hostler.sandbox.ground import find_ground
 from hostler.sandbox.port import Mechanism
-from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
+from hostler.sandbox.probe import find_ground, find_sandbox
+from hostler.sandbox.sandboxes import MachineSandbox
 from hostler.tools.builtin.exec import ExecTools
 from hostler.tools.builtin.outcomes import SHOWN_BYTES
 from hostler.tools.errors import ToolChangedError

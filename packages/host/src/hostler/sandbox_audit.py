@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from hostler.ports import Database, Tx
 from hostler.sandbox.port import Told
-from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
+from hostler.sandbox.probe import find_sandbox
+from hostler.sandbox.sandboxes import MachineSandbox
 from hostler.stores import audit
 from hostler_protocol.errors import HostError
 

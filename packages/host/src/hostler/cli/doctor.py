@@ -145,10 +145,10 @@ def _disk(folder: Path) -> Finding:
 
 async def _sandbox() -> list[Finding]:
     """What each mechanism holds here, as this user; the first that does is used."""
-    from hostler.sandbox.ground import find_ground
-    from hostler.sandbox.holds import what_holds
+    from hostler.sandbox.probe import find_ground, what_holds
 
-    held = await what_holds(await find_ground())
+    ground = await find_ground()
+    held = await what_holds(ground)
     best = next((one.mechanism for one in held if one.works), None)
     who = "as root" if hasattr(os, "geteuid") and os.geteuid() == 0 else "as an ordinary user"
     findings = [
@@ -161,6 +161,8 @@ async def _sandbox() -> list[Finding]:
     ]
     if best is None:
         return [*findings, Finding("sandbox", "wrong", NO_SANDBOX)]
+    if weakness := ground.weakness(best):
+        return [*findings, Finding("sandbox", "note", f"plugins are {weakness}")]
     return [*findings, Finding("sandbox", "ok", f"plugins are sandboxed by {best}, unless trusted by name")]
 
 

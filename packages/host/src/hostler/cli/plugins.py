@@ -103,6 +103,7 @@ def _show(record: dict[str, Any]) -> None:
             ("active runs", record["active_runs"]),
             ("tools", record["tools"]),
             ("containment", record.get("containment")),
+            ("warnings", "; ".join(record.get("warnings") or [])),
         )
     )
     for runner in record["manifests"]:

@@ -105,6 +105,7 @@ class PluginStatus:
     started_at: float | None
     """UTC epoch seconds."""
     warnings: tuple[str, ...]
+    """What of its process or its manifests is not as it should be although it runs."""
 
 
 class PluginLife:
@@ -130,6 +131,7 @@ class PluginLife:
         self._background: set[asyncio.Task[None]] = set()
         self._closing = False
         self._warnings: tuple[str, ...] = ()
+        self._sandbox_warnings: tuple[str, ...] = ()
         self._last_version = ""
         self._level = ""
 
@@ -167,7 +169,8 @@ class PluginLife:
             self._start_failed(error, lasting=bool(error.details.get("lasting")))
             raise PluginStartError(f"plugin {self.key} cannot be started: {error.message}") from error
         connection = running.connection
-        self._last_version, self._warnings = connection.version, tuple(connection.warnings)
+        self._last_version = connection.version
+        self._warnings = (*self._sandbox_warnings, *connection.warnings)
         self._take(running)
         if log is not None:
             log.note(f"started as process {running.process.pid if running.process else '?'}")
@@ -228,12 +231,14 @@ class PluginLife:
                 environment=process_environment(launch, python),
                 containment=around.containment,
             )
-            self._level = "trusted"
+            self._level, self._sandbox_warnings = "trusted", ()
             return await start_process(command, log, marker=marker, limits=around.process_limits)
         sandbox = await around.sandbox()
         workspace = await asyncio.to_thread(workspace_of, around.workspaces, self.key, source.limits)
         spec = spec_of(source, launch, python, workspace, around.data_dir)
-        for warning in network_warnings(source, launch):
+        weakness = () if sandbox.weakness is None else (sandbox.weakness,)
+        self._sandbox_warnings = (*weakness, *network_warnings(source, launch))
+        for warning in self._sandbox_warnings:
             log.note(warning)
         self._level = f"sandboxed by {sandbox.mechanism}"
         limits, told = around.process_limits, self._told

@@ -23,7 +23,8 @@ from hostler.plugins.orphans import Register
 from hostler.plugins.remote import Channel, RemoteTransport
 from hostler.plugins.sandboxing import sweep_workspaces
 from hostler.plugins.sources import PluginSource, Remote, identity_of
-from hostler.sandbox.sandboxes import MachineSandbox, find_sandbox
+from hostler.sandbox.probe import find_sandbox
+from hostler.sandbox.sandboxes import MachineSandbox
 from hostler_protocol.errors import ConflictError, NotFoundError, PluginError
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest

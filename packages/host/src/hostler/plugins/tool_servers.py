@@ -15,7 +15,7 @@ from hostler.plugins.logs import LogPump, PluginLog
 from hostler.plugins.orphans import Register
 from hostler.sandbox.kept import Command, KeptProcess
 from hostler.sandbox.port import MIB, Sandbox, SandboxedProcess, SandboxLimits, SandboxSpec, Told
-from hostler.sandbox.sandboxes import find_sandbox
+from hostler.sandbox.probe import find_sandbox
 from hostler.sandbox.view import python_paths
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
@@ -74,6 +74,8 @@ class McpProcesses:
                 return kept
             spec = self._spec(entry, argv, cwd, folder, environment)
             sandbox = await self._sandbox()
+            if sandbox.weakness is not None:
+                log.note(sandbox.weakness)
             return await sandbox.start(spec, marker=marker, on_told=lambda told: _note(log, told))
         except UnavailableError as error:
             hint = (

@@ -19,7 +19,9 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 8, 24, 38, 47
+PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 8, 24, 28
+PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 38, 47
+NO_SETUID_FIXUP, NO_SETUID_FIXUP_LOCKED = 1 << 2, 1 << 3
 PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL = 2, 4
 CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, LAST_POSSIBLE_CAP = 1, 2, 63
 CAPABILITY_VERSION = 0x20080522
@@ -115,6 +117,9 @@ def become_user(uid: int) -> None:
         if capability != keep:
             _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # the highest ones are unknown to the kernel
     _prctl(PR_SET_KEEPCAPS, 1)
+    # access(2) asks for a user without capabilities unless this is set, and would deny what can be read.
+    # It takes CAP_SETPCAP; without that access(2) stays wrong about what is root's alone, and nothing else.
+    _libc.prctl(PR_SET_SECUREBITS, NO_SETUID_FIXUP | NO_SETUID_FIXUP_LOCKED, 0, 0, 0)
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     hold_capabilities(keep)

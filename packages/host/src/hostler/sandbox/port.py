@@ -1,7 +1,7 @@
 """What the host needs of a sandbox: a long-living process with pipes, or one command with its output.
 
 Three mechanisms stand behind it, the strongest first (docs/sandbox.md says what each holds): `bubblewrap`,
-`landlock`, `none`. `sandbox/found.py` finds out which of them this machine offers.
+`landlock`, `none`. `sandbox/probe.py` finds out which of them this machine offers.
 """
 
 from __future__ import annotations
@@ -127,6 +127,10 @@ class Sandbox(Protocol):
     @property
     def mechanism(self) -> Mechanism:
         """What holds here."""
+
+    @property
+    def weakness(self) -> str | None:
+        """Why it is not the strongest mechanism there is, in a line; None where it is."""
 
     async def start(
         self, spec: SandboxSpec, *, marker: str, on_told: Callable[[Told], None] | None = None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.sandbox.exits import ExitStatus
-from hostler.sandbox.ground import Ground, find_ground
+from hostler.sandbox.ground import Ground
 from hostler.sandbox.kept import Command, KeptProcess
 from hostler.sandbox.orders import TMP_NAME, command_for, user_of
 from hostler.sandbox.port import LimitName, Mechanism, Outcome, SandboxSpec, Told
@@ -26,28 +26,15 @@ OUTPUT_SECONDS = 2.0
 """After the end of a command, for what is still in its pipes."""
 
 
-def _nobody(name: str, told: Told) -> None:
-    pass
-
-
-async def find_sandbox(
-    wanted: Mechanism | None = None, *, on_told: Callable[[str, Told], None] = _nobody
-) -> MachineSandbox:
-    """The strongest sandbox of this machine, or the one that is wanted; one of `none` refuses everything.
-
-    `on_told` hears of everything that is not let happen in any of its sandboxes, after the sandbox's name.
-    """
-    ground = await find_ground()
-    if wanted is not None and wanted != "none" and wanted not in ground.mechanisms:
-        raise UnavailableError(f"{wanted} does not work on this machine: {ground.reason()}")
-    return MachineSandbox(wanted or ground.best(), ground, on_told)
+def nobody(name: str, told: Told) -> None:
+    """Hear nothing."""
 
 
 class MachineSandbox:
     """A `Sandbox` (port.py) by one mechanism."""
 
     def __init__(
-        self, mechanism: Mechanism, ground: Ground, on_told: Callable[[str, Told], None] = _nobody
+        self, mechanism: Mechanism, ground: Ground, on_told: Callable[[str, Told], None] = nobody
     ) -> None:
         self._mechanism: Mechanism = mechanism
         self.ground = ground
@@ -57,6 +44,11 @@ class MachineSandbox:
     def mechanism(self) -> Mechanism:
         """What holds here."""
         return self._mechanism
+
+    @property
+    def weakness(self) -> str | None:
+        """Why it is not the strongest mechanism there is, in a line; None where it is."""
+        return self.ground.weakness(self._mechanism)
 
     async def prepare(self, spec: SandboxSpec) -> Command:
         """What to execute, with the folders made ready. UnavailableError."""

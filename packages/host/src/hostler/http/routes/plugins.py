@@ -25,6 +25,7 @@ from hostler_protocol.manifest import AgentRunnerManifest
 class PluginRecord(Strict):
     """How a plugin stands. `plugin` is `author/name`; `reason` says why it is not ready.
 
+    `warnings`: what is not as it should be although it runs, a sandbox that hides less for example.
     `state`: stopped, starting, ready, waiting (for its next start), failed, disconnected (remote).
     """
 
@@ -41,6 +42,7 @@ class PluginRecord(Strict):
     retry_in_seconds: float | None
     containment: str | None
     started_at: float | None
+    warnings: list[str] = []
 
 
 class LogsQuery(Strict):
@@ -137,6 +139,7 @@ def _record(status: PluginStatus) -> PluginRecord:
         retry_in_seconds=status.retry_in_seconds,
         containment=status.containment,
         started_at=status.started_at,
+        warnings=list(status.warnings),
     )
 
 

@@ -1,0 +1,131 @@
+"""What `access(2)` says in a sandbox: git, compilers and `shutil.which` ask it before they open a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY, combinations
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
+BOUND_SECONDS = 120.0
+on_each = pytest.mark.parametrize(("mechanism", "user"), combinations() if sys.platform == "linux" else [])
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder outside of /tmp, since a sandbox has a /tmp of its own."""
+    made = Path(tempfile.mkdtemp(prefix="access-", dir="/var/tmp"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+def look(mechanism: str, user: str, folder: Path, program: str) -> Any:
+    """What the program printed as JSON, in a sandbox that a host of this user made."""
+    own, readable = folder / "own", folder / "readable"
+    for path in (own, readable):
+        path.mkdir()
+    (readable / "tool").write_text("#!/bin/sh\nexit 0\n")
+    (readable / "tool").chmod(0o700)
+    readable.chmod(0o700)
+    command = [sys.executable, str(HERE / "sandbox_look.py"), mechanism, str(own), str(readable)]
+    if user == "ordinary" and os.geteuid() == 0:
+        for path in [folder, *folder.rglob("*")]:
+            os.chown(path, ORDINARY_UID, ORDINARY_UID)
+        needed = [sys.prefix, sys.base_prefix, str(REPOSITORY)]
+        command = [sys.executable, str(HERE / "as_user.py"), str(ORDINARY_UID), *needed, "--", *command]
+    ended = subprocess.run(
+        command,
+        input=f"import json, os, shutil, subprocess, sys\n{program}",
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+        timeout=BOUND_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    said = json.loads(ended.stdout)
+    assert said["status"] == 0, said["errors"]
+    return json.loads(said["output"])
+
+
+@on_each
+def test_programs_are_found_where_they_are(mechanism: str, user: str, folder: Path) -> None:
+    program = """
+names = ("python3", "sh", os.path.basename(sys.executable))
+print(json.dumps([shutil.which(name) for name in names]))
+"""
+    assert None not in look(mechanism, user, folder, program)
+
+
+@on_each
+def test_folders_that_are_in_sight_may_be_passed(mechanism: str, user: str, folder: Path) -> None:
+    program = f"""
+readable = {str(folder / "readable")!r}
+places = ["/", "/usr", "/usr/bin", "/etc", "/tmp", os.getcwd(), os.path.dirname(sys.executable), readable]
+places += [os.path.dirname(place) for place in places]
+print(json.dumps({{place: [os.access(place, os.X_OK), oct(os.stat(place).st_mode)] for place in places}}))
+"""
+    found = look(mechanism, user, folder, program)
+    assert [place for place, (passes, _) in found.items() if not passes] == []
+
+
+@on_each
+def test_what_may_be_read_is_said_to_be_readable_whoever_owns_it(
+    mechanism: str, user: str, folder: Path
+) -> None:
+    tool = str(folder / "readable" / "tool")
+    program = f"""
+said = [os.access({tool!r}, os.R_OK), os.access({tool!r}, os.X_OK), os.access({tool!r}, os.W_OK)]
+said += [len(open({tool!r}).read()) > 0]
+try:
+    said += [subprocess.run([{tool!r}]).returncode == 0]
+except OSError:
+    said += [False]
+print(json.dumps(said))
+"""
+    readable, executable, writable, read, ran = look(mechanism, user, folder, program)
+    assert (readable, read) == (True, True)
+    assert executable == ran
+    if mechanism == "bubblewrap":
+        assert not writable
+
+
+@on_each
+def test_git_and_a_compiler_work(mechanism: str, user: str, folder: Path) -> None:
+    program = """
+def run(*argv):
+    made = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return [made.returncode, made.stdout.decode()[-400:]]
+said = {}
+os.environ["HOME"] = os.getcwd()
+if shutil.which("git") or os.path.exists("/usr/bin/git"):
+    said["git --version"] = run("git", "--version")
+    said["git init"] = run("git", "init", "there")
+    said["git commit"] = run("git", "-C", "there", "-c", "user.name=a", "-c", "user.email=a@b.example",
+                             "commit", "--allow-empty", "-m", "one")
+if os.path.exists("/usr/bin/gcc"):
+    open("a.c", "w").write("int main(void) { return 0; }")
+    said["gcc"] = run("gcc", "a.c", "-o", "a")
+    if os.access("a", os.X_OK):
+        said["a"] = run("./a")
+print(json.dumps(said))
+"""
+    found = look(mechanism, user, folder, program)
+    if (mechanism, user) == ("landlock", "ordinary"):
+        for name in ("git init", "git commit"):  # they change modes by name, which is refused there
+            found.pop(name, None)
+    else:
+        assert ("gcc" in found) == ("a" in found)
+    assert {name: said for name, (status, said) in found.items() if status != 0} == {}
