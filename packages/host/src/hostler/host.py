@@ -19,6 +19,7 @@ from hostler.calls.scope import Services
 from hostler.config import ConfigFile, Settings, load_config
 from hostler.configuring import Configurator, LiveModels
 from hostler.cursors import Cursors
+from hostler.data_directory import check_address, check_database, note_database
 from hostler.dispatch import Dispatcher
 from hostler.domain.changes import ConfigDiff
 from hostler.domain.events import Caller
@@ -183,10 +184,11 @@ class Host:
         """A started host, ended in order when the block is left. `knowledge` serves its knowledge bases.
 
         ConflictError where another host has the data directory; StorageError; InvalidArgumentError for a
-        wrong configuration.
+        wrong configuration, or a database that is not the directory's.
         """
         with DataDirLock(settings.data_dir) as lock:
             lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), version=VERSION))
+            check_address(settings.data_dir, settings.database)
             host = cls(settings, lock, knowledge)
             try:
                 await host.start()
@@ -196,7 +198,11 @@ class Host:
 
     async def start(self) -> None:
         """Bring everything up, settle what an earlier host left, then take events."""
-        key = await self.db.write(lambda tx: installation.key(tx, "cursors"))
+        key, identity = await self.db.write(
+            lambda tx: (installation.key(tx, "cursors"), installation.identity(tx))
+        )
+        check_database(self.settings.data_dir, self.settings.database, identity)
+        note_database(self.settings.data_dir, self.settings.database, identity)
         self.cursors = Cursors(key)
         self._equip()
         self.supervisor.sweep_orphans()

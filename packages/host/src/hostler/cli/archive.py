@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.cli.facts import opened_facts, sync_folder
+from hostler.cli.facts import Facts, opened_facts, sync_folder
 from hostler.cli.output import err
 from hostler.lock import maintenance
 from hostler_protocol._base import Lenient
@@ -35,13 +35,22 @@ class BackupNote(Lenient):
     blob_bytes: int
 
 
-async def back_up(data_dir: Path, target: Path) -> BackupNote:
-    """Copy everything into the new folder `target`: one consistent state."""
+async def back_up(facts: Facts, target: Path) -> BackupNote:
+    """Copy everything into the new folder `target`: one consistent state.
+
+    InvalidArgumentError where the facts are in PostgreSQL, which has tools of its own.
+    """
     from hostler.version import VERSION
 
+    data_dir = facts.data_dir
+    if facts.is_postgres:
+        raise InvalidArgumentError(
+            "the facts are in PostgreSQL: back them up with pg_dump, and copy "
+            f"{data_dir / 'blobs'} after it, while no `hostler gc` runs"
+        )
     unfinished = _fresh(target)
     try:
-        async with opened_facts(data_dir) as database:
+        async with opened_facts(facts) as database:
             with maintenance(data_dir, shared=True):
                 with err().status("copying the database"):
                     await database.backup(unfinished / "hostler.db")
@@ -77,12 +86,23 @@ def _fresh(target: Path) -> Path:
     return unfinished
 
 
-async def put_back(source: Path, data_dir: Path) -> BackupNote:
-    """Put a backup into a data directory without facts, checking each byte on the way."""
+async def put_back(source: Path, facts: Facts) -> BackupNote:
+    """Put a backup into a data directory without facts, checking each byte on the way.
+
+    InvalidArgumentError where a database other than the directory's own is named.
+    """
+    from hostler.data_directory import check_address
     from hostler.lock import DataDirLock, Holder
     from hostler.sql.opening import open_database
     from hostler.version import VERSION
 
+    data_dir = facts.data_dir
+    if facts.database is not None:
+        raise InvalidArgumentError(
+            "a backup is restored into a data directory, and --database or HOSTLER_DATABASE names another "
+            "database: leave that out; what pg_dump wrote is put back with pg_restore"
+        )
+    check_address(data_dir, None)
     found = _read_note(source)
     with DataDirLock(data_dir) as lock:
         lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), version=VERSION))

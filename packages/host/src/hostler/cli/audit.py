@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption
+from hostler.cli.options import DatabaseOption, DataOption, JsonOption, NoKeyOption, NoUrlOption
 from hostler.cli.output import FAILED, out, show_error, write_json
 
 if TYPE_CHECKING:
+    from hostler.cli.facts import Facts
     from hostler.ports import Database
     from hostler.stores.chain import Chain
 
@@ -24,19 +24,27 @@ def _group() -> None:
 
 
 @app.command("verify")
-def verify(as_json: JsonOption = False, data: DataOption = None) -> None:
+def verify(
+    ctx: typer.Context,
+    as_json: JsonOption = False,
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    url: NoUrlOption = None,
+    key: NoKeyOption = None,
+) -> None:
     """Check every hash chain from its first row to its head. Exit status 1 where one is broken.
 
     It works beside a running server. Note the heads elsewhere: whoever can rewrite a whole chain cannot
     rewrite what you noted.
     """
-    from hostler.cli.facts import opened_facts, with_data
+    from hostler.cli.facts import opened_facts, with_facts
 
-    async def work(data_dir: Path) -> list[dict[str, Any]]:
-        async with opened_facts(data_dir) as database:
-            return await verify_all(database)
+    async def work(facts: Facts) -> list[dict[str, Any]]:
+        async with opened_facts(facts) as opened:
+            return await verify_all(opened)
 
-    found = with_data(data, work)
+    del key
+    found = with_facts(ctx, data, database, url, work)
     broken = [chain for chain in found if chain["broken"] is not None]
     if as_json:
         write_json(found)

@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption
+from hostler.cli.options import DatabaseOption, DataOption, JsonOption, NoKeyOption, NoUrlOption
 from hostler.cli.output import note, write_json
 
 if TYPE_CHECKING:
     from hostler.cli.archive import BackupNote
+    from hostler.cli.facts import Facts
 
 
 def backup(
+    ctx: typer.Context,
     target: Annotated[Path, typer.Argument(help="A new folder for the backup.")],
     as_json: JsonOption = False,
     data: DataOption = None,
+    database: DatabaseOption = None,
+    url: NoUrlOption = None,
+    key: NoKeyOption = None,
 ) -> None:
     """Copy everything into a new folder, also while a server is at work: one consistent state.
 
@@ -26,12 +31,13 @@ def backup(
     """
 
     from hostler.cli.archive import back_up
-    from hostler.cli.facts import with_data
+    from hostler.cli.facts import with_facts
 
-    async def work(data_dir: Path) -> BackupNote:
-        return await back_up(data_dir, target.expanduser().resolve())
+    async def work(facts: Facts) -> BackupNote:
+        return await back_up(facts, target.expanduser().resolve())
 
-    made = with_data(data, work)
+    del key
+    made = with_facts(ctx, data, database, url, work)
     if as_json:
         write_json(made)
     else:
@@ -39,19 +45,24 @@ def backup(
 
 
 def restore(
+    ctx: typer.Context,
     source: Annotated[Path, typer.Argument(help="A folder that `hostler backup` made.")],
     as_json: JsonOption = False,
     data: DataOption = None,
+    database: DatabaseOption = None,
+    url: NoUrlOption = None,
+    key: NoKeyOption = None,
 ) -> None:
     """Put a backup into a data directory that holds no facts yet. Everything is checked on the way."""
 
     from hostler.cli.archive import put_back
-    from hostler.cli.facts import with_data
+    from hostler.cli.facts import with_facts
 
-    async def work(data_dir: Path) -> BackupNote:
-        return await put_back(source.expanduser().resolve(), data_dir)
+    async def work(facts: Facts) -> BackupNote:
+        return await put_back(source.expanduser().resolve(), facts)
 
-    found = with_data(data, work)
+    del key
+    found = with_facts(ctx, data, database, url, work)
     if as_json:
         write_json(found)
     else:

@@ -17,7 +17,15 @@ from typing import Literal, NamedTuple
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption, data_directory
+from hostler.cli.facts import Facts, opened_facts
+from hostler.cli.options import (
+    DatabaseOption,
+    DataOption,
+    JsonOption,
+    KeyOption,
+    UrlOption,
+    data_directory,
+)
 from hostler.cli.output import FAILED, write_json
 from hostler.cli.tables import write_beside
 
@@ -48,12 +56,17 @@ def doctor(
     port: int = typer.Option(8420, "--port", min=1, max=65535, help="The port you would serve on."),
     as_json: JsonOption = False,
     data: DataOption = None,
+    database: DatabaseOption = None,
+    url: UrlOption = None,
+    key: KeyOption = None,
 ) -> None:
     """Look at Python, SQLite, the sandbox, the data directory, the server and its plugins.
 
-    Exit status 1 where something is wrong.
+    With --url that server is looked at; everything else is this machine's. Exit status 1 where something
+    is wrong.
     """
-    findings = asyncio.run(_examine(data_directory(data), port))
+    facts = Facts(data_directory(data), database or None)
+    findings = asyncio.run(_examine(facts, port, url, key))
     if as_json:
         write_json([finding._asdict() for finding in findings])
     else:
@@ -65,12 +78,14 @@ def doctor(
     raise typer.Exit(FAILED if any(finding.verdict == "wrong" for finding in findings) else 0)
 
 
-async def _examine(data_dir: Path, port: int) -> list[Finding]:
-    findings = [_python(), _sqlite(), _uv(), *_directory(data_dir)]
+async def _examine(facts: Facts, port: int, url: str | None, key: str | None) -> list[Finding]:
+    findings = [_python(), _sqlite(), _uv(), *_directory(facts.data_dir)]
     findings += await _sandbox()
     findings += [found async for found in _plugin_start()]
-    findings += [found async for found in _facts(data_dir)]
-    return findings + [found async for found in _server(data_dir, port)]
+    findings += [found async for found in _facts(facts)]
+    if url is not None:
+        return findings + [found async for found in _named_server(url, key, facts.data_dir)]
+    return findings + [found async for found in _server(facts.data_dir, port)]
 
 
 def _python() -> Finding:
@@ -189,25 +204,37 @@ async def _plugin_start() -> AsyncIterator[Finding]:
             await supervisor.close(0)
 
 
-async def _facts(data_dir: Path) -> AsyncIterator[Finding]:
-    from hostler.cli.facts import opened_facts
+async def _facts(facts: Facts) -> AsyncIterator[Finding]:
+    from hostler.data_directory import address_of, own_database, read_note
     from hostler_protocol.errors import HostlerError
 
-    if not (data_dir / "hostler.db").exists() and "HOSTLER_DATABASE" not in os.environ:
-        yield Finding("facts", "note", "none yet")
-        return
+    own = own_database(facts.data_dir)
     try:
-        async with opened_facts(data_dir) as database:
-            await database.read(lambda tx: tx.now)
+        if facts.database is None and not own.exists() and read_note(facts.data_dir) is None:
+            yield Finding("facts", "note", "none yet")
+            return
+        async with opened_facts(facts) as opened:
+            await opened.read(lambda tx: tx.now)
     except HostlerError as error:
         yield Finding("facts", "wrong", error.message)
     else:
-        size = (data_dir / "hostler.db").stat().st_size if (data_dir / "hostler.db").exists() else 0
-        yield Finding("facts", "ok", f"the database opens with this version ({size / 1024**2:,.1f} MiB)")
+        where = address_of(facts.data_dir, facts.database)
+        if where == "sqlite":
+            where = f"{own.stat().st_size / 1024**2:,.1f} MiB"
+        yield Finding("facts", "ok", f"the database opens with this version ({where})")
+
+
+async def _named_server(url: str, key: str | None, data_dir: Path) -> AsyncIterator[Finding]:
+    from hostler_protocol.errors import HostlerError
+
+    try:
+        async for finding in _served(url, key, data_dir, f"it is ready at {url}"):
+            yield finding
+    except HostlerError as error:
+        yield Finding("server", "wrong", error.message)
 
 
 async def _server(data_dir: Path, port: int) -> AsyncIterator[Finding]:
-    from hostler.cli.reach import reach
     from hostler.lock import read_holder
     from hostler_protocol.errors import HostlerError
 
@@ -219,16 +246,24 @@ async def _server(data_dir: Path, port: int) -> AsyncIterator[Finding]:
         yield Finding("server", "note", f"process {holder.pid} has the data directory, and serves no HTTP")
         return
     try:
-        async with reach(None, None, data_dir) as api:
-            await api.get("/readyz")
-            yield Finding("server", "ok", f"process {holder.pid} is ready at {holder.url}")
-            for plugin in (await api.get("/v1/plugins"))["items"]:
-                bad = plugin["state"] in ("failed", "waiting") or plugin["reason"]
-                text = f"{plugin['plugin']} is {plugin['state']}"
-                reason = f": {plugin['reason']}" if plugin["reason"] else ""
-                yield Finding("plugin", "wrong" if bad else "ok", text + reason)
+        async for finding in _served(None, None, data_dir, f"process {holder.pid} is ready at {holder.url}"):
+            yield finding
     except HostlerError as error:
         yield Finding("server", "wrong", f"process {holder.pid} at {holder.url}: {error.message}")
+
+
+async def _served(url: str | None, key: str | None, data_dir: Path, ready: str) -> AsyncIterator[Finding]:
+    """A server that answers, and its plugins. HostlerError where it does not."""
+    from hostler.cli.reach import reach
+
+    async with reach(url, key, data_dir, running=True) as api:
+        await api.get("/readyz")
+        yield Finding("server", "ok", ready)
+        for plugin in (await api.get("/v1/plugins"))["items"]:
+            bad = plugin["state"] in ("failed", "waiting") or plugin["reason"]
+            text = f"{plugin['plugin']} is {plugin['state']}"
+            reason = f": {plugin['reason']}" if plugin["reason"] else ""
+            yield Finding("plugin", "wrong" if bad else "ok", text + reason)
 
 
 def _port(port: int) -> Finding:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.options import DataOption, JsonOption
+from hostler.cli.options import DatabaseOption, DataOption, JsonOption, NoKeyOption, NoUrlOption
 from hostler.cli.output import note, out, write_json
 from hostler.cli.tables import write_table
 
 if TYPE_CHECKING:
+    from hostler.cli.facts import Facts
     from hostler.stores.retention import Collected
 
 Days = Annotated[float | None, typer.Option(metavar="DAYS", min=0.0, help="Remove those older than this.")]
 
 
 def gc(
+    ctx: typer.Context,
     events: Days = None,
     transcripts: Days = None,
     journals: Days = None,
@@ -26,12 +27,15 @@ def gc(
     states: Days = None,
     as_json: JsonOption = False,
     data: DataOption = None,
+    database: DatabaseOption = None,
+    url: NoUrlOption = None,
+    key: NoKeyOption = None,
 ) -> None:
     """Remove expired artifacts, unfinished uploads, unused files and working folders; by age what you say.
 
     It works beside a running server. Events keep their place in the hash chain, and lose their content.
     """
-    from hostler.cli.facts import opened_facts, with_data
+    from hostler.cli.facts import opened_facts, with_facts
     from hostler.lock import maintenance
     from hostler.stores.retention import RetentionPolicy
     from hostler.upkeep import Holdings, collect_all
@@ -46,24 +50,26 @@ def gc(
         states=states,
     )
 
-    async def work(data_dir: Path) -> Collected:
+    async def work(facts: Facts) -> Collected:
         from hostler.config import Settings
         from hostler.stores.blobs import BlobFolder
         from hostler.stores.working_folders import configured
 
+        data_dir = facts.data_dir
         workspace = Settings(data_dir=data_dir).workspace
-        async with opened_facts(data_dir) as database:
+        async with opened_facts(facts) as opened:
             blobs = BlobFolder(data_dir / "blobs")
-            settings = await database.read(lambda tx: configured(tx, workspace))
+            settings = await opened.read(lambda tx: configured(tx, workspace))
             folders = WorkingFolders(data_dir / "workspaces", settings)
             try:
                 with maintenance(data_dir, shared=False), out().status("collecting"):
-                    return await collect_all(Holdings(database, blobs, folders), policy)
+                    return await collect_all(Holdings(opened, blobs, folders), policy)
             finally:
                 blobs.close()
                 folders.close()
 
-    found = with_data(data, work)
+    del key
+    found = with_facts(ctx, data, database, url, work)
     if as_json:
         write_json({**found.counts, "freed_bytes": found.freed_bytes})
         return

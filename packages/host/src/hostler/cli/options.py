@@ -19,6 +19,17 @@ KeyOption = Annotated[
     str | None,
     typer.Option("--key", metavar="KEY", envvar="HOSTLER_KEY", help="Its API key.", show_envvar=True),
 ]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="postgresql://... instead of SQLite in the data directory.",
+        envvar="HOSTLER_DATABASE",
+    ),
+]
+NoUrlOption = Annotated[str | None, typer.Option("--url", envvar="HOSTLER_URL", hidden=True)]
+NoKeyOption = Annotated[str | None, typer.Option("--key", envvar="HOSTLER_KEY", hidden=True)]
 JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
 TargetArgument = Annotated[
     str,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hostler.cli.options import DataOption, data_directory
+from hostler.cli.options import DatabaseOption, DataOption, data_directory
 from hostler.cli.output import INTERRUPTED, err, errors_told, note, show_error
 
 if TYPE_CHECKING:
@@ -31,15 +31,7 @@ def serve(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Configuration, YAML or TOML.")
     ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            "--database",
-            metavar="URL",
-            help="postgresql://... instead of SQLite in the data directory.",
-            envvar="HOSTLER_DATABASE",
-        ),
-    ] = None,
+    database: DatabaseOption = None,
     max_runs: Annotated[
         int, typer.Option("--max-runs", min=1, help="Runs at once; the others wait in their queue.")
     ] = 256,

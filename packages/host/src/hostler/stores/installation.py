@@ -9,6 +9,7 @@ from hostler.sql.statements import load
 
 KEY_BYTES = 32
 """256 bits: nobody guesses it."""
+_IDENTITY = "identity"
 
 _q = load(__file__)
 
@@ -20,3 +21,17 @@ def key(tx: Tx, name: str) -> bytes:
     if row is None:
         raise RuntimeError(f"the key {name!r} was added and is not there")
     return bytes(row["value"])
+
+
+def identity(tx: Tx) -> str:
+    """What tells this database from every other one, made where there is none yet. No secret.
+
+    Needs a writing transaction.
+    """
+    return key(tx, _IDENTITY).hex()
+
+
+def known_identity(tx: Tx) -> str | None:
+    """The identity, if the database has one."""
+    row = tx.one(_q.find, name=_IDENTITY)
+    return None if row is None else bytes(row["value"]).hex()
