@@ -88,6 +88,31 @@ def test_a_deleted_key_is_in_no_list_and_no_snapshot(database: SqlDatabase) -> N
     write(database, story)
 
 
+@pytest.mark.parametrize("prefix", ["conversation_id", "conversation", "c", "external.", ""])
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_the_list_knows_a_key_by_its_alias_too(database: SqlDatabase, prefix: str, limit: int) -> None:
+    def story(tx: Tx) -> None:
+        names = ["conversation_id", "conversation_ids", "conversation.x", "z"]
+        for name in names:
+            states.set(tx, "w", OTHER, name, states.encode(1))
+        found: list[str] = []
+        more = True
+        while more:
+            after = found[-1] if found else ""
+            page = states.list(tx, "w", OTHER.scope_key, prefix=prefix, after=after, limit=limit)
+            assert len(page.items) <= limit
+            found += page.items
+            more = page.has_more
+        plain = [name for name in names if name != "conversation_id" and name.startswith(prefix)]
+        assert found == sorted([*plain, "external.conversation_id"])
+        assert states.delete(tx, "w", OTHER.scope_key, "conversation_id")
+        left = states.list(tx, "w", OTHER.scope_key, prefix=prefix).items
+        assert left == sorted(plain)
+        assert states.list(tx, "w", OTHER.scope_key, prefix="conversation_idx").items == []
+
+    write(database, story)
+
+
 def test_conversation_id_is_the_external_conversation_id(database: SqlDatabase) -> None:
     where = {"conversation": OTHER.scope_key}
 

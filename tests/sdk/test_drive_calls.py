@@ -199,6 +199,10 @@ def test_states_are_versioned_values_by_scope_and_key() -> None:
         assert (await ctx.states.keys("conversation"))[-1] == "b"
         assert await ctx.states.delete("conversation", "b")
         assert not await ctx.states.delete("conversation", "b")
+        await ctx.states.set("conversation", "conversation_id", "theirs")
+        assert await ctx.states.get("conversation", "external.conversation_id") == "theirs"
+        assert await ctx.states.keys("conversation", "conversation_id") == ["external.conversation_id"]
+        assert await ctx.states.delete("conversation", "conversation_id")
         with pytest.raises(InvalidArgument, match="scope 'planet' is unknown"):
             await ctx.states.get("planet", "k")
         return "done"

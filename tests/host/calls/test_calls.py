@@ -199,6 +199,8 @@ def test_the_conversations_own_id_is_there_until_it_is_set(inside: Callable[[Tes
         assert (
             await caller.call("state.get", scope="conversation", key="external.conversation_id")
         ).value == "theirs"
+        listed = await caller.call("state.list", scope="conversation", prefix="conversation_id")
+        assert listed.items == ["external.conversation_id"]
         assert (await caller.call("state.get", scope="actor", key="conversation_id")).value is None
 
     inside(test)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from hostler_protocol.calls import STATE_KEY_ALIASES
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_KEY_CHARS, MAX_STATE_VALUE_BYTES
 
@@ -17,7 +18,6 @@ MAX_ID_CHARS = 512
 MAX_JSON_DEPTH = 128
 """Lists and objects inside one another. Decoders give up at some 1,000, less the deeper they are called from:
 what is taken here must be readable everywhere later."""
-STATE_KEY_ALIASES = {"conversation_id": "external.conversation_id"}
 
 
 def check_id(name: str, value: str) -> None:

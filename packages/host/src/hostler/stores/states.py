@@ -16,13 +16,13 @@ from hostler.domain.scopes import StateArea
 from hostler.ports import Tx
 from hostler.sql.statements import load
 from hostler.stores.keyspace import MAX_KEYS, check_key, key_range, page_limit
+from hostler_protocol.calls import STATE_KEY_ALIASES, state_keys_with
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MIB
 
 _q = load(__file__)
 
-EXTERNAL_CONVERSATION = "external.conversation_id"
-"""What the key `conversation_id` means."""
+EXTERNAL_CONVERSATION = STATE_KEY_ALIASES["conversation_id"]
 MAX_SNAPSHOT_BYTES = 2 * MIB
 """All scopes of one context together, as JSON: with the rest of the context it fits into one message."""
 _SNAPSHOT_ROWS = 32
@@ -70,7 +70,7 @@ class Snapshot:
 def canonical_key(key: str) -> str:
     """Check a key and resolve its alias. InvalidArgumentError says what is wrong with it."""
     check_key(key, "a state key")
-    return EXTERNAL_CONVERSATION if key == "conversation_id" else key
+    return STATE_KEY_ALIASES.get(key, key)
 
 
 def encode(value: Any) -> str:
@@ -136,11 +136,15 @@ def delete(tx: Tx, ws: str, scope_key: str, key: str) -> bool:
 def list(  # noqa: A001  the Host API's word
     tx: Tx, ws: str, scope_key: str, *, prefix: str = "", after: str = "", limit: int = 100
 ) -> Keys:
-    """Keys that begin with the literal `prefix`, after the key `after`; at most 100."""
+    """Keys that begin with the literal `prefix`, or whose alias does, after the key `after`; at most 100."""
     limit = page_limit(limit)
     low, high = key_range(prefix, after)
     rows = tx.all(_q.keys, ws=ws, scope_key=scope_key, low=low, high=high, limit=limit + 1)
-    return Keys([row["key"] for row in rows[:limit]], len(rows) > limit)
+    found = [row["key"] for row in rows]
+    for key in state_keys_with(prefix):
+        if key > after and get(tx, ws, scope_key, key).version > 0:
+            found = sorted([*found, key])
+    return Keys(found[:limit], len(found) > limit)
 
 
 def snapshot(

@@ -54,6 +54,7 @@ from hostler_protocol.calls.reading import (
     SteeringPullReply,
 )
 from hostler_protocol.calls.state import (
+    STATE_KEY_ALIASES,
     DeletedReply,
     KeyPage,
     StateDeleteParams,
@@ -68,6 +69,7 @@ from hostler_protocol.calls.state import (
     StorageGetReply,
     StorageKeysParams,
     StorageSetParams,
+    state_keys_with,
 )
 from hostler_protocol.calls.tools import (
     KnowledgeItem,
@@ -156,6 +158,7 @@ CALLS: dict[str, Call] = {
 
 __all__ = [
     "CALLS",
+    "STATE_KEY_ALIASES",
     "ArtifactMetadataParams",
     "ArtifactReadParams",
     "ArtifactUploadParams",
@@ -215,4 +218,5 @@ __all__ = [
     "ToolCallReply",
     "ToolDetail",
     "ToolDetailParams",
+    "state_keys_with",
 ]

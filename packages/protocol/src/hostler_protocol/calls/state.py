@@ -8,6 +8,18 @@ from hostler_protocol._base import Strict
 from hostler_protocol.calls.params import CallParams
 from hostler_protocol.limits import Count
 
+STATE_KEY_ALIASES = {"conversation_id": "external.conversation_id"}
+"""Other names of state keys. Every call takes either name; answers hold the key itself."""
+
+
+def state_keys_with(prefix: str) -> list[str]:
+    """State keys that have `prefix` in an alias alone."""
+    return [
+        key
+        for alias, key in STATE_KEY_ALIASES.items()
+        if alias.startswith(prefix) and not key.startswith(prefix)
+    ]
+
 
 class StateGetParams(CallParams):
     """`state.get`. The key `conversation_id` means `external.conversation_id`."""
@@ -52,7 +64,7 @@ class DeletedReply(Strict):
 
 
 class StateListParams(CallParams):
-    """`state.list`: keys in order; `prefix` is literal text."""
+    """`state.list`: keys in order; `prefix` is literal text, of the key or of its alias."""
 
     scope: str
     prefix: str | None = None

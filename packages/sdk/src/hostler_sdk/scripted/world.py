@@ -156,6 +156,7 @@ class World:
         """Write a state value; gives its version."""
         if scope not in self.states:
             raise InvalidArgument(f"scope {scope!r} is unknown; it is one of {', '.join(STATE_SCOPES)}")
+        key = _state_key(key)
         _, version = self.states[scope].get(key, (None, 0))
         if if_version is not None and if_version != version:
             raise Conflict(f"{scope}/{key} has version {version}, not {if_version}")
@@ -258,14 +259,14 @@ class World:
         values = self.states[params.scope]
         match params:
             case calls.StateGetParams(key=key):
-                value, version = values.get(key, (None, 0))
+                value, version = values.get(_state_key(key), (None, 0))
                 return calls.StateGetReply(value=value, version=version)
             case calls.StateSetParams(scope=scope, key=key, value=value, if_version=if_version):
                 return calls.StateSetReply(version=self.set_state(scope, key, value, if_version))
             case calls.StateDeleteParams(key=key):
-                return calls.DeletedReply(deleted=values.pop(key, None) is not None)
+                return calls.DeletedReply(deleted=values.pop(_state_key(key), None) is not None)
             case _:
-                return _keys(values, params)
+                return _keys(values, params, calls.state_keys_with(params.prefix or ""))
 
     def _store(self, params: Any) -> Any:
         room = self.storage[params.area]
@@ -318,8 +319,12 @@ def _position(cursor: str) -> int:
     return int(cursor[1:])
 
 
-def _keys(values: Mapping[str, Any], params: Any) -> calls.KeyPage:
-    found = sorted(key for key in values if key.startswith(params.prefix or ""))
+def _state_key(key: str) -> str:
+    return calls.STATE_KEY_ALIASES.get(key, key)
+
+
+def _keys(values: Mapping[str, Any], params: Any, aliased: Sequence[str] = ()) -> calls.KeyPage:
+    found = sorted(key for key in values if key.startswith(params.prefix or "") or key in aliased)
     found = [key for key in found if params.cursor is None or key > params.cursor]
     limit = max(1, min(params.limit, MAX_PAGE_ITEMS))
     more = len(found) > limit
