@@ -309,6 +309,9 @@ def error_page() -> Iterator[str]:
         for code, kind in errors.ERRORS.items()
     )
     yield table(["code", "meaning", "try again"], rows)
+    yield "## Reasons\n"
+    yield "Some errors say more exactly what was wrong, as `reason` of their `details`:\n"
+    yield table(["reason", "meaning"], ([f"`{reason}`", text] for reason, text in errors.REASONS.items()))
     yield "## How a run fails\n"
     yield (
         "A run that does not complete ends with a `run.failed` result. Its `code` is one of these, or one "

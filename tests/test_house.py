@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
@@ -9,10 +10,11 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from hostler.models.errors import CONTEXT_OVERFLOW
 from hostler_protocol import errors, limits, schema
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,6 +68,78 @@ def test_every_error_code_is_documented(code: str) -> None:
 def test_every_code_has_one_class_and_every_plugin_error_a_known_ending() -> None:
     assert set(errors.ERRORS) == errors.ERROR_CODES
     assert {kind.status_code for kind in _subclasses(errors.PluginError)} <= set(errors.RUN_FAILURES)
+
+
+SINKS = {
+    "fail",
+    "failed",
+    "RunFailed",
+    "RunBroken",
+    "on_broken",
+    "end_waiting",
+    "_break",
+    "_end_before_start",
+    "Settlement",
+}
+"""What is called with the code that a run ends with."""
+HOLDERS = {"code", "status_code", "STATUS_CODES"}
+"""Names that such a code is put into."""
+CODE = re.compile(r"[a-z][a-z-]*(\.[a-z_]+)+")
+
+
+def _codes_in(tree: ast.AST) -> set[str]:
+    """String constants of the form of a code that reach a sink or a holder."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        values: list[ast.AST] = []
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            values = [*node.args, *node.keywords] if name in SINKS else []
+            values += [keyword.value for keyword in node.keywords if keyword.arg in HOLDERS]
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            inner = [n for target in targets for n in ast.walk(target)]
+            names = {getattr(n, "id", getattr(n, "attr", "")) for n in inner}
+            values = [node.value] if names & HOLDERS else []
+        constants = [n for value in values for n in ast.walk(value) if isinstance(n, ast.Constant)]
+        found |= {n.value for n in constants if isinstance(n.value, str) and CODE.fullmatch(n.value)}
+    return found
+
+
+def _codes_of(*patterns: str) -> set[str]:
+    return {code for path in tracked(*patterns) for code in _codes_in(ast.parse(path.read_text()))}
+
+
+def test_every_code_that_a_run_can_end_with_is_documented() -> None:
+    found = _codes_of("packages/**/src/**/*.py")
+    assert {"runner.config_invalid", "runner.crashed", "host.error", "replay.diverged"} <= found
+    assert found <= set(errors.RUN_FAILURES)
+    assert set(get_args(errors.RunFailure)) == set(errors.RUN_FAILURES)
+
+
+def test_every_code_of_a_shipped_runner_is_in_its_readme() -> None:
+    for readme in tracked("runners/*/README.md"):
+        found = _codes_of(f"runners/{readme.parent.name}/**/*.py") - set(errors.RUN_FAILURES)
+        assert found, readme
+        told = set(re.findall(r"`([^`\s]+)`", readme.read_text()))
+        assert found <= told, readme
+
+
+def test_every_reason_of_an_error_is_documented() -> None:
+    found: set[str] = set()
+    for path in tracked("packages/**/src/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = node.func if isinstance(node, ast.Call) else None
+            called = getattr(name, "id", getattr(name, "attr", ""))
+            if isinstance(node, ast.Call) and (called == "__init__" or called.endswith("Error")):
+                reasons = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+                found |= {
+                    r.value for r in reasons if isinstance(r, ast.Constant) and isinstance(r.value, str)
+                }
+    assert "stale_view" in found
+    assert found | {CONTEXT_OVERFLOW} <= set(errors.REASONS)
+    page = (ROOT / "docs" / "errors.md").read_text()
+    assert [reason for reason in errors.REASONS if f"| `{reason}` |" not in page] == []
 
 
 def _subclasses(kind: type[Any]) -> list[type[Any]]:

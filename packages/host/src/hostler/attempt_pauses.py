@@ -21,7 +21,7 @@ from hostler.ports import Tx
 from hostler.run_calls import RunCalls
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
-from hostler_protocol.errors import HostlerError, StorageError
+from hostler_protocol.errors import HostlerError, RunFailure, StorageError
 from hostler_protocol.results import RunPaused
 
 
@@ -97,7 +97,8 @@ class AttemptPauses:
             prepared = await self.explicit.prepare(self.run, self.grant, paused, self.on_message)
         except HostlerError as error:
             if self.stream.outcome is paused:
-                code = "host.error" if isinstance(error, StorageError) else "runner.protocol"
+                is_ours = isinstance(error, StorageError)
+                code: RunFailure = "host.error" if is_ours else "runner.protocol"
                 self.stream.unpaused()
                 self.results.write(self.stream.fail(code, f"run.paused: {error.message}"))
             return

@@ -17,6 +17,7 @@ from hostler.stores import pauses, runs
 from hostler.stores.journal import Entries, Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
+from hostler_protocol.errors import RunFailure
 from hostler_protocol.runs import RunStatus
 
 _MAX_FAMILY = 10_000
@@ -147,7 +148,7 @@ def end_waiting(
     tx: Tx,
     run: Run,
     status: RunStatus,
-    code: str,
+    code: RunFailure,
     error: str,
     *,
     actor: str,

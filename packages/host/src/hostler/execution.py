@@ -35,6 +35,7 @@ from hostler_protocol.errors import (
     PluginCrashedError,
     PluginError,
     PluginStartError,
+    RunFailure,
     UnavailableError,
 )
 from hostler_protocol.frames import MessageId
@@ -232,7 +233,7 @@ class ActiveRun:
                 self._going_on.go_live()
             self._results.write(self._stream.end())
 
-    def on_broken(self, code: str, reason: str) -> None:
+    def on_broken(self, code: RunFailure, reason: str) -> None:
         """The run broke the rules."""
         if self._stream is not None and not self._ended:
             self._results.write(self._stream.fail(code, reason))
@@ -370,7 +371,7 @@ class ActiveRun:
         self.queued_again = error is None
         self._over.set()
 
-    def _end_before_start(self, code: str, error: str) -> None:
+    def _end_before_start(self, code: RunFailure, error: str) -> None:
         self._results.write(self._ensure_stream().fail(code, error))
 
     def _fenced(self, error: FencedError) -> None:

@@ -33,6 +33,22 @@ ErrorCode = Literal[
 ]
 ERROR_CODES: frozenset[str] = frozenset(get_args(ErrorCode))
 
+RunFailure = Literal[
+    "runner.error",
+    "runner.config_invalid",
+    "runner.timeout",
+    "runner.crashed",
+    "runner.no_output",
+    "runner.protocol",
+    "payload_too_large",
+    "cancelled",
+    "host.restarted",
+    "host.error",
+    "pause.failed",
+    "replay.diverged",
+]
+"""`run.failed` codes that the host writes. The set is open: a runner may name its own."""
+
 JSONRPC_INVALID_REQUEST = -32600
 """Not allowed in this state, or an id that is still open."""
 JSONRPC_METHOD_NOT_FOUND = -32601
@@ -140,7 +156,7 @@ class ExpiredError(CallerError):
 class PluginError(HostlerError):
     """A plugin process broke its contract. `status_code` is what its runs end with."""
 
-    status_code: ClassVar[str] = "runner.error"
+    status_code: ClassVar[RunFailure] = "runner.error"
 
 
 class PluginCrashedError(PluginError):
@@ -203,8 +219,10 @@ ERRORS: dict[str, type[HostlerError]] = {
 }
 """Each code of a Fault and the class that stands for it here."""
 
-RUN_FAILURES: dict[str, str] = {
+RUN_FAILURES: dict[RunFailure, str] = {
     "runner.error": "The runner's code raised, or gave something that is no result.",
+    "runner.config_invalid": "The run could not start: its runner is not there, or the agent's configuration "
+    "does not fit the runner's form or names a secret that cannot be read.",
     "runner.timeout": "The run's deadline passed.",
     "runner.crashed": "The plugin process ended, or was killed because it no longer answered.",
     "runner.no_output": "The runner finished, but gave nothing except deltas, logs and telemetry.",
@@ -212,9 +230,25 @@ RUN_FAILURES: dict[str, str] = {
     "payload_too_large": "A result was over its size; it was not cut.",
     "cancelled": "Somebody cancelled the run, or its parent ended.",
     "host.restarted": "The host stopped while the run was under way, and the runner cannot be resumed.",
+    "host.error": "The host could not do its part: what the run needs is gone, or could not be stored.",
+    "pause.failed": "A pause was decided, but each attempt to go on after it was lost.",
     "replay.diverged": "A resumed runner did not repeat the calls that its journal holds.",
 }
-"""`run.failed` codes the host writes, and what they say. The set is open: a runner may name its own."""
+"""What each code that the host writes says."""
+
+REASONS: dict[str, str] = {
+    "already_decided": "Something else was decided before; `details` says what, by whom and when.",
+    "context_overflow": "The request is longer than the model's context window: send less.",
+    "expired": "Nobody answered in time; nothing was carried out.",
+    "key_reused": "This Idempotency-Key was used for other actions: take a new one.",
+    "not_approver": "The caller sees the pause and may not decide this call.",
+    "schema": "A value is not of the form that this call asks for; the message names the place.",
+    "stale_view": "Revision or arguments are no longer those that were shown: look again.",
+    "superseded": "The pause is over: superseded, cancelled, or its run went on.",
+    "unknown_call": "This pause has no such call.",
+    "wrong_kind": "A call of this kind cannot be decided in this way.",
+}
+"""`details["reason"]`, where an error says more exactly than its code what was wrong."""
 
 
 def to_fault(error: HostlerError) -> Fault:

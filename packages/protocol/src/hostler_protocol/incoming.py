@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hostler_protocol.errors import HostlerError
+from hostler_protocol.errors import HostlerError, RunFailure
 from hostler_protocol.oversize import MessageId
 from hostler_protocol.results import AgentRunResult
 
@@ -43,7 +43,7 @@ class RunBroken(msgspec.Struct, frozen=True):
     """A run of this connection broke the rules; the others are untouched."""
 
     run_id: str
-    code: str
+    code: RunFailure
     reason: str
 
 

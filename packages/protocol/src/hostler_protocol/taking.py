@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from hostler_protocol._base import DECODE_ERRORS
+from hostler_protocol.errors import RunFailure
 from hostler_protocol.frames import Oversized, params_of_result
 from hostler_protocol.incoming import Incoming, ResultArrived, RunBroken, Warned
 from hostler_protocol.limits import MAX_INTEGER, MAX_REASON_CHARS
@@ -71,7 +72,7 @@ class Taking(Sending):
         kept = msgspec.structs.replace(result, data=msgspec.Raw(bytes(result.data)))
         yield ResultArrived(kept, size)
 
-    def _break(self, run_id: str, code: str, reason: str) -> RunBroken:
+    def _break(self, run_id: str, code: RunFailure, reason: str) -> RunBroken:
         self.end_run(run_id)
         return RunBroken(run_id, code, reason)
 

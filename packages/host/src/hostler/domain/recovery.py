@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hostler.domain.agents import OnCrash, Recovery
+from hostler_protocol.errors import RunFailure
 
 Cause = Literal["plugin", "host"]
 Action = Literal["resume", "restart", "fail", "cancel"]
-STATUS_CODES: dict[Cause, str] = {"plugin": "runner.crashed", "host": "host.restarted"}
+STATUS_CODES: dict[Cause, RunFailure] = {"plugin": "runner.crashed", "host": "host.restarted"}
 MAX_DELAY_SECONDS = 30
 """The longest back-off between two attempts. The second one begins at once: most crashes come once."""
 
@@ -23,7 +24,7 @@ class Settlement:
 
     action: Action
     why: str
-    status_code: str
+    status_code: RunFailure
     delay_seconds: int = 0
 
     @property

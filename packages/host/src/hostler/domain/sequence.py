@@ -32,7 +32,7 @@ from hostler.domain.payloads import artifact_of, one_line, state_write_of, unkno
 from hostler.domain.plain_deltas import plain_delta
 from hostler.domain.usage import added
 from hostler_protocol.content import Message, Usage
-from hostler_protocol.errors import HostlerError, InvalidArgumentError
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, RunFailure
 from hostler_protocol.ids import new_id
 from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.limits import MAX_REASON_CHARS, MAX_RESULT_BYTES
@@ -182,7 +182,7 @@ class ResultStream:
             )
         return self._finish(RunCompleted(finish_reason="stop"), Ending("completed", finish_reason="stop"))
 
-    def fail(self, code: str, error: str, *, retryable: bool = False) -> list[Step]:
+    def fail(self, code: RunFailure, error: str, *, retryable: bool = False) -> list[Step]:
         """The host ends the run: the plugin crashed, broke the protocol, sent too much.
 
         A run that is being stopped ends as stopped, whatever went wrong on the way.
@@ -380,7 +380,7 @@ class ResultStream:
 
     def _stopped(self, result: AgentRunResult | None = None) -> list[Step]:
         stop, reason = self._stop or ("cancelled", "cancelled")
-        code = "runner.timeout" if stop == "timeout" else "cancelled"
+        code: RunFailure = "runner.timeout" if stop == "timeout" else "cancelled"
         return self._finish(
             RunFailed(code=code, error=reason), Ending(stop, status_code=code, error=reason), result
         )

@@ -27,7 +27,15 @@ VERSION = 1
 DELTA = "message.delta"
 PAUSED = "run.paused"
 MADE_BY_THE_HOST = frozenset(
-    {"cancelled", "runner.timeout", "runner.crashed", "host.restarted", "host.error", "replay.diverged"}
+    {
+        "cancelled",
+        "runner.timeout",
+        "runner.crashed",
+        "host.restarted",
+        "host.error",
+        "pause.failed",
+        "replay.diverged",
+    }
 )
 """Codes of endings that the runner did not write: its own stream was cut off there."""
 

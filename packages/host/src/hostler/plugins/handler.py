@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from hostler_protocol.errors import PluginError
+from hostler_protocol.errors import PluginError, RunFailure
 from hostler_protocol.frames import MessageId
 from hostler_protocol.incoming import ResultArrived
 
@@ -26,7 +26,7 @@ class RunHandler(Protocol):
     def on_end(self) -> None:
         """The runner finished."""
 
-    def on_broken(self, code: str, reason: str) -> None:
+    def on_broken(self, code: RunFailure, reason: str) -> None:
         """The run broke the rules and was fenced; `code` is what it ends with."""
 
     def on_warning(self, reason: str) -> None:

@@ -24,7 +24,7 @@ from hostler.domain.sequence import ResultStream
 from hostler.domain.tapes import Player, Tape, TapedCall, TapedResult, joined_deltas
 from hostler.plugins.connection import PluginConnection
 from hostler_protocol.calls import CallParams
-from hostler_protocol.errors import PluginError, RemoteFaultError
+from hostler_protocol.errors import PluginError, RemoteFaultError, RunFailure
 from hostler_protocol.frames import MessageId
 from hostler_protocol.ids import new_id
 from hostler_protocol.incoming import ResultArrived
@@ -159,7 +159,7 @@ class Session:
         self._take(self._stream.end())
         self._over.set()
 
-    def on_broken(self, code: str, reason: str) -> None:
+    def on_broken(self, code: RunFailure, reason: str) -> None:
         """The run broke the rules."""
         self._take(self._stream.fail(code, reason))
         self._over.set()
