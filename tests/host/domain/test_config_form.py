@@ -111,6 +111,21 @@ def test_secret_references_are_named_and_replaced() -> None:
     assert configuration.shown["api-key"] == "env:KEY"
 
 
+@pytest.mark.parametrize("text", ["env:KEY", "file:/proc/self/environ", "secret://key"])
+def test_a_form_refers_to_no_secrets(text: str) -> None:
+    form = [
+        FormItem(name="key", type="secret", default=text),
+        FormItem(name="a", type="string", default=text),
+    ]
+    with pytest.raises(InvalidArgumentError, match=rf"default of 'key', {text}, .* give 'key' a value"):
+        configure(form, {})
+    for value in ("", None, "plain"):
+        assert configure(form, {"key": value}).secrets == {}
+    configuration = configure(form, {"key": "env:MINE"})
+    assert configuration.secrets == {"key": "env:MINE"}
+    assert configuration.values["a"] == text
+
+
 def test_a_secret_that_is_written_out_is_given_to_the_runner_and_shown_to_nobody() -> None:
     configuration = configure(FORM, {"model": "m", "api-key": "hunter2"})
     assert configuration.secrets == {}

@@ -91,9 +91,10 @@ _KEYS = {"name", "id", "path"}
 
 def _shown(name: str, value: str) -> str:
     """A value as it may stand on a terminal: a secret that is written out does not."""
-    from hostler.domain.config_form import HIDDEN, SECRET_REFERENCES
+    from hostler.domain.config_form import HIDDEN
+    from hostler.domain.secret_refs import SECRET_PREFIXES
 
-    if name == "api_key" and not value.strip('"').startswith((*SECRET_REFERENCES, "(default)")):
+    if name == "api_key" and not value.strip('"').startswith((*SECRET_PREFIXES, "(default)")):
         return HIDDEN
     return value
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import msgspec
 
 from hostler.domain.nearest import did_you_mean
+from hostler.domain.secret_refs import is_reference
 from hostler_protocol.content import ModelMessage
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import DEFAULT_TIMEOUT_SECONDS, KIB
@@ -20,9 +21,6 @@ MAX_CONFIG_VALUE_BYTES = 256 * KIB
 """One configuration value as JSON; a whole configuration travels with every run."""
 MAX_SELECTED = 1_000
 """Resources one item may select."""
-SECRET_REFERENCES = ("env:", "file:", "secret://")
-"""How a secret's value names where it lies; anything else is the secret itself."""
-
 HIDDEN = "***"
 """Stands where a secret was written out."""
 
@@ -61,6 +59,8 @@ class Configuration:
 def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configuration:
     """Check `stored` against the form and fill in its defaults.
 
+    Only `stored` may refer to secrets, since an operator wrote it; the form is the plugin's own word. A
+    reference as the default of a secret is refused unless `stored` has a value in its place.
     InvalidArgumentError names the item, what was wrong and what would be right.
     """
     form = {item.name: item for item in schema}
@@ -75,7 +75,10 @@ def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configur
                 raise InvalidArgumentError(f"config: {name!r} is required: give it {_WANTED[item.kind]}")
         else:
             _check(item, value)
-    secrets = _secret_references(form, values)
+    for item in referring_defaults(form.values()):
+        if item.name not in stored:
+            raise InvalidArgumentError(f"config: {referring_default(item)}: give {item.name!r} a value")
+    secrets = _secret_references(form, stored)
     hidden = {name for name, item in form.items() if item.kind == "secret"} - set(secrets)
     return Configuration(
         values=values,
@@ -84,6 +87,19 @@ def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configur
         secrets=secrets,
         prompt=_prompt(form, values),
         timeout_seconds=_timeout(values),
+    )
+
+
+def referring_defaults(schema: Iterable[FormItem]) -> list[FormItem]:
+    """The items of a form whose defaults are references to secrets, which no form may make."""
+    return [item for item in schema if item.kind == "secret" and is_reference(item.default)]
+
+
+def referring_default(item: FormItem) -> str:
+    """Say what is wrong with such an item."""
+    return (
+        f"the form's default of {item.name!r}, {item.default:.200}, is a reference to a secret, which only "
+        "an agent's own configuration may make"
     )
 
 
@@ -278,13 +294,11 @@ def _selects(kind: FormItemType) -> str:
             return "models"
 
 
-def _secret_references(form: Mapping[str, FormItem], values: Mapping[str, Any]) -> dict[str, str]:
+def _secret_references(form: Mapping[str, FormItem], stored: Mapping[str, Any]) -> dict[str, str]:
     return {
-        name: values[name]
+        name: stored[name]
         for name, item in form.items()
-        if item.kind == "secret"
-        and isinstance(values.get(name), str)
-        and values[name].startswith(SECRET_REFERENCES)
+        if item.kind == "secret" and is_reference(stored.get(name))
     }
 
 

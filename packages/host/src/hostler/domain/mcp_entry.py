@@ -11,6 +11,7 @@ import msgspec
 
 from hostler.domain.patterns import best_match, matches
 from hostler.domain.places import parse_place
+from hostler.domain.secret_refs import is_reference
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.manifest import ToolEffect
@@ -20,8 +21,6 @@ McpEffect = Literal["default", "pure", "idempotent"]
 """No MCP server can be asked what came of a call, so that `reconcilable` is not among them."""
 McpLevel = Literal["trusted", "sandboxed"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
-SECRET_PREFIXES = ("env:", "file:", "secret://")
-"""What a reference to a secret begins with; where one must be, the secret itself is refused: it is stored."""
 
 _SECRET_NAME = re.compile(r"authorization|cookie|token|secret|passw|api[-_]?key|credential", re.IGNORECASE)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -158,7 +157,7 @@ def _check_url(entry: McpEntry, url: str) -> None:
         raise InvalidArgumentError("url is no address like https://example.com/mcp")
     if parts.username or parts.password:
         raise InvalidArgumentError("url holds a user or a password: give them as token or headers")
-    if entry.token is not None and not entry.token.startswith(SECRET_PREFIXES):
+    if entry.token is not None and not is_reference(entry.token):
         raise InvalidArgumentError("token is no reference: write env:NAME or file:PATH, since it is stored")
     for name, value in entry.headers.items():
         if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS or name.lower().startswith("mcp-"):
@@ -169,7 +168,7 @@ def _check_url(entry: McpEntry, url: str) -> None:
 
 
 def _check_secret(where: str, name: str, value: str) -> None:
-    if _SECRET_NAME.search(name) and not value.startswith(SECRET_PREFIXES):
+    if _SECRET_NAME.search(name) and not is_reference(value):
         raise InvalidArgumentError(
             f"{where}: {name} looks like a secret: write env:NAME or file:PATH, since it is stored"
         )

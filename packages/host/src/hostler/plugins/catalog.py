@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from hostler.domain.config_form import referring_default, referring_defaults
 from hostler_protocol.ids import PluginIdentity, split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolManifest
 
@@ -30,6 +31,10 @@ def read_runners(
         wrong = _wrong(identity, manifest, runners)
         if wrong is None:
             runners[manifest.name] = manifest
+            warnings += [
+                f"runner {manifest.name!r}: {referring_default(item)}"
+                for item in referring_defaults(manifest.config_schema)
+            ]
         else:
             warnings.append(f"runner {index} skipped: {wrong}")
     return runners, warnings

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from hostler.configuring import check_agent
 from hostler.domain.agents import Agent, AgentSpec
+from hostler.domain.secret_refs import reference_names
 from hostler.http.answers import Empty, Json, Listing
 from hostler.http.ask import Ask
+from hostler.http.auth import holds
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import PageQuery, listing, scoped
 from hostler.ports import Tx
 from hostler.stores import agents, audit
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
+from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, UnauthorizedError
 
 
 class AgentRecord(Strict):
@@ -104,6 +106,7 @@ async def _save(ask: Ask, spec: AgentSpec) -> Agent:
 
     def save(tx: Tx) -> Agent:
         before = agents.find(tx, workspace, spec.name)
+        _check_references(ask, before, spec)
         after = agents.apply(tx, workspace, spec)
         if before != after:
             action = "agent.added" if before is None else "agent.changed"
@@ -113,6 +116,26 @@ async def _save(ask: Ask, spec: AgentSpec) -> Agent:
     agent = await ask.surface.host.db.write(save)
     ask.surface.host.bindery.changed(workspace)
     return agent
+
+
+def _check_references(ask: Ask, before: Agent | None, spec: AgentSpec) -> None:
+    """Refuse references to secrets of the installation from whoever has no right to all of it.
+
+    Those that are there stay: for the same runner, with nothing else in its configuration changed. Another
+    runner, or another address beside the reference, would be a way to the secret. The type of an item counts
+    for nothing: a plugin may change that later.
+    """
+    names = reference_names(spec.config)
+    if not names or holds(ask.caller, "installation"):
+        return
+    if before is not None and (before.spec.runner, before.spec.config) == (spec.runner, spec.config):
+        return
+    raise UnauthorizedError(
+        f"config: {', '.join(map(repr, names))[:300]} refers to a secret of the installation (env:, file:, "
+        "secret://): only a key with the right 'installation' may write that, or change what stands beside "
+        "it; write the value itself",
+        right="installation",
+    )
 
 
 def agent_record(agent: Agent) -> AgentRecord:
