@@ -136,7 +136,7 @@ def test_a_target_that_cannot_run_is_told_in_one_line(
     ("arguments", "said"),
     [
         (["run", ECHO, "x", "--set", "suffix"], "--set suffix: expected KEY=VALUE"),
-        (["run", ECHO, "x", "--set", "sufix=1"], "unknown key 'sufix': did you mean 'suffix'?"),
+        (["run", ECHO, "x", "--set", "sufix=1"], "config.sufix: unknown option; did you mean 'suffix'?"),
         (["run", ECHO, "x", "--model", "main"], "--model: this runner's form asks for no model"),
         (["run", "guide", "x", "--url", "http://127.0.0.1:9"], "needs a key: give it with --key"),
         (

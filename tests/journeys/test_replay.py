@@ -205,7 +205,7 @@ def test_what_is_wrong_is_said_in_one_line(hostler: CommandLine, recorded: list[
         (["replay", "missing.json"], 2, "cannot be read"),
         (["replay", recorded[0], "--runner", "nobody"], 2, "name a plugin folder"),
         (["replay", recorded[0], "--agent-version", "9"], 2, "its versions are: 1"),
-        (["replay", recorded[0], "--config", "nothing=1"], 2, "unknown key"),
+        (["replay", recorded[0], "--config", "nothing=1"], 2, "config.nothing: unknown option"),
         (["replay", recorded[0], "--since", "soon"], 2, "no span of time"),
         (["replay", recorded[0], "--effects"], 2, "--live-after"),
         (["replay", "--agent", "greets", "--live-after"], 2, "one run"),

@@ -64,38 +64,69 @@ def test_selectors_give_the_resources_they_name_once_and_in_order() -> None:
 
 @pytest.mark.parametrize("value", ["", "__none__", "__none", None, {"primary": None, "fallbacks": []}])
 def test_not_chosen_is_missing_where_a_choice_is_required(value: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="'model' is required: give it"):
+    with pytest.raises(InvalidArgumentError, match=r"config\.model: is required: give it"):
         configure(FORM, {"model": value})
 
 
 @pytest.mark.parametrize(
     ("stored", "message"),
     [
-        ({"temprature": 1}, "unknown key 'temprature': did you mean 'temperature'"),
-        ({"model": 5}, "'model' must be .*not 5"),
-        ({"model": {"primary": "a", "others": []}}, "'model' must be"),
-        ({"model": {"primary": "a", "fallbacks": [1]}}, "'model' must be"),
-        ({"temperature": "hot"}, "'temperature' must be a number, not 'hot'"),
-        ({"temperature": True}, "'temperature' must be a number, not True"),
-        ({"top-k": 1.5}, "'top-k' must be an integer"),
-        ({"top-k": False}, "'top-k' must be an integer"),
-        ({"stream": "yes"}, "'stream' must be true or false"),
-        ({"mode": "slow"}, "'mode' is 'slow'; its options are 'fast', 'deep'"),
-        ({"tags": ["a", "c"]}, "'tags' is 'c'; its options are 'a', 'b'"),
-        ({"tags": "a"}, "'tags' must be a list"),
-        ({"auth": "header"}, "'header' is required"),
-        ({"auth": "header", "header": ""}, "'header' is required"),
-        ({"kbs": [3]}, "'kbs' must be a list of ids"),
-        ({"prompt": [{"role": "wizard", "content": "x"}]}, "'prompt' must be a list of messages"),
-        ({"papers": "one"}, "'papers' must be a list of ids of files"),
-        ({"timeout": "soon"}, "'timeout' must be a number of seconds or null"),
-        ({"any": "x" * 300_000}, "'any' has 300,002 bytes of JSON"),
-        ({"api-key": 7}, "'api-key' must be a text, or a reference"),
+        ({"temprature": 1}, "config.temprature: unknown option; did you mean 'temperature'?"),
+        ({"model": 5}, "config.model: expected .*, not 5"),
+        (
+            {"model": {"primary": "a", "fallback": []}},
+            "config.model.fallback: unknown key; did you mean 'fallbacks'",
+        ),
+        ({"model": {"primary": "a", "fallbacks": [1]}}, r"config.model.fallbacks\[0\]: expected a text, not"),
+        ({"temperature": "hot"}, "config.temperature: expected a number, not 'hot'"),
+        ({"temperature": True}, "expected a number, not True"),
+        ({"temperature": float("nan")}, "expected a number, not nan"),
+        ({"top-k": 1.5}, "config.top-k: expected an integer, not 1.5"),
+        ({"top-k": False}, "expected an integer"),
+        ({"stream": "yes"}, "config.stream: expected true or false, not 'yes'"),
+        ({"mode": "slow"}, "config.mode: 'slow' is no option; its options are 'fast', 'deep'"),
+        ({"mode": "fst"}, "config.mode: 'fst' is no option; did you mean 'fast'?"),
+        ({"tags": ["a", "c"]}, r"config.tags\[1\]: 'c' is no option; its options are 'a', 'b'"),
+        ({"tags": "a"}, "config.tags: expected a list"),
+        ({"auth": "header"}, "config.header: is required"),
+        ({"auth": "header", "header": ""}, "config.header: is required"),
+        ({"kbs": [3]}, "config.kbs: expected a list of ids"),
+        (
+            {"prompt": [{"role": "usr", "content": "x"}]},
+            r"config.prompt\[0\].role: 'usr' is none of .*did you mean 'user'",
+        ),
+        ({"papers": "one"}, "config.papers: expected a list of ids of files"),
+        ({"timeout": "soon"}, "config.timeout: expected a number of seconds or null"),
+        ({"any": "x" * 300_000}, "config.any: has 300,002 bytes of JSON"),
+        ({"api-key": 7}, "config.api-key: expected a text, or a reference"),
     ],
 )
 def test_what_is_wrong_is_named(stored: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         configure(FORM, {"model": "m", **stored})
+
+
+def test_all_that_is_wrong_is_named_at_once() -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        configure(FORM, {"temprature": 1, "top-k": "many", "tags": ["c", "d"]})
+    assert caught.value.message.split("; ") == [
+        "config.temprature: unknown option",
+        "did you mean 'temperature'?",
+        "config.model: is required: give it {primary: model id, fallbacks: [model id, ...]}, or the id of a "
+        "model",
+        "config.top-k: expected an integer, not 'many'",
+        "config.tags[0]: 'c' is no option",
+        "its options are 'a', 'b'",
+        "config.tags[1]: 'd' is no option",
+        "its options are 'a', 'b'",
+    ]
+
+
+def test_a_default_that_does_not_fit_is_the_plugins_mistake() -> None:
+    form = [FormItem(name="size", type="integer", default="big")]
+    with pytest.raises(InvalidArgumentError, match=r"config\.size: the runner's own default does not fit"):
+        configure(form, {})
+    assert configure(form, {"size": 1}).values == {"size": 1}
 
 
 def test_a_wrong_secret_is_never_repeated() -> None:

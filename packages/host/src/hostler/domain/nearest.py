@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MAX_LISTED = 20
+"""Known words that an error lists."""
+
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence part that names the nearest known word, or all of them: `did you mean 'name'?`."""
@@ -12,4 +15,5 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"
-    return f"known are {', '.join(words)}" if words else "nothing is known there"
+    more = f" and {len(words) - MAX_LISTED} more" if len(words) > MAX_LISTED else ""
+    return f"known are {', '.join(words[:MAX_LISTED])}{more}" if words else "nothing is known there"

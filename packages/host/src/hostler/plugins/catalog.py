@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from hostler.domain.config_form import referring_default, referring_defaults
+from hostler.domain.config_checks import referring_default, referring_defaults
 from hostler_protocol.ids import PluginIdentity, split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolManifest
 
