@@ -402,7 +402,7 @@ def test_a_broken_plugin_ends_its_runs_with_the_reason(tmp_path: Path) -> None:
                     ended = await host.run([["say", "x"]])
                     assert ended.record.status == "failed"
                     assert "nowhere_to_be_found" in ended.last["error"]
-                assert "nowhere_to_be_found" in str(host.host.troubles)
+                assert "nowhere_to_be_found" in str(await host.host.problems())
                 # once it is mended the next event finds it at work
                 source.write_text((STEPPER / "stepper.py").read_text())
                 assert (await host.run([["say", "mended"]])).said == ["mended"]

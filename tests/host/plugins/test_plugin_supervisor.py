@@ -260,8 +260,14 @@ def test_one_key_has_one_source(tmp_path: Path) -> None:
             source = write_wire(tmp_path / "one")
             key = host.add(source)
             assert host.add(source) == key
-            with pytest.raises(ConflictError, match="test/wire is already there"):
+            assert host.add(replace(source, level="sandboxed")) == key  # the same folder: as it is served
+            with pytest.raises(ConflictError) as caught:
                 host.add(write_wire(tmp_path / "two"))
+            assert caught.value.message == (
+                f"plugin test/wire is served from {tmp_path / 'one'}, and {tmp_path / 'two'} says that it is "
+                "test/wire too: give one of them another name in its hostler.yaml, or remove the first with "
+                "`hostler plugins remove test/wire`"
+            )
             await host.connection(key)
             await host.remove(key)
             assert key not in host

@@ -11,6 +11,7 @@ import pytest
 
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.grants import Catalog
+from hostler.skills import shelf
 from hostler.skills.shelf import Skills
 from hostler.sql.database import SqlDatabase
 from hostler.tools.errors import ToolChangedError, ToolFailedError
@@ -158,15 +159,35 @@ def test_one_that_can_not_be_used_hides_no_other(database: SqlDatabase, tmp_path
         assert problems["brewing"] is None
         assert "begin with '---'" in str(problems["pouring"])
         assert "same name" in str(problems["stirring"])
-        with pytest.raises(InvalidArgumentError, match="both called 'stirring'"):
-            skills.check([str(twin) for twin in twins])
-        with pytest.raises(InvalidArgumentError, match="pouring"):
-            skills.check([str(tmp_path / "pouring")])
+        found = skills.check([str(tmp_path), *map(str, twins), str(twins[0])])
+        assert [(name, str(why)[-38:]) for name, why in found if name == "stirring"] == [
+            ("stirring", "have the same name: remove all but one")
+        ] * 2
+        assert "begin with '---'" in dict(found)["pouring"]
+        with pytest.raises(InvalidArgumentError, match=r"no SKILL\.md, and no folder in it has one"):
+            skills.check([str(tmp_path / "brewing" / "references")])
+        with pytest.raises(InvalidArgumentError, match="is no folder"):
+            skills.check([str(tmp_path / "nowhere")])
         await skills.configure([])
         assert (skills.resources(), tools.offered("w")) == ({}, {})
 
     with_skills(database, body, tmp_path, *twins)
     assert good.is_dir()
+
+
+def test_skills_beyond_the_most_that_a_host_has_are_left_out_and_counted(
+    database: SqlDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "MAX_SKILLS", 2)
+    for name in ("a", "b", "c", "d"):
+        make_skill(tmp_path, name)
+
+    async def body(skills: Skills, tools: ToolSources) -> None:
+        assert set(skills.resources()) == {"a", "b"}
+        (problem,) = [one.problem for one in skills.standings() if one.problem]
+        assert problem == "2 skills of it are left out, c and those after it: a host has at most 2"
+
+    with_skills(database, body, tmp_path)
 
 
 def test_a_run_has_the_tool_of_a_skill_because_it_has_the_skill(

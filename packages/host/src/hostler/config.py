@@ -153,13 +153,13 @@ def _loaded(text: str, name: str) -> Any:
 
         try:
             return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
     import yaml  # noqa: PLC0415
 
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
 
 

@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
 
 from hostler.bindery import Bindery
-from hostler.bundled import shipped_runner
-from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
+from hostler.config import ConfigFile, PluginEntry
 from hostler.domain.agents import AgentSpec
-from hostler.domain.changes import Change, ConfigDiff, compare
+from hostler.domain.changes import Change, ChangeType, ConfigDiff, Kind, Problem, compare
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
-from hostler.domain.retention import RetentionPolicy, check_retention
-from hostler.domain.tool_entries import ToolEntry, ToolKind, WorkingFolderSettings, entries_by_key
-from hostler.domain.webhooks import Webhook, check_webhooks
+from hostler.domain.retention import check_retention
+from hostler.domain.tool_entries import (
+    MAX_TOOL_ENTRIES,
+    ToolEntry,
+    ToolKind,
+    WorkingFolderSettings,
+    entries_by_key,
+)
+from hostler.domain.webhooks import MAX_WEBHOOKS, check_webhooks
 from hostler.egress import EgressPolicy
-from hostler.models.catalog import ModelCatalog, build_catalog, usable_catalog
-from hostler.plugins.limits import PLUGIN_LIMITS
-from hostler.plugins.sources import Folder, identity_of
+from hostler.models.catalog import ModelCatalog, usable_catalog
+from hostler.plugin_entries import folder_of, identify, identify_stored, stored_by_name
 from hostler.plugins.supervisor import Supervisor
-from hostler.ports import Database, Tx
-from hostler.sandbox.port import MIB, SandboxLimits
-from hostler.stores import agents, audit, settings
+from hostler.ports import Database
+from hostler.stored_config import (
+    POLICY,
+    NewConfig,
+    StoredConfig,
+    entries_by_kind,
+    read_config,
+    write_config,
+)
 from hostler.vault import LiveVault, Locked, open_vault
-from hostler_protocol._base import Strict
-from hostler_protocol.errors import InvalidArgumentError, PluginError
+from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import split_runner_id
 
-POLICY = "policy"
-"""The one name under which is stored what there is one of: the retention policy, the keys of pauses."""
-
-
-class PauseKeys(Strict):
-    """Where the keys of pauses lie, the current one first."""
-
-    keys: list[str]
+_MOST: Mapping[Kind, int] = {"tool": MAX_TOOL_ENTRIES, "webhook": MAX_WEBHOOKS}
+"""Entries of one kind that can be stored."""
 
 
 class LiveModels:
@@ -56,26 +58,31 @@ class LiveModels:
         self._catalog = catalog
 
 
-class SkillFolder(Strict):
-    """An entry of `skills`, as it is stored."""
-
-    path: str
-
-
 class SkillShelf(Protocol):
     """Whoever offers skills: `skills.shelf.Skills` is one."""
 
-    def check(self, paths: Sequence[str]) -> None:
-        """InvalidArgumentError where one of these folders can't be used. Blocks."""
+    def check(self, paths: Sequence[str]) -> Sequence[tuple[str, str]]:
+        """The skills of these folders that cannot be offered: the name of each, and why. Blocks.
+
+        InvalidArgumentError where a path leads to no skill at all.
+        """
         ...
 
-    async def configure(self, paths: Sequence[str]) -> dict[str, str]:
-        """Offer the skills of these folders, and no others any more; which of them don't work, and why."""
+    async def configure(self, paths: Sequence[str]) -> None:
+        """Offer the skills of these folders, and no others any more."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A configuration that may be applied: its plugins by identity, and what of it does not work."""
+
+    plugins: Mapping[str, PluginEntry]
+    problems: Sequence[Problem]
 
 
 class Configurator:
-    """Plugins, models and agents of one workspace: stored, compared, put into effect."""
+    """The configuration of one workspace: checked, compared, stored, put into effect."""
 
     def __init__(
         self,
@@ -97,174 +104,168 @@ class Configurator:
         self._tools = tools
         self._working_folders = working_folders
         self._skills = skills
+        self._plugins: frozenset[str] = frozenset()
+        """The plugins that the supervisor has because of an entry."""
+        self._applying = asyncio.Lock()
+        self.problems: Sequence[Problem] = ()
+        """The stored entries that are not in effect, as of the last `load` or `apply`."""
         self.vault = LiveVault()
         """What pauses are sealed with, as configured right now."""
 
-    async def load(self) -> dict[str, str]:
-        """Put what is stored into effect, at a start. What does not work is told by key, path or name."""
-        stored = await self.export()
-        models, wrong = usable_catalog(stored.models)
-        await self._models.replace(models)
-        troubles = {f"model {name}": problem for name, problem in wrong.items()}
-        try:
-            self.vault.replace(open_vault(stored.pause_key))
-        except InvalidArgumentError as error:
-            self.vault.replace(Locked(error.message))
-            troubles["pause_key"] = error.message
-        for entry in _plugins(stored):
-            try:
-                self._supervisor.add(_source(entry))
-            except PluginError as error:
-                troubles[entry.path] = error.message
-        try:
-            await self._configure_tools(stored)
-        except InvalidArgumentError as error:
-            troubles["tools"] = error.message
-        return troubles | await self._configure_skills(stored)
-
-    async def _configure_skills(self, config: ConfigFile) -> dict[str, str]:
-        wrong = {} if self._skills is None else await self._skills.configure(config.skills)
-        return {f"skill {name}": problem for name, problem in wrong.items()}
-
-    async def _configure_tools(self, config: ConfigFile) -> None:
-        self._working_folders(config.working_folders or WorkingFolderSettings())
-        for kind in self._tools:
-            await kind.configure(config.tools)
+    async def load(self) -> None:
+        """Put what is stored into effect, at a start. Entries that do not work become `problems`."""
+        async with self._applying:
+            await self._take_effect()
 
     async def export(self) -> ConfigFile:
         """What is stored, as a configuration file."""
-        return await self._db.read(self._stored)
+        return (await self._read()).config
 
     async def apply(
         self, config: ConfigFile, *, actor: str, dry_run: bool = False, prune: bool = False
     ) -> ConfigDiff:
         """Make the configuration hold. Nothing is changed where any part of it is wrong.
 
-        What the file does not name stays, unless `prune`. InvalidArgumentError says what is wrong where.
+        What the file does not name stays, unless `prune`. InvalidArgumentError says what is wrong where. An
+        entry that is stored like this already, and does not work any more, is one of the `problems` instead.
         """
-        sources = self._check(config)
-        await self._check_skills(config)
-        catalog = build_catalog(config.models)
-        before = await self.export()
-        changes = _changes(before, config, prune=prune)
-        if dry_run:
-            return ConfigDiff(changes=changes, applied=False)
-        for source in sources:
-            await self._add(source)
-        await self._db.write(lambda tx: self._write(tx, config, changes, actor))
-        after = await self.export()
-        await self._models.replace(catalog if prune else usable_catalog(after.models)[0])
-        self.vault.replace(open_vault(after.pause_key))
-        await self._configure_tools(after)
-        await self._configure_skills(after)
-        await self._remove_plugins(changes, before)
-        self._bindery.changed(self._workspace)
-        return ConfigDiff(changes=changes, applied=True)
+        async with self._applying:
+            stored = await self._read()
+            checked = await self._check(config, stored)
+            known = await asyncio.to_thread(stored_by_name, stored)
+            changes = _changes(stored, known, config, checked.plugins, prune=prune)
+            _refuse_too_many(changes)
+            if dry_run:
+                return ConfigDiff(changes=changes, applied=False, problems=list(checked.problems))
+            new = NewConfig(config, checked.plugins, changes)
+            await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
+            await self._take_effect()
+            return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
 
-    async def _check_skills(self, config: ConfigFile) -> None:
-        if self._skills is None or not config.skills:
-            return
-        try:
-            await asyncio.to_thread(self._skills.check, config.skills)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"skills: {error.message}") from None
+    async def _read(self) -> StoredConfig:
+        return await self._db.read(lambda tx: read_config(tx, self._workspace))
 
-    async def _add(self, source: Folder) -> None:
-        """Make a plugin known; it takes the place of a shipped one of the same name."""
-        key = identity_of(source).key
-        shipped = shipped_runner(key)
-        if key in self._supervisor and shipped is not None and source.path != shipped:
-            await self._supervisor.remove(key)
-        self._supervisor.add(source)
+    # -- checking ---------------------------------------------------------------------------------
 
-    def _check(self, config: ConfigFile) -> list[Folder]:
+    async def _check(self, config: ConfigFile, stored: StoredConfig) -> _Checked:
+        """InvalidArgumentError for what is wrong with an entry that is new or changed."""
         if config.retention is not None:
             check_retention(config.retention)
         check_webhooks(config.webhooks)
         for webhook in config.webhooks:
             EgressPolicy.of(webhook.network)
         open_vault(config.pause_key)
-        entries_by_key(config.tools)
-        for kind in self._tools:
-            kind.check(config.tools)
         for spec in config.agents:
             check_agent(spec)
-        sources = [_source(entry) for entry in _plugins(config)]
-        keys: dict[str, Path] = {}
-        for source in sources:
+        found = [*self._tool_problems(config.tools), *_model_problems(config)]
+        wanted, known = entries_by_kind(config, {}), entries_by_kind(stored.config, {})
+        for problem in found:
+            if known[problem.kind].get(problem.name) != wanted[problem.kind][problem.name]:
+                at = "" if problem.kind == "tool" else f"{problem.kind} {problem.name!r}: "
+                raise InvalidArgumentError(f"{at}{problem.problem}")
+        skills = await self._skill_problems(config.skills)
+        return _Checked(await asyncio.to_thread(identify, config, stored), [*found, *skills])
+
+    def _tool_problems(self, entries: Sequence[ToolEntry]) -> list[Problem]:
+        found: list[Problem] = []
+        for key, entry in entries_by_key(entries).items():
             try:
-                key = identity_of(source).key
-            except PluginError as error:
-                raise InvalidArgumentError(f"plugins: {error.message}") from error
-            if keys.setdefault(key, source.path) != source.path:
-                raise InvalidArgumentError(f"plugins: {keys[key]} and {source.path} both say they are {key}")
-        return sources
+                for kind in self._tools:
+                    kind.check([entry])
+            except InvalidArgumentError as error:
+                found.append(Problem(kind="tool", name=key, problem=error.message))
+        return found
 
-    def _stored(self, tx: Tx) -> ConfigFile:
-        ws = self._workspace
-        plugins = [convert(s.spec, PluginEntry, s.name) for s in settings.page(tx, ws, "plugin")]
-        models = [convert(s.spec, ModelEntry, s.name) for s in settings.page(tx, ws, "model")]
-        kept = settings.find(tx, ws, "retention", POLICY)
-        sealed = settings.find(tx, ws, "pause_key", POLICY)
-        folders = settings.find(tx, ws, "working_folders", POLICY)
-        return ConfigFile(
-            plugins=list(plugins),
-            models=models,
-            agents=[agent.spec for agent in agents.active(tx, ws)],
-            retention=None if kept is None else convert(kept.spec, RetentionPolicy, "retention"),
-            webhooks=[convert(s.spec, Webhook, s.name) for s in settings.page(tx, ws, "webhook")],
-            pause_key=[] if sealed is None else convert(sealed.spec, PauseKeys, "pause_key").keys,
-            tools=[convert(s.spec, ToolEntry, s.name) for s in settings.page(tx, ws, "tool")],
-            skills=[s.name for s in settings.page(tx, ws, "skill")],
-            working_folders=None
-            if folders is None
-            else convert(folders.spec, WorkingFolderSettings, "working_folders"),
-        )
+    async def _skill_problems(self, paths: Sequence[str]) -> list[Problem]:
+        if self._skills is None or not paths:
+            return []
+        try:
+            found = await asyncio.to_thread(self._skills.check, paths)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"skills: {error.message}") from None
+        return [Problem(kind="skill", name=name, problem=why) for name, why in found]
 
-    def _write(self, tx: Tx, config: ConfigFile, changes: list[Change], actor: str) -> None:
-        ws = self._workspace
-        for plugin in _plugins(config):
-            settings.put(tx, ws, "plugin", plugin.path, _plain(plugin))
-        for model in config.models:
-            settings.put(tx, ws, "model", model.id, _plain(model))
-        if config.retention is not None:
-            settings.put(tx, ws, "retention", POLICY, _plain(config.retention))
-        for webhook in config.webhooks:
-            settings.put(tx, ws, "webhook", webhook.name, _plain(webhook))
-        for key, entry in entries_by_key(config.tools).items():
-            settings.put(tx, ws, "tool", key, _plain(entry))
-        for path in config.skills:
-            settings.put(tx, ws, "skill", path, _plain(SkillFolder(path=path)))
-        if config.working_folders is not None:
-            settings.put(tx, ws, "working_folders", POLICY, _plain(config.working_folders))
-        if config.pause_key:
-            settings.put(tx, ws, "pause_key", POLICY, {"keys": config.pause_key})
-        for spec in config.agents:
-            agents.apply(tx, ws, spec)
-        self._write_changes(tx, changes, actor)
+    # -- taking effect ----------------------------------------------------------------------------
 
-    def _write_changes(self, tx: Tx, changes: list[Change], actor: str) -> None:
-        ws = self._workspace
-        for change in changes:
-            if change.change == "removed":
-                if change.kind == "agent":
-                    agents.delete(tx, ws, change.name)
-                else:
-                    settings.delete(tx, ws, change.kind, change.name)
-            if change.change in {"added", "changed", "removed"}:
-                audit.record(
-                    tx, ws, actor=actor, action=f"{change.kind}.{change.change}", target=change.name, body={}
-                )
+    async def _take_effect(self) -> None:
+        """Make the host do what is stored. Never fails for an entry: it becomes one of the `problems`."""
+        stored = await self._read()
+        config = stored.config
+        problems = [*stored.problems, *_model_problems(config)]
+        await self._models.replace(usable_catalog(config.models)[0])
+        problems += self._open_vault(config)
+        plugins, unknown = await asyncio.to_thread(identify_stored, stored)
+        problems += unknown
+        self._serve_plugins(plugins)
+        self._working_folders(config.working_folders or WorkingFolderSettings())
+        unusable = self._tool_problems(config.tools)
+        problems += unusable
+        usable = {entry.key for entry in config.tools} - {problem.name for problem in unusable}
+        for kind in self._tools:
+            await kind.configure([entry for entry in config.tools if entry.key in usable])
+        if self._skills is not None:
+            await self._skills.configure(config.skills)
+        self._bindery.changed(self._workspace)
+        self.problems = problems
 
-    async def _remove_plugins(self, changes: list[Change], before: ConfigFile) -> None:
-        for change in changes:
-            if change.kind == "plugin" and change.change == "removed":
-                try:
-                    key = identity_of(Folder(Path(change.name))).key
-                except PluginError:
-                    continue  # its folder is gone: nothing of it was running
-                if key in self._supervisor:
-                    await self._supervisor.remove(key)
+    def _open_vault(self, config: ConfigFile) -> list[Problem]:
+        try:
+            self.vault.replace(open_vault(config.pause_key))
+        except InvalidArgumentError as error:
+            self.vault.replace(Locked(error.message))
+            return [Problem(kind="pause_key", name=POLICY, problem=error.message)]
+        return []
+
+    def _serve_plugins(self, plugins: Mapping[str, PluginEntry]) -> None:
+        """Have the supervisor serve these plugins, and none of those that earlier entries named."""
+        for key in self._plugins - plugins.keys():
+            self._supervisor.discard(key)
+        for key, entry in plugins.items():
+            self._supervisor.put(key, folder_of(entry))
+        self._plugins = frozenset(plugins)
+
+
+def _model_problems(config: ConfigFile) -> list[Problem]:
+    wrong = usable_catalog(config.models)[1]
+    return [Problem(kind="model", name=name, problem=why) for name, why in wrong.items()]
+
+
+def _changes(
+    stored: StoredConfig,
+    known: Mapping[str, PluginEntry],
+    config: ConfigFile,
+    plugins: Mapping[str, PluginEntry],
+    *,
+    prune: bool,
+) -> list[Change]:
+    """What applying `config` changes. `known` and `plugins`: the plugin entries of both by identity."""
+    named = {entry.path for entry in plugins.values()}
+    known = {key: entry for key, entry in known.items() if key in plugins or entry.path not in named}
+    before, after = entries_by_kind(stored.config, known), entries_by_kind(config, plugins)
+    changes: list[Change] = []
+    for kind in before:
+        changes += compare(kind, before[kind], after[kind], prune=prune)
+    changes = [_by_path(change, plugins, known) for change in changes]
+    for problem in stored.problems:  # they cannot be read, and can be removed
+        if problem.name not in after[problem.kind]:
+            end: ChangeType = "removed" if prune else "kept"
+            changes.append(Change(kind=problem.kind, name=problem.name, change=end))
+    return changes
+
+
+def _by_path(change: Change, plugins: Mapping[str, PluginEntry], known: Mapping[str, PluginEntry]) -> Change:
+    """A change of a plugin entry under the path that it is stored by."""
+    if change.kind != "plugin":
+        return change
+    entry = plugins.get(change.name) or known[change.name]
+    return msgspec.structs.replace(change, name=entry.path)
+
+
+def _refuse_too_many(changes: Sequence[Change]) -> None:
+    for kind, most in _MOST.items():
+        left = sum(change.kind == kind and change.change != "removed" for change in changes)
+        if left > most and any(change.kind == kind and change.change == "added" for change in changes):
+            raise InvalidArgumentError(f"{kind}s: there would be {left}; at most {most} can be stored")
 
 
 def check_agent(spec: AgentSpec) -> None:
@@ -289,61 +290,3 @@ def check_agent(spec: AgentSpec) -> None:
         raise InvalidArgumentError(
             f"{where}: recovery.max_attempts is {spec.recovery.max_attempts}; at least 1"
         )
-
-
-def _plugins(config: ConfigFile) -> list[PluginEntry]:
-    return [PluginEntry(path=entry) if isinstance(entry, str) else entry for entry in config.plugins]
-
-
-def _source(entry: PluginEntry) -> Folder:
-    level = entry.level or "sandboxed"
-    return Folder(Path(entry.path), level=level, network=tuple(entry.network), limits=_limits(entry))
-
-
-def _limits(entry: PluginEntry) -> SandboxLimits:
-    said: dict[str, Any] = {} if entry.limits is None else msgspec.to_builtins(entry.limits)
-    changed = {name: value for name, value in said.items() if value is not None}
-    for name in ("memory", "disk", "tmp"):
-        if (mib := changed.pop(f"{name}_mib", None)) is not None:
-            changed[f"{name}_bytes"] = mib * MIB
-    return dataclasses.replace(PLUGIN_LIMITS, **changed)
-
-
-def _plain(entry: msgspec.Struct) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.to_builtins(entry)
-    return data
-
-
-def _sealing(config: ConfigFile) -> dict[str, PauseKeys]:
-    return {POLICY: PauseKeys(keys=config.pause_key)} if config.pause_key else {}
-
-
-def _skills(config: ConfigFile) -> dict[str, SkillFolder]:
-    return {path: SkillFolder(path=path) for path in config.skills}
-
-
-def _by_name(webhooks: list[Webhook]) -> dict[str, Webhook]:
-    return {webhook.name: webhook for webhook in webhooks}
-
-
-def _changes(before: ConfigFile, after: ConfigFile, *, prune: bool) -> list[Change]:
-    def by_path(config: ConfigFile) -> Mapping[str, PluginEntry]:
-        return {entry.path: entry for entry in _plugins(config)}
-
-    def policy(config: ConfigFile) -> Mapping[str, RetentionPolicy]:
-        return {} if config.retention is None else {POLICY: config.retention}
-
-    def folders(config: ConfigFile) -> Mapping[str, WorkingFolderSettings]:
-        return {} if config.working_folders is None else {POLICY: config.working_folders}
-
-    return [
-        *compare("plugin", by_path(before), by_path(after), prune=prune),
-        *compare("model", {m.id: m for m in before.models}, {m.id: m for m in after.models}, prune=prune),
-        *compare("retention", policy(before), policy(after), prune=prune),
-        *compare("pause_key", _sealing(before), _sealing(after), prune=prune),
-        *compare("working_folders", folders(before), folders(after), prune=prune),
-        *compare("skill", _skills(before), _skills(after), prune=prune),
-        *compare("tool", entries_by_key(before.tools), entries_by_key(after.tools), prune=prune),
-        *compare("webhook", _by_name(before.webhooks), _by_name(after.webhooks), prune=prune),
-        *compare("agent", {a.name: a for a in before.agents}, {a.name: a for a in after.agents}, prune=prune),
-    ]

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Literal
 
+import msgspec
+
 from hostler.assembling import Equipment
 from hostler.assets import RunDoors
 from hostler.bindery import Bindery
@@ -21,7 +23,7 @@ from hostler.configuring import Configurator, LiveModels
 from hostler.cursors import Cursors
 from hostler.data_directory import check_address, check_database, note_database
 from hostler.dispatch import Dispatcher
-from hostler.domain.changes import ConfigDiff
+from hostler.domain.changes import ConfigDiff, Problem
 from hostler.domain.events import Caller
 from hostler.domain.grants import Catalog
 from hostler.domain.retention import RetentionPolicy
@@ -43,6 +45,7 @@ from hostler.plugins.supervisor import Supervisor
 from hostler.plugins.tool_servers import McpProcesses
 from hostler.ports import Tx
 from hostler.preparing import Preparer
+from hostler.problems import agent_problems, plugin_problems, skill_problems, tool_problems
 from hostler.projecting import Projector
 from hostler.records import record
 from hostler.recovery import recover, recover_dead
@@ -90,8 +93,6 @@ class Host:
         self.settings = settings
         self.knowledge = knowledge
         self.state: HostState = "starting"
-        self.troubles: dict[str, str] = {}
-        """What does not work although the host does: plugins that do not start, by key or path."""
         self.started_at = time.time()
         self._lock = lock
         self.host_id = host_id_of(settings.data_dir)
@@ -206,7 +207,7 @@ class Host:
         self.cursors = Cursors(key)
         self._equip()
         self.supervisor.sweep_orphans()
-        self.troubles |= await self.configurator.load()
+        await self.configurator.load()
         for plugin_key in await self.db.read(keys.remote_plugins):
             self.supervisor.expect(plugin_key)
         if self.settings.config is not None:
@@ -223,7 +224,6 @@ class Host:
             self._add_shipped(agent.spec.runner)
         for plugin_key, error in (await self.supervisor.start_all()).items():
             if error is not None:
-                self.troubles[plugin_key] = error.message
                 log.error("plugin %s does not start: %s", plugin_key, error.message)
         # the lock on the data directory proves that whoever had this host id before is gone
         await recover(self.db, self.host_id, self._is_resumable)
@@ -314,7 +314,10 @@ class Host:
 
     def _add_shipped(self, runner_id: str) -> None:
         """A runner that comes with the host needs no plugin entry; an entry of that name goes before it."""
-        plugin_key, _ = split_runner_id(runner_id)
+        try:
+            plugin_key, _ = split_runner_id(runner_id)
+        except ValueError:
+            return  # of an agent that was stored unchecked: its runs end with the reason
         if plugin_key not in self.supervisor and (folder := shipped_runner(plugin_key)) is not None:
             self.supervisor.add(Folder(folder))
 
@@ -404,12 +407,24 @@ class Host:
     ) -> ConfigDiff:
         """Make a configuration hold; its plugins are started. See `Configurator.apply`."""
         diff = await self.configurator.apply(config, actor=actor, dry_run=dry_run, prune=prune)
-        if diff.applied and not self.settings.passive:
-            for plugin_key, error in (await self.supervisor.start_all()).items():
-                self.troubles.pop(plugin_key, None)
-                if error is not None:
-                    self.troubles[plugin_key] = error.message
-        return diff
+        if not diff.applied:
+            return diff
+        if not self.settings.passive:
+            await self.supervisor.start_all()
+        return msgspec.structs.replace(diff, problems=await self.problems())
+
+    async def problems(self) -> list[Problem]:
+        """What does not work of the configuration right now, in the order of its kinds."""
+        ws = self.settings.workspace
+        specs = [agent.spec for agent in await self.bindery.agents(ws)]
+        documents = [one for web in self.web if isinstance(web, OpenApiTools) for one in web.documents(ws)]
+        return [
+            *self.configurator.problems,
+            *await plugin_problems(self.supervisor),
+            *skill_problems(self.skills.standings()),
+            *tool_problems(self.mcp.servers(ws), documents),
+            *agent_problems(specs, self.supervisor),
+        ]
 
     async def export(self) -> ConfigFile:
         """The configuration as it stands."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import JsonOption
-from hostler.cli.output import errors_told, fail, note, out, show_error, write_json
+from hostler.cli.output import errors_told, fail, note, out, show_problem, write_json
 from hostler.cli.server import Server, server_command
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from hostler.cli.client import Api
     from hostler.domain.changes import Change, ConfigDiff
 
+APPLY_SECONDS = 300.0
+"""Plugins are started before the answer comes, and their environments may have to be built first."""
 MARKS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
 
 
@@ -36,20 +38,17 @@ def apply(
     with errors_told():
         config = load_config(file)
 
-    async def ask(api: Api) -> tuple[ConfigDiff, list[Any]]:
-        found = await api.post("/v1/config", config, seconds=300, dry_run=dry_run)
-        diff = msgspec.convert(found, ConfigDiff)
-        plugins: list[Any] = (await api.get("/v1/plugins"))["items"] if diff.applied else []
-        return diff, plugins
+    async def ask(api: Api) -> ConfigDiff:
+        found = await api.post("/v1/config", config, seconds=APPLY_SECONDS, dry_run=dry_run)
+        return msgspec.convert(found, ConfigDiff)
 
-    diff, plugins = server.ask(ask)
+    diff = server.ask(ask)
     if as_json:
         write_json(diff)
         return
     show_diff(diff)
-    for plugin in plugins:
-        if plugin["reason"]:
-            show_error(f"plugin {plugin['plugin']} is {plugin['state']}: {plugin['reason']}")
+    for problem in diff.problems:
+        show_problem(problem)
 
 
 def show_diff(diff: ConfigDiff) -> None:

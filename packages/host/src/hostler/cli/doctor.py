@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
 
@@ -28,6 +28,10 @@ from hostler.cli.options import (
 )
 from hostler.cli.output import FAILED, write_json
 from hostler.cli.tables import write_beside
+from hostler_protocol.errors import UnauthorizedError
+
+if TYPE_CHECKING:
+    from hostler.cli.client import Api
 
 Verdict = Literal["ok", "note", "wrong"]
 MARKS: dict[Verdict, tuple[str, str]] = {
@@ -79,12 +83,16 @@ def doctor(
 
 
 async def _examine(facts: Facts, port: int, url: str | None, key: str | None) -> list[Finding]:
+    from hostler.lock import read_holder
+
     findings = [_python(), _sqlite(), _uv(), *_directory(facts.data_dir)]
     findings += await _sandbox()
     findings += [found async for found in _plugin_start()]
     findings += [found async for found in _facts(facts)]
     if url is not None:
         return findings + [found async for found in _named_server(url, key, facts.data_dir)]
+    if findings[-1].verdict == "ok" and read_holder(facts.data_dir) is None:
+        findings += await _configuration(facts)
     return findings + [found async for found in _server(facts.data_dir, port)]
 
 
@@ -260,10 +268,36 @@ async def _served(url: str | None, key: str | None, data_dir: Path, ready: str) 
         await api.get("/readyz")
         yield Finding("server", "ok", ready)
         for plugin in (await api.get("/v1/plugins"))["items"]:
-            bad = plugin["state"] in ("failed", "waiting") or plugin["reason"]
-            text = f"{plugin['plugin']} is {plugin['state']}"
-            reason = f": {plugin['reason']}" if plugin["reason"] else ""
-            yield Finding("plugin", "wrong" if bad else "ok", text + reason)
+            if not plugin["reason"]:
+                yield Finding("plugin", "ok", f"{plugin['plugin']} is {plugin['state']}")
+        for finding in await _problems(api):
+            yield finding
+
+
+async def _problems(api: Api) -> list[Finding]:
+    """What does not work of the configuration. A skill is seldom the operator's own, and the rest works."""
+    try:
+        found = (await api.get("/v1/problems"))["items"]
+    except UnauthorizedError as error:
+        return [Finding("configuration", "note", f"it was not looked at: {error.message}")]
+    return [
+        Finding(
+            one["kind"], "note" if one["kind"] == "skill" else "wrong", f"{one['name']}: {one['problem']}"
+        )
+        for one in found
+    ]
+
+
+async def _configuration(facts: Facts) -> list[Finding]:
+    """The same where no server runs: the directory is opened for it."""
+    from hostler.cli.reach import reach
+    from hostler_protocol.errors import HostlerError
+
+    try:
+        async with reach(None, None, facts.data_dir, database=facts.database) as api:
+            return await _problems(api)
+    except HostlerError as error:
+        return [Finding("configuration", "wrong", error.message)]
 
 
 def _port(port: int) -> Finding:

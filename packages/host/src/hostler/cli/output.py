@@ -16,6 +16,8 @@ from hostler_protocol.errors import CallerError, HostlerError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from hostler.domain.changes import Problem
+
 COMPLETED, FAILED, USAGE, PAUSED, CANCELLED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 """Exit statuses."""
 STATUS_OF_RUN = {
@@ -59,6 +61,11 @@ def show_error(text: str) -> None:
     from rich.text import Text
 
     err().print(Text.assemble(("error: ", "bold red"), " ".join(text.split())))
+
+
+def show_problem(problem: Problem) -> None:
+    """What does not work of a configuration, as one line on standard error."""
+    show_error(f"{problem.kind} {problem.name}: {problem.problem}")
 
 
 @contextmanager

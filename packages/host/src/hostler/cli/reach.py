@@ -57,9 +57,17 @@ def find_server(url: str | None, key: str | None, data_dir: Path) -> Address | N
 
 @asynccontextmanager
 async def reach(
-    url: str | None, key: str | None, data: Path | None, *, running: bool = False
+    url: str | None,
+    key: str | None,
+    data: Path | None,
+    *,
+    running: bool = False,
+    database: str | None = None,
 ) -> AsyncIterator[Api]:
-    """The API of the server that is meant. `running`: an opened data directory will not do."""
+    """The API of the server that is meant. `running`: an opened data directory will not do.
+
+    `database`: of an opened data directory; None: HOSTLER_DATABASE, else SQLite in the directory.
+    """
     from hostler.cli.client import Api
 
     data_dir = data_directory(data)
@@ -70,7 +78,7 @@ async def reach(
             "or name one with --url and --key"
         )
     if address is None:
-        async with _opened(data_dir) as api:
+        async with _opened(data_dir, database or os.environ.get("HOSTLER_DATABASE")) as api:
             yield api
         return
     api = Api.at(address.url, address.key)
@@ -81,7 +89,7 @@ async def reach(
 
 
 @asynccontextmanager
-async def _opened(data_dir: Path) -> AsyncIterator[Api]:
+async def _opened(data_dir: Path, database: str | None) -> AsyncIterator[Api]:
     """The API over a data directory that no server holds, in this process and without a socket."""
     import httpx
 
@@ -93,7 +101,7 @@ async def _opened(data_dir: Path) -> AsyncIterator[Api]:
     key = secrets.token_urlsafe(24)
     settings = Settings(
         data_dir=data_dir,
-        database=os.environ.get("HOSTLER_DATABASE"),
+        database=database,
         admin_key=key,
         passive=True,
         shutdown_grace_seconds=0.0,

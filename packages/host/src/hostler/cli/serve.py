@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hostler.cli.options import DatabaseOption, DataOption, data_directory
-from hostler.cli.output import INTERRUPTED, err, errors_told, note, show_error
+from hostler.cli.output import INTERRUPTED, err, errors_told, note, show_error, show_problem
 
 if TYPE_CHECKING:
     from hostler.config import Settings
@@ -178,8 +178,8 @@ async def _greet(host: Host, url: str) -> None:
     names = ", ".join(spec.name for spec in config.agents) or "none yet: hostler apply config.yaml"
     err().print(Text.assemble(("hostler ", "bold"), "serves at ", (url, "bold cyan"), f"  docs {url}/docs"))
     err().print(Text.assemble("agents  ", (names, "green")))
-    for place, trouble in host.troubles.items():
-        show_error(f"{place}: {trouble}")
+    for problem in await host.problems():
+        show_problem(problem)
 
 
 async def _reload(host: Host, asked: asyncio.Event) -> None:
@@ -200,5 +200,5 @@ async def _reload(host: Host, asked: asyncio.Event) -> None:
             show_error(f"the configuration was not applied, the one before stays: {error.message}")
         else:
             note(f"configuration applied: {len(diff.effective)} changes")
-            for place, trouble in host.troubles.items():
-                show_error(f"{place}: {trouble}")
+            for problem in diff.problems:
+                show_problem(problem)

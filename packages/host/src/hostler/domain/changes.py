@@ -25,11 +25,24 @@ class Change(Strict):
     after: dict[str, Any] | None = None
 
 
+class Problem(Strict):
+    """An entry that is stored and does not work, or a skill or a server that an entry leads to.
+
+    `kind` and `name` are those of a change; but a skill has its own name, and a plugin is `author/name` where
+    that is known. `problem`: a sentence without its full stop that says why.
+    """
+
+    kind: Kind
+    name: str
+    problem: str
+
+
 class ConfigDiff(Strict):
-    """All of it, in the order plugins, models, agents."""
+    """The changes, in the order plugins, models, agents; and what does not work of what then holds."""
 
     changes: list[Change]
     applied: bool
+    problems: list[Problem] = []
 
     @property
     def effective(self) -> list[Change]:

@@ -146,13 +146,17 @@ class PluginLife:
         if current is not None and current.connection.is_ready:
             return current.connection
         if self._closing:
-            raise UnavailableError(f"plugin {self.key}: the host is shutting down")
+            raise UnavailableError(f"plugin {self.key} is being ended; try again")
         if isinstance(self.source, Remote):
             return await self._rejoined()
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start(self.source))
             self._starting.add_done_callback(self._start_over)
-        return await asyncio.shield(self._starting)
+        starting = self._starting
+        await asyncio.wait([starting])  # many wait for one start: whoever gives up does not end it
+        if starting.cancelled():
+            raise UnavailableError(f"plugin {self.key} was replaced or removed while it started; try again")
+        return starting.result()
 
     def _start_over(self, task: asyncio.Task[PluginConnection]) -> None:
         self._starting = None
@@ -352,8 +356,10 @@ class PluginLife:
         self.breaker = CLOSED
         try:
             await self.connection()
-        except PluginError:
-            if old is not None and old.connection.is_ready:
+        except (PluginError, UnavailableError):
+            if old is not None and self._closing:
+                self._spawn(self._drain(old, self.around.start_limits.drain_seconds))
+            elif old is not None and old.connection.is_ready:
                 self._current = old
             raise
         if old is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hostler.config import convert
+from hostler.domain.foreign_yaml import read_foreign_yaml
 from hostler.domain.places import parse_place
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
@@ -38,11 +40,11 @@ def read_manifest(folder: Path) -> PluginManifest:
     from hostler_sdk.loading import MANIFEST_NAME  # noqa: PLC0415  the SDK is for hosts with plugins
 
     path = folder / MANIFEST_NAME
-    if not folder.is_dir():
-        raise PluginStartError(f"there is no plugin folder {folder}")
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        if not os.path.isdir(folder):  # noqa: PTH112 - unlike Path.is_dir it raises nothing
+            raise PluginStartError(f"there is no plugin folder {folder}") from None
         raise PluginStartError(f"{folder} is not a plugin folder: it has no {MANIFEST_NAME}") from None
     except OSError as error:
         raise PluginStartError(f"{path} cannot be read: {error.strerror}") from error
@@ -53,14 +55,12 @@ def read_manifest(folder: Path) -> PluginManifest:
 
 def parse_manifest(data: bytes, source: str) -> PluginManifest:
     """Check the text of a hostler.yaml; `source` appears in errors."""
-    import yaml  # noqa: PLC0415  for hosts with plugins, as the SDK
-
-    from hostler_sdk.loading import PluginFile  # noqa: PLC0415
+    from hostler_sdk.loading import PluginFile  # noqa: PLC0415  as above
 
     try:
-        value = yaml.safe_load(data)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise PluginStartError(f"{source} is not YAML: {_place(error)}") from error
+        value = read_foreign_yaml(data)
+    except ValueError as error:
+        raise PluginStartError(f"{source} is not YAML: {error}") from error
     if not isinstance(value, Mapping) or "plugin" not in value:
         expected = "`plugin: {author: you, name: its-name, version: 1.0.0}`"
         raise PluginStartError(f"{source} does not say whose plugin it is; it begins with {expected}")
@@ -83,10 +83,3 @@ def parse_manifest(data: bytes, source: str) -> PluginManifest:
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise PluginStartError(f"{source}: two runners are named {doubled[0]!r}; give each its own name")
     return PluginManifest(file, encoded)
-
-
-def _place(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return " ".join(str(error).split())
-    return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', error)}"

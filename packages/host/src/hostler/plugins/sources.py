@@ -94,6 +94,24 @@ def identity_of(source: PluginSource) -> PluginIdentity:
             return read_manifest(path).identity
 
 
+def place_of(source: PluginSource) -> str:
+    """Where a plugin comes from, in words."""
+    match source:
+        case Folder(path=path):
+            return str(path)
+        case SingleFile(path=path, class_name=name):
+            return f"{path}:{name}"
+        case Remote():
+            return "a process that dials in"
+
+
+def is_same_place(one: PluginSource, other: PluginSource) -> bool:
+    """Whether both are the same folder, whatever level, network and limits each has; or are equal."""
+    if isinstance(one, Folder) and isinstance(other, Folder):
+        return os.path.realpath(one.path) == os.path.realpath(other.path)
+    return one == other
+
+
 def launch_of(source: Folder | SingleFile) -> Launch:
     """Read what is to be executed, as it stands now. PluginStartError says what is wrong with it."""
     if isinstance(source, SingleFile):

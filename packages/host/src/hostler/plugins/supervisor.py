@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -22,12 +23,14 @@ from hostler.plugins.limits import (
 from hostler.plugins.orphans import Register
 from hostler.plugins.remote import Channel, RemoteTransport
 from hostler.plugins.sandboxing import sweep_workspaces
-from hostler.plugins.sources import PluginSource, Remote, identity_of
+from hostler.plugins.sources import PluginSource, Remote, identity_of, is_same_place, place_of
 from hostler.sandbox.probe import find_sandbox
 from hostler.sandbox.sandboxes import MachineSandbox
 from hostler_protocol.errors import ConflictError, NotFoundError, PluginError
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
+
+log = logging.getLogger(__name__)
 
 
 def environments_folder(data_dir: Path) -> Path:
@@ -79,35 +82,84 @@ class Supervisor:
             command_prefix=command_prefix,
         )
         self._plugins: dict[str, PluginLife] = {}
+        self._leaving: dict[asyncio.Task[None], PluginLife] = {}
+        """Plugins that were replaced or removed, and still finish their runs."""
 
     def sweep_orphans(self) -> list[int]:
         """Kill plugin processes that a dead host left behind; call it once, before the first start."""
         return self._around.register.sweep()
 
     def add(self, source: PluginSource) -> str:
-        """Make a plugin known; its key. The same source again changes nothing.
+        """Make a plugin known; its key. A folder that is known already keeps the settings that it has.
 
-        PluginStartError where its manifest is wrong; ConflictError where another source has that key.
+        PluginStartError where its manifest is wrong; ConflictError where another place has the key.
         """
         key = identity_of(source).key
         known = self._plugins.get(key)
-        if known is not None and known.source != source:
-            raise ConflictError(f"plugin {key} is already there, from {known.source}")
-        if known is None:
-            self._plugins[key] = PluginLife(key, source, self._around)
+        if known is None or isinstance(known.source, Remote):
+            self.put(key, source)
+        elif not is_same_place(known.source, source):
+            raise ConflictError(
+                f"plugin {key} is served from {place_of(known.source)}, and {place_of(source)} says that it "
+                f"is {key} too: give one of them another name in its hostler.yaml, or remove the first with "
+                f"`hostler plugins remove {key}`"
+            )
         return key
+
+    def put(self, plugin_key: str, source: PluginSource) -> None:
+        """Serve a plugin from `source` from here on.
+
+        Runs at work finish on the process that they have; the next ones start on a new one. It is not started
+        before it is needed, or `start_all` is called.
+        """
+        known = self._plugins.get(plugin_key)
+        if known is not None and known.source == source:
+            return
+        if known is not None:
+            self._retire(known)
+        self._plugins[plugin_key] = PluginLife(plugin_key, source, self._around)
+
+    def source_of(self, plugin_key: str) -> PluginSource | None:
+        """Where a plugin is served from; None where it is not known."""
+        life = self._plugins.get(plugin_key)
+        return None if life is None else life.source
 
     def expect(self, plugin_key: str) -> None:
         """A remote process of this plugin may dial in; changes nothing for a plugin that is known."""
         if plugin_key not in self._plugins:
             self.add(Remote(plugin_key))
 
+    def discard(self, plugin_key: str) -> None:
+        """Forget a plugin. Runs at work finish on the process that they have, which then ends."""
+        life = self._plugins.pop(plugin_key, None)
+        if life is not None:
+            self._retire(life)
+            self.catalog.forget(plugin_key)
+
+    def forget_remote(self, plugin_key: str) -> None:
+        """Expect no remote process of this plugin any more; one that is connected stays."""
+        life = self._plugins.get(plugin_key)
+        if life is None or not isinstance(life.source, Remote):
+            return
+        if not (life.is_connected or life.is_connecting):
+            self.discard(plugin_key)
+
     async def remove(self, plugin_key: str) -> None:
-        """Stop a plugin, letting it finish its runs, and forget it."""
+        """Forget a plugin, and wait until it has finished its runs and is gone. NotFoundError."""
         life = self._life(plugin_key)
-        del self._plugins[plugin_key]
-        await life.close(self._around.start_limits.drain_seconds)
-        self.catalog.forget(plugin_key)
+        self.discard(plugin_key)
+        await asyncio.wait([task for task, leaving in self._leaving.items() if leaving is life])
+
+    def _retire(self, life: PluginLife) -> None:
+        closing = life.close(self._around.start_limits.drain_seconds)
+        task = asyncio.get_running_loop().create_task(closing, name=f"plugin {life.key} leaves")
+        self._leaving[task] = life
+        task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        life = self._leaving.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("plugin %s was not ended in order", life.key, exc_info=error)
 
     def __contains__(self, plugin_key: str) -> bool:
         return plugin_key in self._plugins
@@ -121,7 +173,8 @@ class Supervisor:
         for life in self._plugins.values():
             life.keep_running = not isinstance(life.source, Remote)
         local = [life for life in self._plugins.values() if life.keep_running]
-        await asyncio.to_thread(sweep_workspaces, self._around.workspaces, frozenset(self._plugins))
+        used = frozenset([*self._plugins, *(life.key for life in self._leaving.values())])
+        await asyncio.to_thread(sweep_workspaces, self._around.workspaces, used)
         ends = await asyncio.gather(*(life.connection() for life in local), return_exceptions=True)
         found: dict[str, PluginError | None] = {}
         for life, end in zip(local, ends, strict=True):
@@ -176,6 +229,8 @@ class Supervisor:
         try:
             async with transport.running():
                 await connection.open(transport)
+                if self._plugins.get(plugin_key) is not life:
+                    raise ConflictError(f"plugin {plugin_key} was replaced or removed while it connected")
                 life.attach(Running(connection, transport, self._around.clock()))
                 life.is_connecting = False
                 await asyncio.shield(connection.closed)
@@ -186,7 +241,10 @@ class Supervisor:
     async def close(self, drain_seconds: float | None = None) -> None:
         """End all plugins: they may finish their runs for so long, then nothing of them is left."""
         seconds = self._around.start_limits.drain_seconds if drain_seconds is None else drain_seconds
-        await asyncio.gather(*(life.close(seconds) for life in self._plugins.values()))
+        lives, leaving = [*self._plugins.values(), *self._leaving.values()], list(self._leaving)
+        await asyncio.gather(*(life.close(seconds) for life in lives))
+        if leaving:
+            await asyncio.wait(leaving)
 
     def _life(self, plugin_key: str) -> PluginLife:
         life = self._plugins.get(plugin_key)

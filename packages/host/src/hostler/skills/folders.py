@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.foreign_yaml import read_foreign_yaml
 from hostler.domain.skills import Skill, SkillFile, SkillText
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import digest
@@ -59,16 +60,29 @@ class _FrontMatter(msgspec.Struct):
 def find_skills(path: Path) -> list[Path]:
     """The skill folders that a path stands for: itself, or those directly in it. InvalidArgumentError."""
     root = Path(os.path.realpath(path))
-    if not root.is_dir():
+    if not os.path.isdir(root):  # noqa: PTH112 - unlike Path.is_dir it raises nothing
         raise InvalidArgumentError(f"{path} is no folder: name a folder with a {SKILL_FILE}, or one of such")
-    if (root / SKILL_FILE).is_file():
+    if _may_have_text(root):
         return [root]
-    with os.scandir(root) as entries:
-        found = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
-    skills = [Path(folder) for folder in found if (Path(folder) / SKILL_FILE).is_file()]
+    try:
+        with os.scandir(root) as entries:
+            found = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError as error:
+        raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
+    skills = [Path(folder) for folder in found if _may_have_text(Path(folder))]
     if not skills:
         raise InvalidArgumentError(f"{path} has no {SKILL_FILE}, and no folder in it has one")
     return skills
+
+
+def _may_have_text(folder: Path) -> bool:
+    """Whether there is a SKILL.md, or it cannot be seen whether there is: reading the skill then says why."""
+    try:
+        return stat.S_ISREG((folder / SKILL_FILE).stat().st_mode)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
 
 
 def read_skill(folder: Path) -> Skill:
@@ -149,18 +163,15 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _front_matter(head: str) -> _FrontMatter:
-    import yaml  # noqa: PLC0415  not needed by a host without skills
-
     if len(head) > MAX_FRONT_MATTER_CHARS:
         raise InvalidArgumentError(f"the front matter has over {MAX_FRONT_MATTER_CHARS:,} characters")
     try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(head)):
-            raise InvalidArgumentError("the front matter has an alias (*name): write the value out")
-        return msgspec.convert(yaml.safe_load(head) or {}, _FrontMatter)
-    except yaml.YAMLError as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", 0) + 2
-        raise InvalidArgumentError(f"{SKILL_FILE}, line {line}: {getattr(error, 'problem', error)}") from None
-    except (msgspec.ValidationError, RecursionError, ValueError) as error:
+        value = read_foreign_yaml(f"\n{head}")  # below the line with '---'
+    except ValueError as error:
+        raise InvalidArgumentError(f"{SKILL_FILE}, {error}") from None
+    try:
+        return msgspec.convert(value or {}, _FrontMatter)
+    except msgspec.ValidationError as error:
         raise InvalidArgumentError(f"the front matter of {SKILL_FILE}: {error}") from None
 
 

@@ -107,15 +107,21 @@ class Skills:
     # -- configuration ----------------------------------------------------------------------------
 
     @staticmethod
-    def check(paths: Sequence[str]) -> None:
-        """InvalidArgumentError where one of these can't be used. Blocks: reads all of them."""
-        _refuse_twice([read_skill(folder) for path in paths for folder in find_skills(Path(path))])
+    def check(paths: Sequence[str]) -> list[tuple[str, str]]:
+        """The skills of these folders that cannot be offered: the name of each, and why. Blocks.
 
-    async def configure(self, paths: Sequence[str]) -> dict[str, str]:
-        """Offer the skills of these folders, and no others any more. Those that don't work are told."""
+        InvalidArgumentError where a path leads to no skill at all: that is the operator's mistake, while a
+        skill that cannot be used is its author's, and hides no other.
+        """
+        for path in paths:
+            find_skills(Path(path))
+        found = _read_all(paths)
+        return [(_name_of(one), why) for one in found if (why := _problem_of(one, found)) is not None]
+
+    async def configure(self, paths: Sequence[str]) -> None:
+        """Offer the skills of these folders, and no others any more."""
         self._paths = tuple(paths)
         await self.look()
-        return {one.name: one.problem for one in self._standings if one.problem is not None}
 
     async def look(self) -> Sequence[SkillStanding]:
         """Read all folders again; what changed in them is written down."""
@@ -188,29 +194,30 @@ class Skills:
 
 
 def _read_all(paths: Sequence[str]) -> list[Skill | _Broken]:
-    found: list[Skill | _Broken] = []
+    """The skills of these folders, each once. Beyond MAX_SKILLS they are left out, with one reason a path."""
+    found: dict[Path, Skill | _Broken] = {}
     for path in paths:
         try:
-            folders = find_skills(Path(path))
-        except (InvalidArgumentError, OSError) as error:
-            found.append(_Broken(Path(path), str(error)))
+            folders = [folder for folder in find_skills(Path(path)) if folder not in found]
+        except InvalidArgumentError as error:
+            found[Path(path)] = _Broken(Path(path), error.message)
             continue
-        for folder in folders:
-            try:
-                found.append(read_skill(folder))
-            except InvalidArgumentError as error:
-                found.append(_Broken(folder, error.message))
-    return found
+        room = max(0, MAX_SKILLS - len(found))
+        found |= {folder: _read_one(folder) for folder in folders[:room]}
+        if beyond := folders[room:]:
+            why = (
+                f"{len(beyond)} skills of it are left out, {beyond[0].name} and those after it: "
+                f"a host has at most {MAX_SKILLS}"
+            )
+            found[Path(path)] = _Broken(Path(path), why)
+    return list(found.values())
 
 
-def _refuse_twice(skills: Sequence[Skill]) -> None:
-    seen: dict[str, Skill] = {}
-    for skill in skills:
-        first = seen.setdefault(skill.name, skill)
-        if first.source != skill.source:
-            raise InvalidArgumentError(f"{first.source} and {skill.source} are both called {skill.name!r}")
-    if len(seen) > MAX_SKILLS:
-        raise InvalidArgumentError(f"{len(seen)} skills; at most {MAX_SKILLS} are allowed")
+def _read_one(folder: Path) -> Skill | _Broken:
+    try:
+        return read_skill(folder)
+    except InvalidArgumentError as error:
+        return _Broken(folder, error.message)
 
 
 def _is_news(pin: SkillPin | None, skill: Skill) -> bool:
@@ -220,16 +227,27 @@ def _is_news(pin: SkillPin | None, skill: Skill) -> bool:
 def _standing(
     one: Skill | _Broken, found: Sequence[Skill | _Broken], pins: Mapping[str, SkillPin]
 ) -> SkillStanding:
+    problem = _problem_of(one, found)
     if isinstance(one, _Broken):
-        return SkillStanding(one.folder.name, str(one.folder), None, None, one.reason)
+        return SkillStanding(one.folder.name, str(one.folder), None, None, problem)
     pin = pins[one.name]
-    twins = [other for other in found if isinstance(other, Skill) and other.name == one.name]
-    problem = None
-    if len(twins) > 1:
-        problem = f"{' and '.join(twin.source for twin in twins)} have the same name: remove all but one"
-    elif not pin.may_be_used:
+    if problem is None and not pin.may_be_used:
         problem = f"its files changed: look at them, then `hostler skills confirm {one.name}`"
     return SkillStanding(one.name, one.source, one, pin, problem)
+
+
+def _name_of(one: Skill | _Broken) -> str:
+    return one.folder.name if isinstance(one, _Broken) else one.name
+
+
+def _problem_of(one: Skill | _Broken, found: Sequence[Skill | _Broken]) -> str | None:
+    """What keeps a skill from being offered, whoever confirmed it."""
+    if isinstance(one, _Broken):
+        return one.reason
+    twins = [other.source for other in found if isinstance(other, Skill) and other.name == one.name]
+    if len(twins) > 1:
+        return f"{' and '.join(twins)} have the same name: remove all but one"
+    return None
 
 
 def _offer(skill: Skill, problem: str | None) -> OfferedTool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from hostler.domain.agents import Agent, AgentSpec
+from hostler.domain.misfits import misfit
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
-from hostler_protocol.errors import NotFoundError
+from hostler_protocol.errors import NotFoundError, StorageError
 from hostler_protocol.ids import canonical_json, digest, new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
@@ -27,7 +28,9 @@ def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
     spec_digest = digest(spec)
     current = tx.one(_q.current, workspace_id=workspace_id, name=spec.name)
     if current is not None and current["spec_digest"] == spec_digest:
-        return _agent(workspace_id, current)
+        known = _read(workspace_id, current)
+        if isinstance(known, Agent):
+            return known
     agent_id, version = _identity(tx, workspace_id, spec.name)
     tx.run(
         _q.insert_version,
@@ -59,13 +62,26 @@ def delete(tx: Tx, workspace_id: str, name: str) -> bool:
 
 
 def find(tx: Tx, workspace_id: str, name: str) -> Agent | None:
-    """The current version of the agent of this name."""
+    """The current version of the agent of this name. StorageError where this version cannot read it."""
     row = tx.one(_q.current, workspace_id=workspace_id, name=name)
     return None if row is None else _agent(workspace_id, row)
 
 
+def current_version(tx: Tx, workspace_id: str, name: str) -> tuple[str, int] | None:
+    """The id and version of the agent of this name, whether its specification can be read or not."""
+    row = tx.one(_q.current, workspace_id=workspace_id, name=name)
+    return None if row is None else (row["agent_id"], row["version"])
+
+
+def readable(tx: Tx, workspace_id: str, name: str) -> Agent | None:
+    """The agent of this name; None where there is none, or this version cannot read it."""
+    row = tx.one(_q.current, workspace_id=workspace_id, name=name)
+    found = None if row is None else _read(workspace_id, row)
+    return found if isinstance(found, Agent) else None
+
+
 def get(tx: Tx, workspace_id: str, name: str) -> Agent:
-    """The same; NotFoundError where there is none."""
+    """The current version of the agent of this name. NotFoundError; StorageError where it cannot be read."""
     agent = find(tx, workspace_id, name)
     if agent is None:
         raise NotFoundError(f"there is no agent named {name!r}")
@@ -99,15 +115,27 @@ def versions(
 
 
 def active(tx: Tx, workspace_id: str) -> list[Agent]:
-    """Current versions of all agents that are not deleted, by name; disabled ones too, for telling so."""
+    """Current versions of all agents that are not deleted and can be read, by name; disabled ones too."""
     rows = tx.all(_q.page, workspace_id=workspace_id, after="", limit=MAX_AGENTS)
-    return [_agent(workspace_id, row) for row in rows]
+    return [agent for row in rows if isinstance(agent := _read(workspace_id, row), Agent)]
+
+
+def unreadable(tx: Tx, workspace_id: str) -> dict[str, str]:
+    """The agents whose stored specification this version cannot read, by name, and why."""
+    rows = tx.all(_q.page, workspace_id=workspace_id, after="", limit=MAX_AGENTS)
+    return {row["name"]: why for row in rows if isinstance(why := _read(workspace_id, row), str)}
 
 
 def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Agent]:
-    """Agents by name, following the name `after`."""
-    rows = tx.all(_q.page, workspace_id=workspace_id, after=after, limit=limit)
-    return [_agent(workspace_id, row) for row in rows]
+    """Agents by name, following the name `after`; those that cannot be read are left out."""
+    found: list[Agent] = []
+    while (wanted := limit - len(found)) > 0:
+        rows = tx.all(_q.page, workspace_id=workspace_id, after=after, limit=wanted)
+        found += [agent for row in rows if isinstance(agent := _read(workspace_id, row), Agent)]
+        if len(rows) < wanted:
+            break
+        after = rows[-1]["name"]
+    return found
 
 
 def _identity(tx: Tx, workspace_id: str, name: str) -> tuple[str, int]:
@@ -125,4 +153,20 @@ def _identity(tx: Tx, workspace_id: str, name: str) -> tuple[str, int]:
 
 
 def _agent(workspace_id: str, row: Row) -> Agent:
-    return Agent(workspace_id, row["agent_id"], row["version"], _specs.decode(row["spec"]))
+    """StorageError where this version cannot read it."""
+    read = _read(workspace_id, row)
+    if isinstance(read, str):
+        raise StorageError(f"agent {row['agent_id']}, version {row['version']}: {read}")
+    return read
+
+
+def _read(workspace_id: str, row: Row) -> Agent | str:
+    """The agent, or why this version cannot read it."""
+    try:
+        spec = _specs.decode(row["spec"])
+    except msgspec.DecodeError as error:
+        wrong = (
+            misfit(error, AgentSpec).sentence if isinstance(error, msgspec.ValidationError) else str(error)
+        )
+        return f"what is stored does not fit this version: {wrong}; apply it anew, or delete it"
+    return Agent(workspace_id, row["agent_id"], row["version"], spec)

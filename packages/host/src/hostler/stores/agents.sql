@@ -21,19 +21,19 @@ VALUES (:workspace_id, :agent_id, :version, :spec, :spec_digest, :now)
 
 -- name: current
 -- Locks nothing: two hosts that apply at once each make a version, in turn.
-SELECT a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
 FROM agents a JOIN agent_versions v
   ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
 WHERE a.workspace_id = :workspace_id AND a.name = :name AND a.deleted_at IS NULL
 
 -- name: by_id
-SELECT a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
 FROM agents a JOIN agent_versions v
   ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
 WHERE a.workspace_id = :workspace_id AND a.agent_id = :agent_id AND a.deleted_at IS NULL
 
 -- name: page
-SELECT a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
+SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
 FROM agents a JOIN agent_versions v
   ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version
 WHERE a.workspace_id = :workspace_id AND a.name > :after AND a.deleted_at IS NULL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from hostler.domain.webhooks import MAX_WEBHOOKS, NoticeEvent, Webhook, event_of
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
 from hostler.stores import settings
-from hostler_protocol.errors import NotFoundError
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
@@ -118,9 +119,12 @@ def of_pause(
 
 
 def webhooks(tx: Tx, workspace_id: str) -> list[Webhook]:
-    """The receivers of a workspace."""
-    found = settings.page(tx, workspace_id, WEBHOOK, limit=MAX_WEBHOOKS)
-    return [msgspec.convert(setting.spec, Webhook) for setting in found]
+    """The receivers of a workspace. One that cannot be read is left out: the configuration reports it."""
+    hooks: list[Webhook] = []
+    for setting in settings.page(tx, workspace_id, WEBHOOK, limit=MAX_WEBHOOKS):
+        with contextlib.suppress(msgspec.ValidationError, InvalidArgumentError):
+            hooks.append(msgspec.convert(setting.spec, Webhook))
+    return hooks
 
 
 def page(

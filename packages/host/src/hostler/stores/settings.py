@@ -9,7 +9,7 @@ import msgspec
 
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
-from hostler_protocol.errors import NotFoundError
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import canonical_json
 
 MAX_SETTINGS = 10_000
@@ -21,13 +21,21 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One entry. `spec` is what the configuration file says; secrets in it are references."""
+    """One entry. `text` is what the configuration file says, as JSON; secrets in it are references."""
 
     kind: str
     name: str
-    spec: dict[str, Any]
+    text: str
     updated_at: int
     """UTC epoch milliseconds."""
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """What the configuration file says. InvalidArgumentError where the text is no JSON object."""
+        try:
+            return _objects.decode(self.text)
+        except msgspec.DecodeError as error:
+            raise InvalidArgumentError(f"{self.kind} {self.name!r} is stored as no JSON object") from error
 
 
 def put(tx: Tx, workspace_id: str, kind: str, name: str, spec: dict[str, Any]) -> bool:
@@ -64,4 +72,4 @@ def delete(tx: Tx, workspace_id: str, kind: str, name: str) -> bool:
 
 
 def _setting(row: Row) -> Setting:
-    return Setting(row["kind"], row["name"], _objects.decode(row["spec"]), row["updated_at"])
+    return Setting(row["kind"], row["name"], row["spec"], row["updated_at"])

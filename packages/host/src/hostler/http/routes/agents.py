@@ -40,7 +40,7 @@ async def list_agents(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
 async def create_agent(ask: Ask, body: AgentSpec) -> Json[AgentRecord]:
     """Make a new agent. A name that is taken is a `conflict`."""
     host = ask.surface.host
-    if await host.db.read(lambda tx: agents.find(tx, ask.workspace_id, body.name)) is not None:
+    if await host.db.read(lambda tx: agents.current_version(tx, ask.workspace_id, body.name)) is not None:
         raise ConflictError(f"there is an agent named {body.name!r} already; PUT changes it")
     return Json(agent_record(await _save(ask, body)), 201)
 
@@ -105,10 +105,10 @@ async def _save(ask: Ask, spec: AgentSpec) -> Agent:
     check_agent(spec)
 
     def save(tx: Tx) -> Agent:
-        before = agents.find(tx, workspace, spec.name)
-        _check_references(ask, before, spec)
+        before = agents.current_version(tx, workspace, spec.name)
+        _check_references(ask, agents.readable(tx, workspace, spec.name), spec)
         after = agents.apply(tx, workspace, spec)
-        if before != after:
+        if before != (after.agent_id, after.version):
             action = "agent.added" if before is None else "agent.changed"
             audit.record(tx, workspace, actor, action, spec.name, {"version": after.version})
         return after

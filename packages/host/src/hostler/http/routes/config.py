@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostler.config import ConfigFile
-from hostler.domain.changes import ConfigDiff
+from hostler.domain.changes import ConfigDiff, Problem
+from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler_protocol._base import Strict
@@ -27,6 +28,13 @@ async def apply_config(ask: Ask, query: ApplyQuery, body: ConfigFile) -> ConfigD
             if not Path(path).is_absolute():
                 raise InvalidArgumentError(f"{what}: {path!r} is a relative path: send the absolute one")
     return await ask.surface.host.apply(body, actor=ask.caller.subject, dry_run=query.dry_run)
+
+
+@endpoint("GET", "/v1/problems", right="installation", tag="configuration")
+async def list_problems(ask: Ask) -> Listing[Problem]:
+    """List what does not work of the configuration now: entries, plugins, skills, servers, and why."""
+    await ask.surface.host.skills.look()
+    return Listing(items=await ask.surface.host.problems())
 
 
 @endpoint("GET", "/v1/config", right="installation", tag="configuration")
