@@ -88,6 +88,7 @@ def test_the_readme_s_configuration_serves_an_agent(hostler: CommandLine) -> Non
     [
         "README.md",
         "docs/operate.md",
+        "docs/agents.md",
         "docs/runners.md",
         "docs/http.md",
         "docs/replay.md",

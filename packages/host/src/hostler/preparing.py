@@ -187,6 +187,7 @@ class Preparer:
             envelope=event.envelope,
             given=await self._given(run.workspace_id, event.envelope.input),
             resources=resources_of(grant),
+            primary_model=grant.primary_model,
             apis=apis_of(grant),
             position=_position(origin.event.seq, place, grant, self.services.cursors),
             state=place.state.values,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -19,14 +19,23 @@ HIDDEN = "***"
 """Stands where a secret was written out."""
 
 
+ResourceKind = Literal["models", "rerank_models", "knowledge_bases", "tools", "files"]
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The resource ids that a configuration selects, in the order of the form, none twice."""
+    """The resource ids that a configuration selects, in the order of the form, none twice.
+
+    `models` holds rerank models too, `llm_models` none. `decided`: the kinds that it makes a choice of, be it
+    of nothing (an empty list). Left out, null, '' and `__none__` are no choice.
+    """
 
     models: tuple[str, ...] = ()
     knowledge_bases: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    decided: frozenset[ResourceKind] = frozenset()
+    llm_models: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +87,35 @@ def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configur
 
 
 def _selection(form: Mapping[str, FormItem], values: Mapping[str, Any]) -> Selection:
-    found: dict[str, dict[str, None]] = {"models": {}, "knowledge_bases": {}, "tools": {}, "files": {}}
+    found: dict[ResourceKind, dict[str, None]] = {kind: {} for kind in get_args(ResourceKind)}
+    models: dict[str, None] = {}
+    decided: set[ResourceKind] = set()
     for name, item in form.items():
-        if item.kind in SELECTORS and values.get(name) is not None:
-            found[_selects(item.kind)].update(dict.fromkeys(chosen(item, values[name])))
-    return Selection(**{kind: tuple(names) for kind, names in found.items()})
+        if item.kind not in SELECTORS or values.get(name) is None:
+            continue
+        kind, names = _selects(item.kind), dict.fromkeys(chosen(item, values[name]))
+        if names or isinstance(values[name], list):
+            decided.add(kind)
+        found[kind].update(names)
+        models.update(names if kind in ("models", "rerank_models") else {})
+    return Selection(
+        models=tuple(models),
+        knowledge_bases=tuple(found["knowledge_bases"]),
+        tools=tuple(found["tools"]),
+        files=tuple(found["files"]),
+        decided=frozenset(decided),
+        llm_models=tuple(found["models"]),
+    )
 
 
-def _selects(kind: FormItemType) -> str:
+def _selects(kind: FormItemType) -> ResourceKind:
     match kind:
         case "knowledge-base-multi-selector":
             return "knowledge_bases"
         case "tool-multi-selector":
             return "tools"
+        case "rerank-model-selector":
+            return "rerank_models"
         case "file" | "array[file]":
             return "files"
         case _:

@@ -46,6 +46,7 @@ def build_context(
     envelope: EventEnvelope,
     given: Input,
     resources: Resources,
+    primary_model: str | None,
     apis: AvailableApis,
     position: Position,
     state: dict[str, dict[str, Any]],
@@ -55,7 +56,10 @@ def build_context(
     deadline_at: float | None,
     policy: DeliveryPolicy,
 ) -> AgentRunContext:
-    """Build the context of one attempt. `given` is the event's input with small files inline again."""
+    """Build the context of one attempt. `given` is the event's input with small files inline again.
+
+    `primary_model`: the granted model that the configuration selects first.
+    """
     source = envelope.source if envelope.source in _SOURCES else "platform"
     return AgentRunContext(
         run_id=run_id,
@@ -85,7 +89,7 @@ def build_context(
             host_version=host_version,
             trace_id=trace_id,
             deadline_at=deadline_at,
-            metadata=_runtime_metadata(resources),
+            metadata=_runtime_metadata(resources, primary_model),
         ),
         config=config,
         adapter=Adapter(extra={"params": envelope.data["params"]}) if "params" in envelope.data else None,
@@ -141,6 +145,16 @@ def _snapshot(state: dict[str, dict[str, Any]]) -> StateSnapshot:
     )
 
 
-def _runtime_metadata(resources: Resources) -> dict[str, Any]:
-    windows = [m.context_window_tokens for m in resources.models if m.context_window_tokens]
-    return {"model_context_window_tokens": min(windows)} if windows else {}
+def _runtime_metadata(resources: Resources, primary_model: str | None) -> dict[str, Any]:
+    """`model_context_window_tokens` is the primary model's window, and absent where that is not known.
+
+    Each resource has its own window: a runner that asks a fallback looks there. Where the configuration
+    selects no model it is the smallest that is known, since the runner may ask any of them.
+    """
+    windows = {
+        model.model_id: model.context_window_tokens
+        for model in resources.models
+        if model.model_type != "rerank" and model.context_window_tokens
+    }
+    window = min(windows.values(), default=None) if primary_model is None else windows.get(primary_model)
+    return {} if window is None else {"model_context_window_tokens": window}

@@ -5,18 +5,24 @@ effective = manifest permissions ∩ resource policy ∩ runner configuration �
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from hostler.domain.agents import Agent, ApprovalRule, Budget, ResourcePolicy, ToolApprovalPolicy
+from hostler.domain.agents import Agent, Budget, ResourcePolicy, ToolApprovalPolicy
 from hostler.domain.config_form import Configuration
 from hostler.domain.events import Event
-from hostler.domain.patterns import best_match, matches
-from hostler.domain.skills import skill_of
+from hostler.domain.granted import (
+    Catalog,
+    approvals_of,
+    files_of,
+    knowledge_bases_of,
+    models_of,
+    skills_of,
+    tools_of,
+)
 from hostler.domain.tools import ToolPin
 from hostler_protocol.calls import CALLS
 from hostler_protocol.events import AvailableApis
@@ -29,11 +35,12 @@ from hostler_protocol.grants import (
     SkillResource,
     StateScope,
     StorageResource,
-    ToolApproval,
     ToolResource,
 )
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest, Permissions
+
+__all__ = ["Catalog", "Grant", "apis_of", "decode_grant", "grant_for", "resources_of"]
 
 REMOTE_WORKER_CALLS = frozenset({"run.append", "run.finalize"})
 """Only a remote worker's grant holds these, never a runner's."""
@@ -41,24 +48,6 @@ STATE_CALLS = frozenset({"state.get", "state.set", "state.delete", "state.list"}
 STORAGE_CALLS = frozenset({"storage.get", "storage.set", "storage.delete", "storage.keys"})
 OPEN_CALLS = frozenset({"artifact.upload", "prompt.get", "host.info"})
 """Calls that concern the run alone and need no permission."""
-
-_R = TypeVar("_R", ModelResource, ToolResource, KnowledgeBaseResource, FileResource)
-
-
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """What the workspace has at the moment a grant is built; `operations` say what each thing can do."""
-
-    models: Mapping[str, ModelResource] = field(default_factory=dict)
-    tools: Mapping[str, ToolResource] = field(default_factory=dict)
-    """`approval` of each is what the tool itself asks for."""
-    knowledge_bases: Mapping[str, KnowledgeBaseResource] = field(default_factory=dict)
-    skills: Mapping[str, SkillResource] = field(default_factory=dict)
-    files: Mapping[str, FileResource] = field(default_factory=dict)
-    platform_actions: frozenset[str] = frozenset()
-    interactions: bool = False
-    """Whether this host can put a question to a person."""
-    tool_pins: Mapping[str, ToolPin] = field(default_factory=dict)
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -76,6 +65,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     calls: frozenset[str] = frozenset()
     """Host API methods that are open, each within what the rest says."""
     models: dict[str, ModelResource] = {}
+    primary_model: str | None = None
+    """The model that the configuration selects first, of those that are granted."""
     tools: dict[str, ToolResource] = {}
     knowledge_bases: dict[str, KnowledgeBaseResource] = {}
     skills: dict[str, SkillResource] = {}
@@ -128,14 +119,14 @@ def grant_for(
     """
     policy, permissions = agent.spec.resource_policy, manifest.permissions
     notes: list[str] = []
-    models = _models(policy, permissions, configuration, catalog, notes)
-    tools = _tools(policy, permissions, configuration, catalog, notes)
-    knowledge_bases = _knowledge_bases(policy, permissions, configuration, catalog, notes)
-    files = _files(permissions, configuration, catalog)
+    models = models_of(policy, permissions, configuration, catalog, notes)
+    tools = tools_of(policy, permissions, configuration, catalog, notes)
+    knowledge_bases = knowledge_bases_of(policy, permissions, configuration, catalog, notes)
+    files = files_of(permissions, configuration, catalog)
     storage_areas = _storage_areas(policy, permissions)
     opened, closed = _states(agent, state_keys, state_closed)
     envelope = event.envelope
-    approvals = _approvals(policy, catalog, tools)
+    approvals = approvals_of(policy, catalog, tools)
     return Grant(
         workspace_id=event.workspace_id,
         agent_id=agent.agent_id,
@@ -147,9 +138,10 @@ def grant_for(
         thread_id=envelope.thread_id,
         calls=_calls(manifest, catalog, bool(agent.spec.state_policy.enable_state), storage_areas),
         models=models,
+        primary_model=next((name for name in configuration.selected.llm_models if name in models), None),
         tools=tools,
         knowledge_bases=knowledge_bases,
-        skills=_skills(policy, catalog),
+        skills=skills_of(policy, catalog),
         files=files,
         tool_approvals=approvals,
         tool_pins={name: catalog.tool_pins[name] for name in tools if name in catalog.tool_pins},
@@ -167,135 +159,7 @@ def grant_for(
     )
 
 
-# -- one kind of resource each --------------------------------------------------------------------
-
-
-def _allowed(
-    kind: str, selected: Iterable[str], allowed: list[str] | None, known: Mapping[str, _R], notes: list[str]
-) -> dict[str, _R]:
-    """Ids within the policy: its list where it has one, else what the configuration selects.
-
-    The list is the bound: a selection outside it is not granted. What the catalog does not know is left out.
-    """
-    wanted = dict.fromkeys(selected)
-    if allowed is not None:
-        notes += [_not_allowed(kind, name) for name in wanted if name not in allowed]
-        wanted = dict.fromkeys(allowed)
-    notes += [_not_known(kind, name) for name in wanted if name not in known]
-    return {name: known[name] for name in wanted if name in known}
-
-
-def _not_allowed(kind: str, name: str) -> str:
-    return f"{kind} {name!r} is selected by the configuration, but the policy does not allow it"
-
-
-def _not_known(kind: str, name: str) -> str:
-    return f"{kind} {name!r} is not known to this host"
-
-
-def _with_operations(granted: dict[str, _R], held: Iterable[str]) -> dict[str, _R]:
-    """Narrow each resource to the operations that the manifest may ask for; drop what keeps none."""
-    held = frozenset(held)
-    narrowed = {
-        name: msgspec.structs.replace(one, operations=[op for op in one.operations if op in held])
-        for name, one in granted.items()
-    }
-    return {name: one for name, one in narrowed.items() if one.operations}
-
-
-def _models(
-    policy: ResourcePolicy,
-    permissions: Permissions,
-    configuration: Configuration,
-    catalog: Catalog,
-    notes: list[str],
-) -> dict[str, ModelResource]:
-    selected = configuration.selected.models
-    granted = _allowed("model", selected, policy.allowed_model_ids, catalog.models, notes)
-    return _with_operations(granted, permissions.models)
-
-
-def _knowledge_bases(
-    policy: ResourcePolicy,
-    permissions: Permissions,
-    configuration: Configuration,
-    catalog: Catalog,
-    notes: list[str],
-) -> dict[str, KnowledgeBaseResource]:
-    selected = configuration.selected.knowledge_bases
-    granted = _allowed("knowledge base", selected, policy.allowed_kb_ids, catalog.knowledge_bases, notes)
-    return _with_operations(granted, permissions.knowledge_bases)
-
-
-def _tools(
-    policy: ResourcePolicy,
-    permissions: Permissions,
-    configuration: Configuration,
-    catalog: Catalog,
-    notes: list[str],
-) -> dict[str, ToolResource]:
-    """Tools by name or pattern: the policy's list and the selection may both hold patterns.
-
-    The tool of a skill comes with the skill, and never without it.
-    """
-    selected, allowed = configuration.selected.tools, policy.allowed_tool_names
-    skills = _skills(policy, catalog)
-    if allowed is not None:
-        outside = [name for name in selected if not any(matches(pattern, name) for pattern in allowed)]
-        notes += [_not_allowed("tool", name) for name in outside]
-    patterns = selected if allowed is None else allowed
-    unknown = [pattern for pattern in patterns if not any(matches(pattern, name) for name in catalog.tools)]
-    notes += [_not_known("tool", pattern) for pattern in unknown]
-    granted = {
-        name: msgspec.structs.replace(tool, approval=_approval_word(policy, name, tool.approval))
-        for name, tool in catalog.tools.items()
-        if (skill in skills if (skill := skill_of(tool)) else any(matches(p, name) for p in patterns))
-    }
-    return _with_operations(granted, permissions.tools)
-
-
-def _approval_word(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolApproval:
-    rule = _approval(policy, name, own)
-    if rule is None:
-        return "never"
-    pattern = best_match(policy.tool_approval, name)
-    stated = None if pattern is None else policy.tool_approval[pattern]
-    in_full = isinstance(stated, ToolApprovalPolicy) and stated.approval != "never"
-    return "policy" if in_full else "required"
-
-
-def _approval(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolApprovalPolicy | None:
-    """The stricter of the policy's rule and what the tool itself asks for; who decides is the policy's."""
-    pattern = best_match(policy.tool_approval, name)
-    rule: ApprovalRule | ToolApprovalPolicy = "never" if pattern is None else policy.tool_approval[pattern]
-    if isinstance(rule, str):
-        rule = ToolApprovalPolicy(approval=rule)
-    if rule.approval == "never":
-        return None if own == "never" else msgspec.structs.replace(rule, approval="required")
-    return rule
-
-
-def _approvals(
-    policy: ResourcePolicy, catalog: Catalog, granted: Iterable[str]
-) -> dict[str, ToolApprovalPolicy]:
-    rules = {name: _approval(policy, name, catalog.tools[name].approval) for name in granted}
-    return {name: rule for name, rule in rules.items() if rule is not None}
-
-
-def _skills(policy: ResourcePolicy, catalog: Catalog) -> dict[str, SkillResource]:
-    allowed = policy.allowed_skill_names
-    return {name: skill for name, skill in catalog.skills.items() if allowed is None or name in allowed}
-
-
-def _files(
-    permissions: Permissions, configuration: Configuration, catalog: Catalog
-) -> dict[str, FileResource]:
-    """Files the configuration selects, by the source the manifest may read."""
-    return {
-        name: catalog.files[name]
-        for name in configuration.selected.files
-        if name in catalog.files and catalog.files[name].source in permissions.files
-    }
+# -- what else it holds -----------------------------------------------------------------------------
 
 
 def _storage_areas(policy: ResourcePolicy, permissions: Permissions) -> frozenset[str]:
