@@ -258,7 +258,7 @@ def test_a_run_that_is_held_back_waits_for_its_time(database: SqlDatabase) -> No
     assert at(database, "later").status == "queued"
     assert at(database, "due").status == "claimed"
     assert claim(database) == []
-    assert read(database, lambda tx: runs.next_due(tx, now)) == now + 3_600_000
+    assert read(database, claims.look).due == now + 3_600_000
     assert read(database, lambda tx: runs.count_waiting(tx, "l", 10)) == 0, "it stands in nobody's way"
 
 
@@ -266,10 +266,25 @@ def test_what_became_due_since_it_was_looked_is_still_told(database: SqlDatabase
     """Else a host that looked in the moment before would sleep for ever."""
     now = write(database, lambda tx: tx.now)
     opened(database, new("soon", not_before=now - 1), claim=None)
-    assert read(database, lambda tx: runs.next_due(tx, now - 2)) == now - 1
-    assert read(database, lambda tx: runs.next_due(tx, now)) is None, (
-        "it was seen, and something else holds it"
-    )
+    assert read(database, lambda tx: claims.look(tx, now - 2)).due == now - 1
+    assert read(database, lambda tx: claims.look(tx, now)).due is None, "it was seen, and something holds it"
+
+
+def test_a_look_tells_whether_a_run_waits_and_whether_one_may_start(database: SqlDatabase) -> None:
+    def look() -> tuple[bool, bool]:
+        found = read(database, claims.look)
+        return found.waiting, found.ready
+
+    assert look() == (False, False)
+    opened(database, new("holds", lane="l"), new("behind", lane="l"), claim=None)
+    assert look() == (True, True)
+    assert claim(database) == ["holds"]
+    assert look() == (True, False), "its lane is taken"
+    now = write(database, lambda tx: tx.now)
+    opened(database, new("later", not_before=now + 3_600_000), claim=None)
+    assert look() == (True, False), "it is not due"
+    opened(database, new("beside", lane="l", parallel=True), claim=None)
+    assert look() == (True, True)
 
 
 def test_agents_at_their_limit_are_passed_over(database: SqlDatabase) -> None:

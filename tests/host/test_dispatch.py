@@ -8,12 +8,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from hostler.dispatch import Dispatcher
 from hostler.domain.agents import Agent, AgentSpec, Concurrency
 from hostler.ports import Tx
+from hostler.queue_room import QueueRoom
 from hostler.sql.database import SqlDatabase
 from hostler.stores import agents, runs
 from hostler.stores.run_rows import NewRun, Run
+from hostler_protocol.errors import RateLimitedError, StorageError
 from support.databases import run
 
 HOST = "h1"
@@ -28,16 +32,24 @@ class Turn:
     queued_again: bool = False
     cancelled: list[str] = field(default_factory=list)
     handed_over: list[str] = field(default_factory=list)
+    fenced: list[str] = field(default_factory=list)
     let: asyncio.Event = field(default_factory=asyncio.Event)
     broken: bool = False
+    ends_as: str = "completed"
+    stays: asyncio.Event | None = None
+    """What it waits for before it leaves, although it is over."""
 
     async def execute(self) -> None:
         self.stage.begun.append(self.run.run_id)
         self.stage.changed.set()
         await self.let.wait()
+        if self.stays is not None:
+            await self.stays.wait()
+        if self.fenced:
+            return
         if self.broken:
             raise RuntimeError("a mistake of the host")
-        to: Any = "queued" if self.handed_over else "completed"
+        to: Any = "queued" if self.handed_over else self.ends_as
         database, run_ = self.stage.database, self.run
         await database.write(lambda tx: _move(tx, run_, to))
         self.queued_again = to == "queued"
@@ -52,9 +64,13 @@ class Turn:
         self.handed_over.append(why)
         self.let.set()
 
+    def fence(self, why: str) -> None:
+        self.fenced.append(why)
+        self.let.set()
+
 
 def _move(tx: Tx, run_: Run, to: Any) -> None:
-    if to == "completed":
+    if to in {"completed", "paused"}:
         runs.transition(tx, run_.run_id, run_.attempt, "running", cause="test", actor="t")
     runs.transition(tx, run_.run_id, run_.attempt, to, cause="test", actor="t")
 
@@ -68,18 +84,26 @@ def _fail(tx: Tx, run_: Run) -> None:
 class Stage:
     """A dispatcher over a real database."""
 
-    def __init__(self, database: SqlDatabase, *, slots: int, queue: int = 100, **limits: int) -> None:
+    def __init__(self, database: SqlDatabase, *, slots: int, queue: int = 100, **limits: Any) -> None:
         self.database = database
         self.turns: dict[str, Turn] = {}
         self.begun: list[str] = []
         self.changed = asyncio.Event()
+        self.settled: list[str] = []
         self.dispatcher = Dispatcher(
-            database, HOST, self._make, _fail, max_active=slots, max_queued=queue, **limits
+            database, HOST, self._make, _fail, self._settle, max_active=slots, max_queued=queue, **limits
         )
 
     def _make(self, run_: Run) -> Turn:
         turn = self.turns[run_.run_id] = Turn(self, run_)
         return turn
+
+    async def _settle(self, run_ids: list[str]) -> None:
+        """Put runs that nothing executes back into the queue, as their agents' policies may say."""
+        self.settled += run_ids
+        for run_id in run_ids:
+            found = await self.database.read(lambda tx, r=run_id: runs.get(tx, "w1", r))  # type: ignore[misc]
+            await self.database.write(lambda tx, r=found: _move(tx, r, "queued"))  # type: ignore[misc]
 
     async def open(self, run_id: str, agent: Agent, *, lane: str | None = None, **fields: Any) -> str:
         """Open a run as the orchestrator does; its status."""
@@ -93,16 +117,14 @@ class Stage:
             lane=lane or f"lane of {run_id}",
             **fields,
         )
-        claim = self.dispatcher.reserve(agent)
-        opened = await self.database.write(lambda tx: runs.open(tx, new, claim))
-        if opened.status == "claimed":
-            made = await self.database.read(lambda tx: runs.get(tx, new.workspace_id, run_id))
-            self.dispatcher.start_reserved(made)
-        else:
-            if claim is not None:
-                self.dispatcher.release(agent)
-            self.dispatcher.queued()
+        reserved = self.dispatcher.reserve(agent)
+        opened = await self.database.write(lambda tx: runs.open(tx, new, reserved.claim))
+        self.dispatcher.opened(reserved, opened)
         return opened.status
+
+    async def waiting(self) -> int:
+        """How many runs wait, by the database."""
+        return await self.database.read(lambda tx: runs.count_queued(tx, 1_000))
 
     async def until(self, *run_ids: str) -> None:
         """Wait until these, and no others, have begun."""
@@ -121,7 +143,7 @@ def agent(name: str = "a", limit: int | None = None, runner: str = "plugin:acme/
 
 
 @asynccontextmanager
-async def dispatching(database: SqlDatabase, **limits: int) -> AsyncIterator[Stage]:
+async def dispatching(database: SqlDatabase, **limits: Any) -> AsyncIterator[Stage]:
     stage = Stage(database, **limits)
     await stage.dispatcher.begin()
     try:
@@ -139,7 +161,7 @@ def test_as_many_at_once_as_there_are_slots_and_the_next_when_one_is_free(databa
             one = agent()
             opened = [await stage.open(f"r{n}", one) for n in range(5)]
             assert opened == ["claimed", "claimed", "queued", "queued", "queued"]
-            assert (stage.dispatcher.active, stage.dispatcher.waiting) == (2, 3)
+            assert (stage.dispatcher.active, await stage.waiting()) == (2, 3)
             await stage.until("r0", "r1")
             stage.turns["r1"].let.set()
             await stage.until("r0", "r1", "r2")
@@ -148,7 +170,7 @@ def test_as_many_at_once_as_there_are_slots_and_the_next_when_one_is_free(databa
             assert stage.dispatcher.active == 2
             stage.turns["r2"].let.set()
             await stage.until("r0", "r1", "r2", "r3", "r4")
-            assert stage.dispatcher.waiting == 0
+            assert await stage.waiting() == 0
 
     run(story())
 
@@ -237,10 +259,11 @@ def test_a_full_queue_says_so(database: SqlDatabase) -> None:
         async with dispatching(database, slots=1, queue=2) as stage:
             full = []
             for number in range(3):
-                full.append(stage.dispatcher.is_full)
+                full.append(await stage.dispatcher.queue.is_full())
                 await stage.open(f"r{number}", agent())
             assert full == [False, False, False]
-            assert stage.dispatcher.is_full
+            with pytest.raises(RateLimitedError, match="too many runs"):
+                await stage.dispatcher.check_room()
 
     run(story())
 
@@ -293,7 +316,7 @@ def test_a_host_that_stops_lets_runs_finish_and_hands_the_others_over(database: 
         assert not stage.turns["r0"].handed_over
         assert (await stage.statuses("r0", "r1"))[0] == "completed"
         assert (await stage.statuses("r1"))[0] == "queued"
-        assert stage.dispatcher.reserve(agent()) is None
+        assert stage.dispatcher.reserve(agent()).claim is None
         assert stage.dispatcher.active == 0
 
     run(story())
@@ -362,5 +385,187 @@ def test_a_run_that_absorbed_something_wakes_the_dispatcher_when_it_ends(databas
             await database.write(lambda tx: runs.open(tx, new, None))  # as its end does, and tells nobody
             stage.turns["r0"].let.set()
             await stage.until("r0", "next")
+
+    run(story())
+
+
+# -- what nobody told it of -------------------------------------------------------------------------
+
+NEVER = 3600.0
+"""No look by itself within the test: what starts was told."""
+SOON = 0.02
+
+
+def silently(run_id: str, **fields: Any) -> NewRun:
+    """A run that is opened without a word to the dispatcher."""
+    return NewRun(
+        workspace_id="w1",
+        run_id=run_id,
+        agent_id="id of a",
+        agent_name="a",
+        agent_version=1,
+        runner_id="plugin:acme/echo/default",
+        **{"lane": f"lane of {run_id}", **fields},
+    )
+
+
+def test_a_run_that_nobody_told_of_starts_at_the_next_look(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=2, look_seconds=SOON) as stage:
+            await stage.open("r0", agent())
+            await stage.until("r0")
+            await database.write(lambda tx: runs.open(tx, silently("r1"), None))
+            await stage.until("r0", "r1")
+
+    run(story())
+
+
+def test_the_only_run_that_waits_starts_when_the_decided_one_before_it_is_over(
+    database: SqlDatabase,
+) -> None:
+    """One waits behind a pause, one is put back into the queue: claiming this one must not hide the other."""
+
+    async def story() -> None:
+        async with dispatching(database, slots=4, look_seconds=NEVER) as stage:
+            await stage.open("r0", agent(), lane="l")
+            await stage.until("r0")
+            stage.turns["r0"].ends_as = "paused"
+            stage.turns["r0"].let.set()
+            while stage.dispatcher.active:
+                await asyncio.sleep(0.005)
+            assert await stage.open("r1", agent(), lane="l") == "queued"
+            paused = await database.read(lambda tx: runs.get(tx, "w1", "r0"))
+            await database.write(lambda tx: _move(tx, paused, "queued"))
+            stage.dispatcher.pause_changed("r0")
+            while stage.begun != ["r0", "r0"]:
+                stage.changed.clear()
+                await stage.changed.wait()
+            stage.turns["r0"].let.set()
+            while stage.begun != ["r0", "r0", "r1"]:
+                stage.changed.clear()
+                await stage.changed.wait()
+
+    run(story())
+
+
+def test_a_wish_to_cancel_that_nobody_passed_on_is_heard_at_the_next_look(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=1, look_seconds=SOON) as stage:
+            await stage.open("r0", agent())
+            await stage.until("r0")
+            await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "enough"))
+            while not stage.turns["r0"].cancelled:
+                await asyncio.sleep(0.005)
+            assert stage.turns["r0"].cancelled[0] == "enough"
+
+    run(story())
+
+
+def test_a_run_that_was_claimed_and_is_not_executed_is_settled(database: SqlDatabase) -> None:
+    async def story() -> None:
+        limits: dict[str, Any] = {"look_seconds": SOON, "lost_seconds": SOON}
+        async with dispatching(database, slots=2, **limits) as stage:
+            await stage.open("r0", agent())
+            await database.write(lambda tx: runs.open(tx, silently("lost"), HOST))
+            await stage.until("r0", "lost")
+            assert stage.settled == ["lost"], "and not the one that is executed"
+            (found,) = [one for one in stage.turns.values() if one.run.run_id == "lost"]
+            assert found.run.attempt == 2
+
+    run(story())
+
+
+def test_a_database_that_does_not_answer_for_a_while_stops_nothing_for_good(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=2, look_seconds=SOON) as stage:
+            refused = 0
+
+            async def refuse(_work: Any) -> Any:
+                nonlocal refused
+                refused += 1
+                raise StorageError("the disk is full")
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(database, "read", refuse)
+                stage.dispatcher.look()
+                while refused < 2:
+                    await asyncio.sleep(0.005)
+            await database.write(lambda tx: runs.open(tx, silently("r1"), None))
+            await stage.until("r1")
+
+    run(story())
+
+
+def test_an_attempt_waits_until_the_one_before_it_has_left(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=2, look_seconds=SOON) as stage:
+            await stage.open("r0", agent())
+            await stage.until("r0")
+            first = stage.turns["r0"]
+            first.stays = asyncio.Event()
+            await database.write(lambda tx: _move(tx, first.run, "running"))
+            await database.write(lambda tx: _move(tx, first.run, "queued"))  # as another host settles it
+            while not first.fenced:
+                await asyncio.sleep(0.005)
+            second = stage.turns["r0"]
+            assert second is not first
+            assert stage.begun == ["r0"], "two attempts of one run never work at once"
+            first.stays.set()
+            while stage.begun != ["r0", "r0"]:
+                stage.changed.clear()
+                await stage.changed.wait()
+            stage.dispatcher.cancel("r0", "enough")
+            assert (first.cancelled, second.cancelled) == ([], ["enough"])
+
+    run(story())
+
+
+def test_a_host_that_stops_while_it_claims_loses_nothing(database: SqlDatabase) -> None:
+    async def story() -> None:
+        for number in range(20):
+            stage = Stage(database, slots=4)
+            await stage.dispatcher.begin()
+            for place in range(4):
+                new = silently(f"r{number}-{place}")
+                await database.write(lambda tx, new=new: runs.open(tx, new, None))  # type: ignore[misc]
+            stage.dispatcher.look()
+            for _ in range(number):
+                await asyncio.sleep(0)
+            await stage.dispatcher.stop(0)
+            assert await database.read(lambda tx: runs.attempts_of_host(tx, HOST)) == set()
+
+    run(story())
+
+
+# -- the bound of the queue -------------------------------------------------------------------------
+
+
+def test_no_more_wait_than_may_however_many_come_at_once(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=1, queue=5, look_seconds=NEVER) as stage:
+            await stage.open("r0", agent())
+            reserved = [stage.dispatcher.reserve(agent()) for _ in range(20)]
+            assert [one.may_wait for one in reserved] == [True] * 5 + [False] * 15
+            for one in reserved:
+                stage.dispatcher.release(one)
+            assert not await stage.dispatcher.queue.is_full()
+
+    run(story())
+
+
+def test_the_bound_of_the_queue_goes_by_what_the_database_says(database: SqlDatabase) -> None:
+    async def story() -> None:
+        now = 0.0
+        room = QueueRoom(database, 2, clock=lambda: now)
+        assert not await room.is_full()
+        for number in range(2):
+            await database.write(lambda tx, n=number: runs.open(tx, silently(f"r{n}"), None))  # type: ignore[misc]
+        now += 6  # another host queued them
+        assert await room.is_full()
+        await database.write(lambda tx: runs.transition(tx, "r0", 1, "cancelled", cause="t", actor="t"))
+        now += 0.2
+        assert not await room.is_full(), "it is asked again before anything is refused"
+        assert room.enter()
+        assert not room.enter()
 
     run(story())

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from hostler.stores import events
+from hostler.orchestrator import Accepted
+from hostler.stores import events, runs
 from hostler_protocol.errors import ConflictError, NotFoundError, RateLimitedError, UnavailableError
 from support.databases import run
 from support.stepping import WORKSPACE, Latch, Stage, stage, within
@@ -341,5 +342,29 @@ def test_an_event_that_is_refused_leaves_no_trace(tmp_path: Path) -> None:
             latch.open()
             for run_id in ids:
                 await host.ended(run_id)
+
+    run(story(), SECONDS)
+
+
+def test_a_full_queue_refuses_only_what_would_have_to_wait(tmp_path: Path, database_url: str) -> None:
+    async def story() -> None:
+        async with (
+            at_work(tmp_path, database_url, max_active_runs=50, max_queued_runs=3) as host,
+            Latch(tmp_path) as latch,
+        ):
+            held = await host.start([["gate", latch.path], ["say", "held"]], conversation_id="c")
+            sent = [host.send([["say", str(n)]], event_id=f"e{n}", conversation_id="c") for n in range(20)]
+            answers = await asyncio.gather(*sent, return_exceptions=True)
+            queued = [one.run.run_id for one in answers if isinstance(one, Accepted) and one.run is not None]
+            refused = [one for one in answers if isinstance(one, RateLimitedError)]
+            assert (len(queued), len(refused)) == (3, 17), answers
+            assert await host.host.db.read(lambda tx: runs.count_queued(tx, 100)) == 3
+            assert (await host.run([["say", "elsewhere"]], conversation_id="d")).said == ["elsewhere"]
+            known = next(n for n, one in enumerate(answers) if isinstance(one, Accepted))
+            again = await host.send([["say", str(known)]], event_id=f"e{known}", conversation_id="c")
+            assert (again.duplicate, again.outcome) == (True, "queued")
+            latch.open()
+            for run_id in [held, *queued]:
+                assert (await host.ended(run_id)).record.status == "completed"
 
     run(story(), SECONDS)

@@ -43,6 +43,8 @@ class Opening:
     message: NewTranscriptItem | None
     inline: list[tuple[InlineContent, Blob]]
     can_steer: Callable[[str], bool]
+    may_wait: bool = True
+    """False: as many runs wait as may; where this one would have to, nothing is stored."""
 
 
 Begins = Literal["now", "later", "not"]
@@ -62,11 +64,15 @@ class Opened:
     same_body: bool = True
     cancelled: list[Asked] = field(default_factory=list)
     reason: str | None = None
+    full: bool = False
+    """Nothing was stored: the run would have to wait, and as many wait as may."""
 
 
 def open_event(tx: Tx, opening: Opening, claim: str | None) -> Opened:
     """Store the event, once, and whatever follows from it. `claim`: the host id to start its run with."""
     event, resolution, run, agent = opening.event, opening.resolution, opening.run, opening.agent
+    if not opening.may_wait and _would_wait(tx, opening, claim):
+        return Opened("rejected", full=True)
     first: events.Outcome = "started"
     if isinstance(resolution, Unrouted):
         first = "unrouted"
@@ -91,6 +97,18 @@ def open_event(tx: Tx, opening: Opening, claim: str | None) -> Opened:
             tx, event.workspace_id, event.event_id, opened.outcome, run_id, {**routing, **reason}
         )
     return opened
+
+
+def _would_wait(tx: Tx, opening: Opening, claim: str | None) -> bool:
+    """Whether the event is a new one whose run would be queued."""
+    event, run, agent = opening.event, opening.run, opening.agent
+    if run is None or agent is None or events.find(tx, event.workspace_id, event.event_id) is not None:
+        return False
+    if run.not_before is not None or gathering.gathers(event, agent.spec.concurrency.debounce):
+        return True
+    lane = _lane(tx, opening, run)
+    begins = claim is not None and (lane.free or lane.parallel)
+    return lane.admit(agent.spec.concurrency).open and not begins
 
 
 def _joined(tx: Tx, opening: Opening, run: NewRun, agent: Agent) -> Opened | None:

@@ -273,7 +273,7 @@ class Settings:
     max_runs_per_plugin: int | None = None
     """The same, of all runners of one plugin."""
     max_queued_runs: int = 100_000
-    """Runs waiting per workspace; over it events are refused as `rate_limited`."""
+    """Runs that may wait in the queues of the database; over it events are refused as `rate_limited`."""
     shutdown_grace_seconds: float = 30.0
     cancel_grace_seconds: float = 5.0
     lease_seconds: float = 15.0

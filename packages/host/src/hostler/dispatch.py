@@ -1,25 +1,40 @@
-"""Which run goes on when: slots of this process, claims of queued runs, and what is under way."""
+"""Which run goes on when: slots of this process, claims of queued runs, and what is under way.
+
+The queue is what the database says. Whoever queues a run, or makes one claimable, tells the dispatcher, so
+that it starts at once; but nothing depends on that. Every few seconds it looks by itself, and whatever may
+start then, starts.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hostler.domain.agents import Agent
 from hostler.domain.slots import Place, Slots, place_of
 from hostler.ports import Database, Tx
+from hostler.queue_room import QueueRoom
 from hostler.stores import claims, runs
-from hostler.stores.claims import Claims
-from hostler.stores.run_rows import Run
+from hostler.stores.claims import Claims, Queues
+from hostler.stores.run_rows import Attempt, Run
 from hostler_protocol.errors import HostlerError, StorageError
 
 log = logging.getLogger(__name__)
 
-SHARED_POLL_SECONDS = 0.5
-"""How often a host looks for what another one on its database queued, gave back, or asked to end."""
+LOOK_SECONDS = 5.0
+"""How often a host looks at its own database for runs that nobody told it of: the longest that a run waits
+whose wake-up was lost. One query of a tenth of a millisecond, so that an idle host costs nothing."""
+SHARED_LOOK_SECONDS = 0.5
+"""The same on a database that other hosts write to: they queue runs, give them back and ask for their end."""
+LOST_SECONDS = 5.0
+"""From one search for runs that this host claimed but does not execute to the next. One that two searches in
+a row found is settled by its agent's recovery policy."""
+LEAVE_SECONDS = 10.0
+"""How long a new attempt waits here for the one before it to leave; then that one is cancelled."""
 HAND_OVER_SECONDS = 10.0
 """What a stopping host waits for the last writes of runs that it hands over."""
 RETRY_SECONDS = 1.0
@@ -45,11 +60,26 @@ class Execution(Protocol):
     def hand_over(self, why: str) -> None:
         """Give it back: the host is stopping."""
 
+    def fence(self, why: str) -> None:
+        """End it here at once and write nothing more: the run is another attempt's by now."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reservation:
+    """A place for a run that is about to be opened: in a slot, in the queue, or in either."""
+
+    place: Place
+    claim: str | None
+    """The host id to claim the run with; None: there is no slot for it."""
+    may_wait: bool
+    """Whether it may be queued."""
+
 
 class Dispatcher:
     """The runs of this process.
 
-    `make` builds the execution of a claimed run; `fail` ends one that this host could not carry through.
+    `make` builds the execution of a claimed run; `fail` ends one that this host could not carry through;
+    `settle` decides by policy about runs that were claimed here and that nothing executes any more.
     """
 
     def __init__(
@@ -58,83 +88,105 @@ class Dispatcher:
         host_id: str,
         make: Callable[[Run], Execution],
         fail: Callable[[Tx, Run], None],
+        settle: Callable[[list[str]], Awaitable[Any]],
         *,
         max_active: int,
         max_queued: int,
         max_per_workspace: int | None = None,
         max_per_plugin: int | None = None,
+        look_seconds: float | None = None,
+        lost_seconds: float = LOST_SECONDS,
     ) -> None:
         self._db = db
         self._host_id = host_id
         self._make = make
         self._fail = fail
-        self._max_queued = max_queued
+        self._settle_lost = settle
         self._slots = Slots(max_active, max_per_workspace, max_per_plugin)
+        self._shared = db.dialect != "sqlite"
+        own = SHARED_LOOK_SECONDS if self._shared else LOOK_SECONDS
+        self._look_seconds = own if look_seconds is None else look_seconds
+        self._lost_seconds = lost_seconds
         self._active: dict[str, Execution] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        """By run: its newest attempt here."""
+        self._tasks: dict[Execution, asyncio.Task[None]] = {}
         self._steered: set[str] = set()
         """Runs under way that absorbed messages: when they end, what they did not pull is another run."""
-        self._waiting = 0
-        self._looked_at = 0
-        """As of when queued runs were looked at last, by the database's clock."""
+        self._hints = 0
+        """How often something may have become claimable."""
+        self._may_wait = True
+        """Whether runs may wait that a free slot could take: told since the last look, or seen by it."""
         self._contended = False
-        """Whether runs wait for slots: then nobody gets one past the queue, which is fair."""
+        """Whether runs may wait for slots: then no new run bypasses the queue, which is fair."""
+        self._due: float | None = None
+        """When the next run becomes due that is held back, by the host's clock."""
+        self._suspects: set[Attempt] = set()
+        self._searched_at = time.monotonic()
         self._wake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._stopping = False
+        self.queue = QueueRoom(db, max_queued)
         self.finished = 0
         """Runs that left this process since it started."""
 
     # -- slots ------------------------------------------------------------------------------------
 
     @property
-    def is_full(self) -> bool:
-        """Whether as many runs wait as may."""
-        return self._waiting >= self._max_queued
-
-    @property
     def active(self) -> int:
         """Runs under way."""
         return len(self._active)
 
-    @property
-    def waiting(self) -> int:
-        """Runs that wait in queues of this database, as far as this process knows."""
-        return self._waiting
+    async def check_room(self) -> None:
+        """Raise RateLimitedError where as many runs wait as may, and a new one could not begin either."""
+        if await self.queue.is_full() and (self._contended or not self._slots.free):
+            raise self.queue.error()
 
-    def reserve(self, agent: Agent) -> str | None:
-        """Keep a slot for a run that is about to be opened: the host id to claim it with; None: it waits."""
+    def reserve(self, agent: Agent, *, begins: bool = True) -> Reservation:
+        """Keep a place for a run that is about to be opened: a slot if it `begins` now and there is one.
+
+        `opened` or `release` must follow.
+        """
         self._slots.limit_agent(agent.agent_id, agent.spec.concurrency.max_runs)
-        if self._stopping or (self._waiting and self._contended):
-            return None
-        if self._slots.take(_place_of(agent)):
-            return self._host_id
-        self._contended = self._contended or not self._slots.free
-        return None
+        place = _place_of(agent)
+        claim = None
+        if begins and not self._stopping and not self._contended:
+            claim = self._host_id if self._slots.take(place) else None
+            self._contended = not self._slots.free
+        return Reservation(place, claim, self.queue.enter())
 
-    def release(self, agent: Agent) -> None:
-        """Give a reserved slot back."""
-        self._left(_place_of(agent))
+    def release(self, reserved: Reservation) -> None:
+        """Give a place back: no run was opened in it."""
+        if reserved.may_wait:
+            self.queue.leave()
+        if reserved.claim is not None:
+            self._left(reserved.place)
+
+    def opened(self, reserved: Reservation, run: Run) -> None:
+        """The run was opened in the place: execute it if it was claimed, else it waits."""
+        if run.status == "claimed":
+            if reserved.may_wait:
+                self.queue.leave()
+            self._launch(run)
+        else:
+            self.release(reserved)
+            self.queued()
 
     def _left(self, place: Place) -> None:
         self._slots.give_back(place)
-        if self._waiting:
+        if self._may_wait:
             self._wake.set()
 
     # -- runs -------------------------------------------------------------------------------------
 
-    def start_reserved(self, run: Run) -> None:
-        """Execute a run that was claimed with a reserved slot."""
-        self._launch(run)
-
-    def queued(self, count: int = 1) -> None:
-        """So many runs wait now."""
-        self._waiting += count
-        self._wake.set()
+    def queued(self) -> None:
+        """One more run waits."""
+        self.queue.queued()
+        self.look()
 
     def look(self) -> None:
         """Something may have become claimable."""
-        self._waiting = max(1, self._waiting)
+        self._hints += 1
+        self._may_wait = True
         self._wake.set()
 
     def steered(self, run_id: str) -> None:
@@ -160,14 +212,16 @@ class Dispatcher:
     def _launch(self, run: Run) -> None:
         if run.steers:
             self._steered.add(run.run_id)
-        execution = self._make(run)
-        self._active[run.run_id] = execution
-        task = asyncio.create_task(self._carry(execution), name=f"run {run.run_id}")
-        self._tasks[run.run_id] = task
+        before = self._active.get(run.run_id)
+        execution = self._active[run.run_id] = self._make(run)
+        task = asyncio.create_task(self._carry(execution, before), name=f"run {run.run_id}")
+        self._tasks[execution] = task
 
-    async def _carry(self, execution: Execution) -> None:
+    async def _carry(self, execution: Execution, before: Execution | None) -> None:
         run = execution.run
         try:
+            if before is not None:
+                await self._wait_for(before, f"attempt {run.attempt} of the run has begun")
             if run.cancel_reason is not None:
                 execution.cancel(run.cancel_reason, grace_of(run))
             await execution.execute()
@@ -176,55 +230,117 @@ class Dispatcher:
             log.exception("run %s: the host failed to carry it through", run.run_id)
             await self._abandon(run)
         finally:
-            self._active.pop(run.run_id, None)
-            self._tasks.pop(run.run_id, None)
+            if self._active.get(run.run_id) is execution:
+                del self._active[run.run_id]
+            del self._tasks[execution]
             self.finished += 1
-            self._waiting += execution.queued_again
-            if run.run_id in self._steered:
+            if execution.queued_again or run.run_id in self._steered:
                 self._steered.discard(run.run_id)
                 self.look()
             self._left(_place_of_run(run))
+
+    async def _wait_for(self, before: Execution, why: str) -> None:
+        """Wait until an earlier attempt of a run has left: two of them never work at once in this process."""
+        before.fence(why)
+        while (task := self._tasks.get(before)) is not None:
+            _, left = await asyncio.wait([task], timeout=LEAVE_SECONDS)
+            if left:
+                log.error("run %s: its attempt %d does not leave", before.run.run_id, before.run.attempt)
+                task.cancel()
 
     async def _abandon(self, run: Run) -> None:
         try:
             await self._db.write(lambda tx: self._fail(tx, run))
         except HostlerError as error:
-            log.error("run %s: not settled now (%s); the next start settles it", run.run_id, error)
+            log.error("run %s: not settled now (%s); the next search for lost runs does", run.run_id, error)
 
     # -- claims -----------------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Count what waits, learn the limits of its agents, and begin to claim it."""
-        self._waiting = await self._db.read(lambda tx: runs.count_queued(tx, self._max_queued))
+        """Begin to claim what waits."""
         self._wake.set()
         self._loop = asyncio.create_task(self._claim_loop(), name="dispatcher")
 
     async def _claim_loop(self) -> None:
         while not self._stopping:
-            await self._wait()
             try:
-                if self._db.dialect != "sqlite" and self._active:
-                    await self._hear_cancellations()
-                if not self._stopping:
-                    await self._claim()
+                await self._look(told=await self._wait())
+                continue
             except StorageError as error:
                 log.warning("queued runs cannot be claimed now: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
-                self._wake.set()
+            except Exception:
+                # The top of a worker: without it no run would ever start again.
+                log.exception("queued runs cannot be claimed now: the host failed")
+            await asyncio.sleep(RETRY_SECONDS)
+            self.look()
+
+    async def _wait(self) -> bool:
+        """Wait until something may be claimable. False: nobody said so, it is only looked now and then."""
+        seconds = self._look_seconds
+        if self._due is not None:
+            seconds = min(seconds, max(0.01, self._due - time.time()))
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        told = self._wake.is_set()
+        self._wake.clear()
+        return told
+
+    async def _look(self, *, told: bool) -> None:
+        """Claim what may start. What the database says now replaces all that was told before."""
+        hints = self._hints
+        if self._shared or not told:
+            await self._hear_cancellations()
+            await self._find_lost()
+        queues = None if told else await self._queues()
+        if queues is None or queues.ready:
+            claimed_at = await self._claim()
+            queues = await self._queues(claimed_at) if self._slots.free else None
+        self._contended = not self._slots.free
+        if queues is None:  # whoever gives a slot back wakes us
+            self._may_wait, self._due = True, None
+        else:
+            self._may_wait = queues.waiting or self._hints != hints
+            self._due = None if queues.due is None else queues.due / 1000
+
+    async def _claim(self) -> int | None:
+        """Claim into free slots what the limits allow; as of when it was looked last."""
+        at = None
+        while self._slots.free and not self._stopping:
+            claimed = await self._take()
+            at = claimed.at
+            if not claimed.again:
+                break
+        return at
+
+    async def _queues(self, since: int | None = None) -> Queues:
+        return await self._db.read(lambda tx: claims.look(tx, since))
 
     async def _hear_cancellations(self) -> None:
-        """End what another host on this database was told to end."""
-        for run in await self._db.read(lambda tx: runs.cancelled_of_host(tx, self._host_id)):
-            self.cancel(run.run_id, run.cancel_reason or "cancelled", grace_of(run))
+        """End what another host on this database was asked to end, or this one without being told."""
+        if self._active:
+            for run in await self._db.read(lambda tx: runs.cancelled_of_host(tx, self._host_id)):
+                self.cancel(run.run_id, run.cancel_reason or "cancelled", grace_of(run))
 
-    async def _claim(self) -> None:
-        """Claim into free slots what the limits allow."""
-        while self._slots.free and not self._stopping and (await self._take()).again:
-            pass
-        self._contended = not self._slots.free
-        if self._slots.free and self._waiting:
-            # what is left waits for its lane, its time or a limit; others may have been cancelled meanwhile
-            self._waiting = await self._db.read(lambda tx: runs.count_queued(tx, self._max_queued))
+    async def _find_lost(self) -> None:
+        """Settle what this host claimed and does not execute: whatever became of it, it would wait for ever.
+
+        A run that is being claimed in this moment is not known here yet, so a run must be found twice.
+        """
+        now = time.monotonic()
+        if now - self._searched_at < self._lost_seconds:
+            return
+        self._searched_at = now
+        claimed = await self._db.read(lambda tx: runs.attempts_of_host(tx, self._host_id))
+        missing = {one for one in claimed if one.run_id not in self._active}
+        lost = missing & self._suspects
+        self._suspects = missing
+        if lost and not self._stopping:
+            log.error("%d runs are claimed by this host, which does not execute them", len(lost))
+            await self._settle_lost([one.run_id for one in lost])
+            self.look()
 
     async def _take(self) -> Claims:
         held: list[Place] = []
@@ -239,34 +355,12 @@ class Dispatcher:
 
         try:
             claimed = await self._db.write(work)
-        except StorageError:
+        except Exception:
             give_back()
             raise
-        self._looked_at = claimed.at
         for run in claimed.runs:
             self._launch(run)
-        self._waiting = max(0, self._waiting - len(claimed.runs))
         return claimed
-
-    async def _wait(self) -> None:
-        try:
-            async with asyncio.timeout(await self._pause()):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
-        self._wake.clear()
-
-    async def _pause(self) -> float | None:
-        """How long nothing can become claimable without a wake-up; None: for ever."""
-        if self._wake.is_set():
-            return None
-        due = None
-        if self._waiting and self._slots.free:  # else whoever gives a slot back wakes us
-            due = await self._db.read(lambda tx: runs.next_due(tx, self._looked_at))
-        until_due = None if due is None else max(0.01, due / 1000 - time.time())
-        if self._db.dialect == "sqlite":
-            return until_due
-        return SHARED_POLL_SECONDS if until_due is None else min(until_due, SHARED_POLL_SECONDS)
 
     # -- the end ----------------------------------------------------------------------------------
 
@@ -275,6 +369,8 @@ class Dispatcher:
         self._stopping = True
         self._wake.set()
         if self._loop is not None:
+            # a claim that is on its way is waited for: what it claimed is handed over like the rest
+            await asyncio.wait([self._loop], timeout=HAND_OVER_SECONDS)
             self._loop.cancel()
             await asyncio.gather(self._loop, return_exceptions=True)
         await self._settle(grace_seconds)
@@ -292,8 +388,8 @@ class Dispatcher:
                 return
 
     def snapshot(self) -> dict[str, Any]:
-        """For metrics and `doctor`."""
-        return {"active": self.active, "waiting": self._waiting, "finished": self.finished}
+        """For metrics."""
+        return {"active": self.active, "finished": self.finished}
 
 
 def grace_of(run: Run) -> float | None:

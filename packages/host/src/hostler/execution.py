@@ -381,6 +381,15 @@ class ActiveRun:
         self._tell_runner("superseded")
         self._over.set()
 
+    def fence(self, why: str) -> None:
+        """End the attempt here at once and write nothing more: the run is another attempt's by now."""
+        if self._over.is_set():
+            return
+        error = FencedError(why)
+        self._fenced(error)
+        self._log.abandon(error)
+        self._clock.cut_short()
+
     def _begin_ending(self) -> None:
         self._ended = True
         self._stand("ended")

@@ -39,8 +39,10 @@ GATHER_SECONDS = 0.01
 """Calls that a runner makes at once arrive within this time of each other, nearly always."""
 GATHER_ROUNDS = 5
 """So often it is looked whether another one came; what comes later joins the open pause."""
-SHARED_POLL_SECONDS = 0.5
+SHARED_LOOK_SECONDS = 0.5
 """How often decisions are looked for that another host on the same database took."""
+LOOK_SECONDS = 5.0
+"""How often they are looked for where nobody else decides: what was not told is found after this long."""
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
 
@@ -204,12 +206,12 @@ class Holding:
                 one.answer.set_result(verdict)
 
     async def _wait(self, entered: _Entered) -> None:
-        """Until something changes; other hosts on the database are not heard: it is looked now and then."""
+        """Wait until something changes, or it is time to look for what nobody told."""
         if self._hold_timer is None:
             self._start_timer()  # asked by an attempt before: it is held once more
         blocked = _blocks(entered.pause)
         self._note_blocked(blocked)
-        look = SHARED_POLL_SECONDS if self.db.dialect == "postgres" or blocked else None
+        look = SHARED_LOOK_SECONDS if self.db.dialect == "postgres" or blocked else LOOK_SECONDS
         try:
             async with asyncio.timeout(look):
                 await self._changed.wait()

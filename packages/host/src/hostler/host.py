@@ -48,7 +48,7 @@ from hostler.preparing import Preparer
 from hostler.problems import agent_problems, plugin_problems, skill_problems, tool_problems
 from hostler.projecting import Projector
 from hostler.records import record
-from hostler.recovery import recover, recover_dead
+from hostler.recovery import recover, recover_dead, settle_lost
 from hostler.reruns import Reruns
 from hostler.run_control import RunController
 from hostler.sandbox_audit import AuditedSandboxes
@@ -136,6 +136,7 @@ class Host:
             self.host_id,
             self._execution,
             _fail,
+            lambda run_ids: settle_lost(self.db, run_ids, self._is_resumable),
             max_active=settings.max_active_runs,
             max_queued=settings.max_queued_runs,
             max_per_workspace=settings.max_runs_per_workspace,

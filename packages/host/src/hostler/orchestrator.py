@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from hostler import gathering
 from hostler.admission import Opened, Opening, open_event
 from hostler.bindery import Bindery
-from hostler.dispatch import Dispatcher
+from hostler.dispatch import Dispatcher, Reservation
 from hostler.domain.agents import Agent
 from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, UnknownAgent
 from hostler.domain.events import Caller, Event
@@ -34,7 +34,6 @@ from hostler_protocol.content import Message, text_of
 from hostler_protocol.errors import (
     ConflictError,
     HostlerError,
-    RateLimitedError,
     UnavailableError,
 )
 from hostler_protocol.events import EventEnvelope
@@ -44,7 +43,6 @@ from hostler_protocol.runs import RunStatus
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-QUEUE_FULL_RETRY_SECONDS = 5.0
 LONG_TEXT_CHARS = 16_384
 """Texts over this are taken apart on another thread: a millisecond or so of work."""
 
@@ -158,17 +156,15 @@ class Orchestrator:
         if isinstance(resolution, Binding):
             agent = resolution.agent
             run = _new_run(event, resolution, parent_run_id, deadline_at, delay)
-            if self._dispatcher.is_full:
-                raise RateLimitedError(
-                    "too many runs wait on this host; try again later", QUEUE_FULL_RETRY_SECONDS
-                )
+            await self._dispatcher.check_room()
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
         # finding the words of a long text takes a while, and neither the loop nor the writer waits for it
         message = None if run is None else await _aside(event)
-        opening = Opening(event, resolution, run, agent, message, stored, self._can_steer)
         begins = agent is not None and not delay and not gathering.gathers(event, _debounce(agent))
-        claim = self._dispatcher.reserve(agent) if agent is not None and begins else None
-        reserved = agent if claim is not None else None
+        reserved = None if agent is None else self._dispatcher.reserve(agent, begins=begins)
+        claim = None if reserved is None else reserved.claim
+        may_wait = reserved is None or reserved.may_wait
+        opening = Opening(event, resolution, run, agent, message, stored, self._can_steer, may_wait)
 
         def started(opened: Opened) -> None:
             self._dispatch(opened, reserved)
@@ -183,18 +179,15 @@ class Orchestrator:
         lane = None if run is None or run.parallel else run.lane
         return Pending(lambda tx: open_event(tx, opening, claim), started, give_up, answer, lane)
 
-    def _dispatch(self, opened: Opened, reserved: Agent | None) -> None:
+    def _dispatch(self, opened: Opened, reserved: Reservation | None) -> None:
         run = opened.run
-        if run is not None and opened.begins == "now":
-            self._dispatcher.start_reserved(run)
-            return
-        if reserved is not None:
+        if reserved is not None and run is not None and opened.begins != "not":
+            self._dispatcher.opened(reserved, run)
+        elif reserved is not None:
             self._dispatcher.release(reserved)
-        if opened.begins == "later":
-            self._dispatcher.queued()
-        elif opened.outcome == "steered" and run is not None:
+        if opened.outcome == "steered" and run is not None:
             self._dispatcher.steered(run.run_id)
-        elif opened.outcome == "queued":  # one more message of a turn, which may be complete with it
+        elif opened.outcome == "queued":  # perhaps one more message of a turn, which may be complete with it
             self._dispatcher.look()
         self.cancelled(opened.cancelled)
 
@@ -203,6 +196,8 @@ class Orchestrator:
             return await self._answer_duplicate(opened.duplicate, opened.same_body)
         if isinstance(opening.resolution, Ambiguous):
             raise opening.resolution.error()
+        if opened.full:
+            raise self._dispatcher.queue.error()
         run = opened.run
         return Accepted(
             event_id=event.event_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from hostler.call_records import usage_of
@@ -37,12 +37,19 @@ async def recover(db: Database, host_id: str, is_resumable: IsResumable) -> int:
         if not left:
             break
         for run in left:
-            lost = await db.read(partial(_lost_usage, run=run))
-            await db.write(partial(_settle, run=run, resumable=is_resumable(run.runner_id), lost=lost))
+            await _settle_one(db, run, is_resumable)
             settled += 1
     if settled:
         log.warning("%d runs of host %s were under way when it ended; they are settled", settled, host_id)
     return settled
+
+
+async def settle_lost(db: Database, run_ids: Iterable[str], is_resumable: IsResumable) -> None:
+    """Settle runs that a living host claimed and that nothing there executes any more."""
+    for run_id in run_ids:
+        run = await db.read(partial(runs.by_id, run_id=run_id))
+        if run is not None:
+            await _settle_one(db, run, is_resumable)
 
 
 async def recover_dead(db: Database, is_resumable: IsResumable) -> int:
@@ -54,6 +61,11 @@ async def recover_dead(db: Database, is_resumable: IsResumable) -> int:
     for host_id in await db.read(hosts.lost):
         settled += await recover(db, host_id, is_resumable)
     return settled
+
+
+async def _settle_one(db: Database, run: Run, is_resumable: IsResumable) -> None:
+    lost = await db.read(partial(_lost_usage, run=run))
+    await db.write(partial(_settle, run=run, resumable=is_resumable(run.runner_id), lost=lost))
 
 
 def policy_of(tx: Tx, run: Run) -> Recovery:

@@ -16,12 +16,10 @@ from hostler.stores.blobs import BlobFolder
 from hostler.stores.run_rows import NewRun, Run, new_run_after
 from hostler.stores.sources import Source
 from hostler.taping import tape_of
-from hostler_protocol.errors import ConflictError, NotFoundError, RateLimitedError, UnavailableError
+from hostler_protocol.errors import ConflictError, NotFoundError, UnavailableError
 from hostler_protocol.events import Input
 from hostler_protocol.ids import new_id
 from hostler_protocol.runs import TERMINAL_STATUSES
-
-FULL_RETRY_SECONDS = 5.0
 
 
 class _Origin(NamedTuple):
@@ -47,7 +45,7 @@ class Reruns:
         It takes its place in the lane. NotFoundError; ConflictError for a run that is not over, or whose
         event or agent is gone.
         """
-        self._check_room()
+        await self._check_room()
 
         def work(tx: Tx) -> str:
             run = runs.get(tx, workspace_id, run_id)
@@ -80,7 +78,7 @@ class Reruns:
         changes nothing outside of itself. InvalidArgumentError for a step there is none of; NotFoundError;
         ConflictError where event or agent are gone.
         """
-        self._check_room()
+        await self._check_room()
         tape = read_tape(
             await tape_of(self.db, self.blobs, workspace_id, run_id, host_version=self.host_version)
         )
@@ -112,11 +110,10 @@ class Reruns:
         self.dispatcher.queued()
         return made
 
-    def _check_room(self) -> None:
+    async def _check_room(self) -> None:
         if not self.accepting():
             raise UnavailableError("the host begins no runs now: it is starting or stopping; try again")
-        if self.dispatcher.is_full:
-            raise RateLimitedError("too many runs wait on this host; try again later", FULL_RETRY_SECONDS)
+        await self.dispatcher.queue.check()
 
 
 def _open(tx: Tx, run: Run, new: NewRun, source: Source) -> None:

@@ -57,9 +57,8 @@ class Item:
 class FencedError(CancelledCallError):
     """Another attempt of this run exists, or it has ended: nothing of this one is written any more."""
 
-    def __init__(self, fenced: Fenced) -> None:
-        super().__init__(f"this attempt was superseded: the run is {fenced.status}, attempt {fenced.attempt}")
-        self.fenced = fenced
+    def __init__(self, why: str) -> None:
+        super().__init__(f"this attempt was superseded: {why}")
 
 
 @dataclass(slots=True)
@@ -185,6 +184,9 @@ class RunLog:
                 )
                 break
             except StorageError as error:
+                if isinstance(self._lost, FencedError):  # what it holds is of no more use
+                    self._fail(batch, self._lost)
+                    return
                 if not error.retryable or self._lost is not None:
                     self._fail(batch, error)
                     raise
@@ -234,7 +236,8 @@ def _append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> None:
 
 def _unfenced(outcome: Appended | Moved | Fenced) -> None:
     if isinstance(outcome, Fenced):
-        raise FencedError(outcome)  # raised, so that all that stands in this transaction is undone
+        # raised, so that all that stands in this transaction is undone
+        raise FencedError(f"the run is {outcome.status}, attempt {outcome.attempt}")
 
 
 def _resolving(future: asyncio.Future[Any]) -> Callable[[Any, HostlerError | None], None]:

@@ -41,7 +41,11 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             "Group commits of the writer.",
             {(): float(host.db.groups_committed)},
         ),
-        Sample("hostler_runs_waiting", "Runs that wait on this process.", {(): dispatcher["waiting"]}),
+        Sample(
+            "hostler_runs_waiting",
+            "Runs that wait in the queues of the database, whichever process will take them.",
+            {(): waiting.get("queued", 0)},
+        ),
         Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
         Sample("hostler_feed_watchers", "Watchers of live runs.", {(): host.feed.watchers}),
         Sample(

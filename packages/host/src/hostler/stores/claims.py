@@ -34,6 +34,31 @@ class Claims:
     at: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """How the queues stand at `at`. Times are UTC epoch milliseconds, by the database's clock."""
+
+    waiting: bool
+    """Whether any run waits."""
+    ready: bool
+    """Whether any may start, as far as time and lanes go."""
+    due: int | None
+    """When the next one becomes due that was held back."""
+    at: int
+
+
+def look(tx: Tx, since: int | None = None) -> Queues:
+    """Read how the queues stand. `since`: when runs were claimed last; None: now.
+
+    What became due after `since` is told by `due`, which is in the past then.
+    """
+    row = tx.one(_q.look, now=tx.now, since=tx.now if since is None else since)
+    if row is None:
+        raise RuntimeError("a query of nothing but EXISTS gave no row")
+    due = None if row["due"] is None else int(row["due"])
+    return Queues(bool(row["waiting"]), bool(row["ready"]), due, tx.now)
+
+
 def claim(tx: Tx, host_id: str, slots: Slots, held: list[Place]) -> Claims:
     """Claim runs that may start, as many as `slots` have room for.
 

@@ -14,6 +14,23 @@ FROM waiting LEFT JOIN heads ON heads.workspace_id = waiting.workspace_id AND he
 WHERE waiting.workspace_id IS NOT NULL
 ORDER BY served, waiting.workspace_id LIMIT :limit
 
+-- name: look
+-- How the queues stand: whether any run waits, whether any may start now, and when the earliest becomes due that was
+-- held back as of :since.
+SELECT
+    EXISTS (SELECT 1 FROM runs WHERE status = 'queued') AS waiting,
+    EXISTS (
+        SELECT 1 FROM runs q
+        WHERE q.status = 'queued' AND (q.not_before IS NULL OR q.not_before <= :now)
+          AND (q.parallel = 1 OR (
+              NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
+              AND NOT EXISTS (
+                  SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
+                    AND o.ordinal < q.ordinal
+                    AND (o.not_before IS NULL OR o.not_before <= :now OR o.attempt > 1))))
+    ) AS ready,
+    (SELECT min(not_before) FROM runs WHERE status = 'queued' AND not_before > :since) AS due
+
 -- name: ready
 -- Queued runs of a workspace that may start: due, their lane free, none older waiting in it.
 SELECT q.* FROM runs q

@@ -6,7 +6,7 @@ Structs, like all values that every run makes: a frozen dataclass takes ten time
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -100,6 +100,13 @@ class Run(msgspec.Struct, frozen=True):
     """The run that ended with messages it had not pulled, which this one goes on with."""
     gathered: int
     """Messages of its turn; 0: it did not wait for any."""
+
+
+class Attempt(NamedTuple):
+    """One attempt of a run."""
+
+    run_id: str
+    attempt: int
 
 
 class Appended(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from hostler.sql.statements import load
 from hostler.stores import journal
 from hostler.stores.journal import Deltas, Entries, Entry
 from hostler.stores.plain import without_nul
-from hostler.stores.run_rows import Appended, Fenced, Moved, NewRun, Run, opened_run, run_of
+from hostler.stores.run_rows import Appended, Attempt, Fenced, Moved, NewRun, Run, opened_run, run_of
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -37,6 +37,8 @@ _LIKELY_BEFORE: dict[RunStatus, RunStatus] = {
     "paused": "running",
 }
 """What nearly always stands before a change that a worker makes of the attempt it has."""
+_MAX_ATTEMPTS = 10_000
+"""Attempts under way that one host is looked through for; far more than it executes at once."""
 _MAX_RACES = 10
 """How often a change of status is tried again when other hosts change the run meanwhile."""
 
@@ -257,6 +259,12 @@ def active_of_host(tx: Tx, host_id: str, *, after: str = "", limit: int = MAX_PA
     return [run_of(row) for row in tx.all(_q.active_of_host, host_id=host_id, after=after, limit=limit)]
 
 
+def attempts_of_host(tx: Tx, host_id: str) -> set[Attempt]:
+    """The attempts that a host has claimed and that are not over, at most 10,000."""
+    rows = tx.all(_q.attempts_of_host, host_id=host_id, limit=_MAX_ATTEMPTS)
+    return {Attempt(row["run_id"], row["attempt"]) for row in rows}
+
+
 def cancelled_of_host(tx: Tx, host_id: str, limit: int = MAX_PAGE_ITEMS) -> list[Run]:
     """Runs of a host whose end was asked for."""
     return [run_of(row) for row in tx.all(_q.cancelled_of_host, host_id=host_id, limit=limit)]
@@ -312,15 +320,6 @@ def spent_since(tx: Tx, workspace_id: str, agent_id: str, since: int) -> list[tu
         _q.spent_since, workspace_id=workspace_id, agent_id=agent_id, since=since, limit=_MAX_SPENT_RUNS
     )
     return [(msgspec.json.decode(row["usage"], type=Usage), row["cost"]) for row in rows]
-
-
-def next_due(tx: Tx, since: int) -> int | None:
-    """When the earliest run becomes due that was held back as of `since`; both in UTC epoch milliseconds.
-
-    It may be due by now: who looked for runs at `since` has not seen it.
-    """
-    row = tx.one(_q.next_due, since=since)
-    return None if row is None or row["due"] is None else int(row["due"])
 
 
 def _row(run: NewRun, opened: Run) -> tuple[Any, ...]:

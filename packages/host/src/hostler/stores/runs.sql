@@ -52,10 +52,6 @@ UPDATE runs SET status = :status, status_code = :status_code,
 WHERE run_id = :run_id AND status = :status_before AND attempt = :attempt
 RETURNING workspace_id, position, sequence, attempt, steers
 
--- name: next_due
--- When the earliest run becomes due that was held back as of :since.
-SELECT min(not_before) AS due FROM runs WHERE status = 'queued' AND not_before > :since
-
 -- name: rebase
 -- The next attempt begins from nothing: the runner itself keeps what it goes on from.
 UPDATE runs SET base_attempt = attempt + 1 WHERE run_id = :run_id
@@ -83,6 +79,10 @@ SELECT * FROM runs WHERE run_id = :run_id
 -- What a host was working on, by id.
 SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND run_id > :after
 ORDER BY run_id LIMIT :limit
+
+-- name: attempts_of_host
+-- The same, all of it, by number only.
+SELECT run_id, attempt FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id LIMIT :limit
 
 -- name: active
 -- What any host was working on, by id: recovery of an installation with one host.
