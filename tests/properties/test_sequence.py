@@ -226,6 +226,22 @@ def test_deltas_taken_many_at_once_are_stored_as_one_by_one(script: list[AgentRu
     assert together.outcome == one_by_one.outcome
 
 
+@given(scripts)
+@settings(max_examples=300, deadline=None)
+def test_without_streaming_all_but_the_deltas_is_stored_as_with_it(
+    script: list[AgentRunResult | str],
+) -> None:
+    quiet = msgspec.structs.replace(GRANT, streaming=False)
+    told: list[Any] = []
+    for grant in (GRANT, quiet):
+        stream = ResultStream("r1", grant, artifact_id=lambda: "new")
+        stored = [step for step in play(stream, list(script)) if isinstance(step, Stored)]
+        assert [step.sequence for step in stored] == list(range(1, len(stored) + 1))
+        kept = [(step.type, step.data, step.usage) for step in stored if not step.is_delta]
+        told.append((kept, stream.outcome, stream.state.usage, stream.state.produced))
+    assert told[0] == told[1]
+
+
 def _shown(step: Step) -> Any:
     return (step.sequence, step.type, step.body()) if isinstance(step, Stored) else step
 

@@ -79,6 +79,10 @@ class AttemptResults:
         data = _encoder.encode(Resumed(self.run.attempt, frontier))
         self.log.add(Item(entry=Entry("attempt", RESUMED, data), synced=False, size=len(data)))
 
+    def take_unstored(self, results: int, size: int) -> None:
+        """Give credit back for results of which nothing is stored: dropped ones, and repeated ones."""
+        self._committed(results, size, None, None)
+
     def give_credit(self, results: int, size: int) -> None:
         """So many results were taken, whatever became of them."""
         if self.connection is not None:

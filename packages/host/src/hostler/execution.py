@@ -186,15 +186,19 @@ class ActiveRun:
         """Take results that came together; deltas many at once."""
         taken = 0
         while taken < len(arrived) and self._parts is not None and not self._ended:
+            stream, before = self._parts.stream, taken
+            if skipped := stream.skip_deltas(arrived, taken):
+                taken += skipped
+                self._results.take_unstored(skipped, sum([item.size for item in arrived[before:taken]]))
+                continue
             goes_on = self._parts.going_on is not None
-            deltas = None if goes_on else self._parts.stream.receive_deltas(arrived, taken)
+            deltas = None if goes_on else stream.receive_deltas(arrived, taken)
             if deltas is None:
                 self._take_result(arrived[taken].result, arrived[taken].size)
                 taken += 1
             else:
-                before, taken = taken, taken + len(deltas.payloads)
-                size = sum([item.size for item in arrived[before:taken]])
-                self._results.write_deltas(deltas, size)
+                taken += len(deltas.payloads)
+                self._results.write_deltas(deltas, sum([item.size for item in arrived[before:taken]]))
 
     def _take_result(self, result: AgentRunResult, size: int) -> None:
         parts = self._parts
@@ -204,12 +208,13 @@ class ActiveRun:
         kept, used = state.kept_sequence, state.usage
         steps = parts.stream.receive(result, size)
         if parts.going_on is not None:
-            made = len(steps)
+            made, was_live = len(steps), parts.going_on.is_live
             steps = parts.going_on.new_ones(parts.stream, steps, kept)
-            state.usage = used if made and not steps else state.usage  # it counted when it was made first
+            if not steps and (made or not was_live):  # it counted when it was made first
+                state.usage = used
         last = next((step for step in reversed(steps) if isinstance(step, Stored)), None)
         if last is None:
-            self._results.give_credit(1, size)
+            self._results.take_unstored(1, size)
         self._results.write(steps, credited=last, size=size)
 
     def _may_end(self, result_type: str) -> bool:

@@ -85,6 +85,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     budget: Budget = Budget()
     calls_per_second: float | None = None
     timeout_seconds: float | None = None
+    streaming: bool = True
+    """Whether deltas are stored and shown."""
     platform_capabilities: dict[str, Any] = {}
     continuation: bool = False
     """Whether the runner may end an attempt with `run.paused`."""
@@ -153,6 +155,7 @@ def grant_for(
         budget=policy.budget,
         calls_per_second=policy.rate.calls_per_second,
         timeout_seconds=configuration.timeout_seconds,
+        streaming=agent.spec.delivery_policy.enable_streaming,
         platform_capabilities=envelope.delivery.platform_capabilities if envelope.delivery else {},
         continuation=manifest.capabilities.continuation and catalog.interactions,
         notes=notes,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from hostler_protocol._base import DECODE_ERRORS
@@ -29,4 +31,15 @@ def plain_delta(arrived: ResultArrived, run_id: str) -> bytes | None:
     return payload if one_line and isinstance(delta.chunk.content, str) else None
 
 
-__all__ = ["plain_delta"]
+def plain_deltas(arrived: Sequence[ResultArrived], start: int, run_id: str) -> list[bytes]:
+    """The payloads of those that follow one another from `start` on."""
+    payloads: list[bytes] = []
+    for index in range(start, len(arrived)):
+        payload = plain_delta(arrived[index], run_id)
+        if payload is None:
+            break
+        payloads.append(payload)
+    return payloads
+
+
+__all__ = ["plain_deltas"]

@@ -29,7 +29,7 @@ from hostler.domain.outcomes import (
     Warned,
 )
 from hostler.domain.payloads import artifact_of, one_line, state_write_of, unknown_payload
-from hostler.domain.plain_deltas import plain_delta
+from hostler.domain.plain_deltas import plain_deltas
 from hostler.domain.usage import added
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, RunFailure
@@ -140,7 +140,7 @@ class ResultStream:
             raw = one_line(bytes(result.data))
             data = decode_data(result.type, result.data)
             if isinstance(data, MessageDelta):  # nearly all results of a run
-                return [self._accept(result, raw, said=False)]
+                return self._take_delta(result, raw)
             return self._take(result, data, raw)
         except HostlerError as error:
             if result.type in TERMINAL_RESULTS:
@@ -153,19 +153,20 @@ class ResultStream:
 
         None: the next one is something else, or wrong; `receive` it.
         """
-        if self.outcome is not None:
+        if self.outcome is not None or not self._grant.streaming:
             return None
-        payloads: list[bytes] = []
-        for index in range(start, len(arrived)):
-            payload = plain_delta(arrived[index], self.run_id)
-            if payload is None:
-                break
-            payloads.append(payload)
+        payloads = plain_deltas(arrived, start, self.run_id)
         if not payloads:
             return None
         first = self.state.sequence + 1
         self.state.sequence += len(payloads)
         return StoredDeltas(first, payloads)
+
+    def skip_deltas(self, arrived: Sequence[ResultArrived], start: int = 0) -> int:
+        """How many from `start` on are such deltas that are not stored; 0: `receive` the next one."""
+        if self.outcome is not None or self._grant.streaming:
+            return 0
+        return len(plain_deltas(arrived, start, self.run_id))
 
     def end(self) -> list[Step]:
         """The runner's generator finished (`run/end`)."""
@@ -287,6 +288,13 @@ class ResultStream:
                 return self._take_end(result, data, raw)
             case _:
                 return [self._accept(result, raw, said=not isinstance(data, _NO_OUTPUT_TYPES))]
+
+    def _take_delta(self, result: AgentRunResult, raw: bytes) -> list[Step]:
+        """Where the agent's policy has streaming switched off a delta is neither stored nor numbered."""
+        if self._grant.streaming:
+            return [self._accept(result, raw, said=False)]
+        self._add_usage(result.usage)
+        return []
 
     def _take_end(
         self, result: AgentRunResult, data: RunPaused | RunCompleted | RunFailed, raw: bytes
