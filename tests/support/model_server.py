@@ -72,6 +72,10 @@ class Answer:
     body: bytes | Callable[[Recorded], bytes] | None = None
     hold: Gate | None = None  # before the first byte of the answer
     close: bool = False  # no answer at all
+    message: dict[str, Any] | None = (
+        None  # the whole message as the service writes it, where it is not streamed
+    )
+    deltas: list[dict[str, Any]] | None = None  # its pieces, where it is
 
 
 class ModelServer:
@@ -316,7 +320,8 @@ async def _events(answer: Answer, wants_usage: bool) -> AsyncIterator[dict[str, 
     def choice(delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
         return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
 
-    yield choice({"role": "assistant", "content": ""})
+    for delta in answer.deltas or [{"role": "assistant", "content": ""}]:
+        yield choice(delta)
     for thought in answer.reasoning:
         yield choice({answer.reasoning_field: thought})
     for piece in answer.pieces:
@@ -339,7 +344,7 @@ async def _events(answer: Answer, wants_usage: bool) -> AsyncIterator[dict[str, 
 
 def whole_answer(answer: Answer, model: str) -> dict[str, Any]:
     text = "".join(piece for piece in answer.pieces if isinstance(piece, str))
-    message: dict[str, Any] = {"role": "assistant", "content": text or None}
+    message: dict[str, Any] = answer.message or {"role": "assistant", "content": text or None}
     if answer.reasoning:
         message[answer.reasoning_field] = "".join(answer.reasoning)
     if answer.tool_calls:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from hostler_sdk import RunContext, Runner, completed, failed, log, message
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import ModelMessage
@@ -161,7 +163,7 @@ class _Work:
         if not arrived:
             return False
         self._steered_endings += 1
-        said = [ModelMessage(role="assistant", content=answer.text)] if answer.text.strip() else []
+        said = [answer.said()] if answer.text.strip() else []
         await self._situation.add([*said, *arrived], self._round)
         return True
 
@@ -194,13 +196,17 @@ class _Work:
 def _as_said(
     answer: Answer, wishes: Sequence[Wish], results: Sequence[ModelMessage]
 ) -> Iterator[ModelMessage]:
-    """An answer and its results as services take them: more calls than one message may hold are several."""
+    """An answer and its results as services take them: more calls than one message may hold are several.
+
+    The thinking goes with the first; the others say that there is none of their own.
+    """
     for start in range(0, len(wishes), MAX_CALLS_OF_MESSAGE):
         part = slice(start, start + MAX_CALLS_OF_MESSAGE)
-        yield ModelMessage(
-            role="assistant",
-            content=(answer.text or None) if start == 0 else None,
-            tool_calls=[wish.call for wish in wishes[part]],
-            reasoning=answer.reasoning if start == 0 else None,
-        )
+        whole = answer.said([wish.call for wish in wishes[part]])
+        yield whole if start == 0 else _continued(whole)
         yield from results[part]
+
+
+def _continued(message: ModelMessage) -> ModelMessage:
+    data = message.provider_data and msgspec.structs.replace(message.provider_data, fields={})
+    return msgspec.structs.replace(message, content=None, reasoning=None, provider_data=data)

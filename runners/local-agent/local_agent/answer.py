@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
 import msgspec
 
 from hostler_sdk import RunContext, delta
-from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ToolCall, Usage, text_of
+from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ProviderData, ToolCall, Usage, text_of
 from local_agent.fallback import Candidate, ModelsFailed
 from local_agent.think import KeepAll, ThinkFilter
 from local_agent.wishes import CallAssembly
@@ -33,6 +34,8 @@ class Answer:
         self.finish_reason = "stop"
         self.usage: Usage | None = None
         self.reasoning: str | None = None
+        self.provider_data: ProviderData | None = None
+        """What the model's service wants back with this answer."""
         self.tool_calls: list[ToolCall] = []
 
     @property
@@ -54,6 +57,16 @@ class Answer:
     def is_cut(self) -> bool:
         """Whether the service ended it before the model did: its last call may not be whole."""
         return self.finish_reason in CUT_REASONS
+
+    def said(self, calls: Sequence[ToolCall] = ()) -> ModelMessage:
+        """The answer as it goes back to the model, with the calls that were read from it."""
+        return ModelMessage(
+            role="assistant",
+            content=self.text if self.text.strip() else None,
+            tool_calls=list(calls),
+            reasoning=self.reasoning,
+            provider_data=self.provider_data,
+        )
 
     async def written(
         self,
@@ -82,7 +95,7 @@ class Answer:
         text = ""
         if reply is not None:
             self.finish_reason, self.usage = reply.finish_reason, reply.usage
-            self.reasoning = reply.message.reasoning
+            self.reasoning, self.provider_data = reply.message.reasoning, reply.message.provider_data
             if not self._received:  # a host may give the text with the reply alone
                 text = self._take(text_of(reply.message.content))
         self.tool_calls = (reply.message.tool_calls if reply is not None else []) or self._calls.whole()

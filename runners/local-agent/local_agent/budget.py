@@ -75,7 +75,17 @@ def most_tokens(message: ModelMessage) -> int:
     A request that is within its budget by this needs not be counted at all.
     """
     calls = sum(len(call.function.name) + _bytes(call.function.arguments) for call in message.tool_calls)
-    return MESSAGE_TOKENS + calls + _most_tokens_of(message.content)
+    return MESSAGE_TOKENS + calls + given_back(message) + _most_tokens_of(message.content)
+
+
+def given_back(message: ModelMessage) -> int:
+    """Bytes of what goes back to the model's service beside an answer: its thinking, and what signs it."""
+    own = message.provider_data
+    thought = _bytes(message.reasoning or "") if own is not None and own.reasoning_as else 0
+    data = [own, *(call.provider_data for call in message.tool_calls)]
+    return thought + sum(
+        len(msgspec.json.encode(one.fields)) for one in data if one is not None and one.fields
+    )
 
 
 def most_tokens_of_tools(tools: Sequence[FunctionSpec]) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from hostler_sdk.types import ModelMessage, ToolCall, text_of
+from local_agent.budget import given_back
 
 
 def shortened(text: str, most: int) -> str:
@@ -29,9 +30,9 @@ def short_message(message: ModelMessage, most: int) -> ModelMessage:
 
 
 def characters_of(message: ModelMessage) -> int:
-    """Of a message's text, and of its calls."""
+    """Of a message's text, of its calls, and of what goes back beside them."""
     calls = sum(len(call.function.arguments) + len(call.function.name) for call in message.tool_calls)
-    return calls + len(text_of(message.content))
+    return calls + given_back(message) + len(text_of(message.content))
 
 
 def _short_call(call: ToolCall, most: int) -> ToolCall:

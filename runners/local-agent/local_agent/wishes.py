@@ -98,7 +98,8 @@ def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> Wish:
         offered = ", ".join(toolbox.names[:MAX_LISTED_NAMES]) or "none at all"
         parameters, problem = {}, f"there is no tool {_quoted(name)}; there are: {offered}"
     kept = "{}" if problem else msgspec.json.encode(parameters).decode()
-    whole = ToolCall(id=call_id, function=FunctionCall(name=toolbox.function_of(name), arguments=kept))
+    function = FunctionCall(name=toolbox.function_of(name), arguments=kept)
+    whole = ToolCall(id=call_id, function=function, provider_data=call.provider_data)
     parameters = toolbox.own_parameters(tool, parameters)
     shown = tool or _cleaned(name) or "unknown"
     return Wish(whole, tool, shown, parameters, problem, is_skill=toolbox.is_skill(tool), reads=reads)

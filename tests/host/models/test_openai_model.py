@@ -7,18 +7,15 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from hostler.models import errors
-from hostler.models.errors import Endpoint
 from hostler.models.limits import MAX_ANSWER_BYTES
-from hostler.models.openai import OpenAIModel
 from hostler.models.port import Attachment, ModelRequest, RerankRequest
 from hostler.models.retrying import RetryPolicy
-from hostler_protocol.calls import ModelChunk, ModelReply
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -38,45 +35,13 @@ from hostler_protocol.errors import (
     RateLimitedError,
 )
 from support.model_server import Answer, Gate, ModelServer
+from support.openai_models import KEY, model_at, read, run
 
-KEY = "sk-secret-0123456789"
 PNG = b"\x89PNG\r\n\x1a\n rest"
-
-
-def run(test: Callable[[ModelServer], Awaitable[None]], **server: Any) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(110), ModelServer(**server) as fake:
-            await test(fake)
-
-    asyncio.run(main())
-
-
-@contextlib.asynccontextmanager
-async def model_at(base_url: str, **more: Any):  # type: ignore[no-untyped-def]
-    endpoint = Endpoint("main", "gpt-test", base_url, "env:TEST_KEY", (KEY,))
-    model = OpenAIModel(endpoint, base_url=base_url, api_key=KEY, **more)
-    try:
-        yield model
-    finally:
-        await model.close()
 
 
 def ask(text: str = "hi", **more: Any) -> ModelRequest:
     return ModelRequest([ModelMessage(role="user", content=text)], **more)
-
-
-async def read(model: OpenAIModel, request: ModelRequest) -> tuple[list[ModelChunk], ModelReply]:
-    chunks: list[ModelChunk] = []
-    reply: ModelReply | None = None
-    async with contextlib.aclosing(model.stream(request)) as answer:
-        async for piece in answer:
-            assert reply is None, "the reply is the last thing of a stream"
-            if isinstance(piece, ModelReply):
-                reply = piece
-            else:
-                chunks.append(piece)
-    assert reply is not None
-    return chunks, reply
 
 
 def test_an_answer_comes_whole_and_streamed_alike() -> None:

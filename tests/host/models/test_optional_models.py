@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -18,7 +20,8 @@ from hostler.models.port import ModelProvider, ModelRequest, RerankRequest
 from hostler_protocol.calls import ModelChunk, ModelReply
 from hostler_protocol.content import FunctionSpec, ModelMessage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, RateLimitedError
-from support.model_server import Gate, ModelServer
+from support.model_server import Answer, Gate, ModelServer, Recorded
+from support.thinking import refused
 
 KEY = "sk-secret-0123456789"
 needs_litellm = pytest.mark.skipif(
@@ -41,12 +44,14 @@ async def read(model: ModelProvider, request: ModelRequest) -> tuple[list[ModelC
 
 
 @contextlib.asynccontextmanager
-async def litellm_model(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelProvider]:
+async def litellm_model(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, model: str = "openai/gpt-test"
+) -> AsyncIterator[ModelProvider]:
     monkeypatch.setenv("TEST_MODEL_KEY", KEY)
     entry = ModelEntry(
         id="main",
         provider="litellm",
-        model="openai/gpt-test",
+        model=model,
         base_url=server.base_url,
         api_key="env:TEST_MODEL_KEY",
         max_retries=1,
@@ -109,6 +114,109 @@ def test_litellm_failures_are_ours_and_its_other_arguments_are_refused(
                 async for _ in answer:
                     break
             await server.disconnected()
+
+    asyncio.run(main())
+
+
+THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": "Two sums, I think.", "signature": "EqoBCkgIARAB"}
+WISH: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "add", "input": {"a": 1}}
+
+
+def anthropic(request: Recorded) -> Answer:
+    """Anthropic's own service: it refuses an answer with calls that lacks its signed thinking."""
+    messages = request.json["messages"]
+    if len(messages) > 1 and THOUGHT not in messages[1]["content"]:
+        return refused("messages.1.content.0.type: Expected `thinking`, but found `tool_use`.")
+    text: dict[str, Any] = {"type": "text", "text": "It is 7."}
+    blocks = [text] if len(messages) > 1 else [THOUGHT, WISH]
+    stop = "end_turn" if len(messages) > 1 else "tool_use"
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "stop_sequence": None}
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    if not request.json.get("stream"):
+        whole = {**head, "content": blocks, "stop_reason": stop, "usage": usage}
+        return Answer(body=json.dumps(whole).encode())
+    start: dict[str, Any] = {**head, "content": [], "stop_reason": None, "usage": usage}
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}]
+    for index, block in enumerate(blocks):
+        events += _anthropic_block(index, block)
+    end = {"stop_reason": stop, "stop_sequence": None}
+    events += [{"type": "message_delta", "delta": end, "usage": usage}, {"type": "message_stop"}]
+    lines = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
+    return Answer(body=lines.encode(), headers={"content-type": "text/event-stream"})
+
+
+def _anthropic_block(index: int, block: dict[str, Any]) -> list[dict[str, Any]]:
+    kinds: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+        "thinking": (
+            {"type": "thinking", "thinking": "", "signature": ""},
+            [
+                {"type": "thinking_delta", "thinking": "Two sums,"},
+                {"type": "thinking_delta", "thinking": " I think."},
+                {"type": "signature_delta", "signature": THOUGHT["signature"]},
+            ],
+        ),
+        "tool_use": (
+            {**WISH, "input": {}},
+            [
+                {"type": "input_json_delta", "partial_json": '{"a":'},
+                {"type": "input_json_delta", "partial_json": " 1}"},
+            ],
+        ),
+        "text": ({"type": "text", "text": ""}, [{"type": "text_delta", "text": block.get("text")}]),
+    }
+    empty, deltas = kinds[block["type"]]
+    return [
+        {"type": "content_block_start", "index": index, "content_block": empty},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+@needs_litellm
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_signed_thinking_goes_back_through_litellm(monkeypatch: pytest.MonkeyPatch, streamed: bool) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(110), ModelServer() as server:
+            server.always(anthropic)
+            async with litellm_model(server, monkeypatch, "anthropic/claude-sonnet-4-5") as provider:
+                extra = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+                messages = [ModelMessage(role="user", content="sums")]
+                for _ in range(2):
+                    request = ModelRequest(messages, tools=[FunctionSpec(name="add")], extra_args=extra)
+                    reply = (await read(provider, request))[1] if streamed else await provider.invoke(request)
+                    results = [
+                        ModelMessage(role="tool", content="3", tool_call_id=call.id)
+                        for call in reply.message.tool_calls
+                    ]
+                    messages = [*messages, reply.message, *results]
+            assert messages[1].reasoning == THOUGHT["thinking"]
+            assert reply.message.content == "It is 7."
+            assert len(server.requests) == 2
+
+    asyncio.run(main())
+
+
+@needs_litellm
+@pytest.mark.filterwarnings("default")
+def test_a_service_behind_litellm_that_refuses_its_own_fields_is_asked_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def strict(request: Recorded) -> str | Answer:
+        messages = request.json["messages"]
+        if len(messages) > 1 and "reasoning_content" in messages[1]:
+            return refused("'messages.1' : property 'reasoning_content' is unsupported")
+        return "ok" if len(messages) > 1 else Answer(pieces=["hm"], reasoning=["Let me see."])
+
+    async def main() -> None:
+        async with asyncio.timeout(110), ModelServer() as server, litellm_model(server, monkeypatch) as model:
+            server.always(strict)
+            first = await model.invoke(ask("hi"))
+            assert first.message.reasoning == "Let me see."
+            for _ in range(2):
+                messages = [ModelMessage(role="user", content="hi"), first.message]
+                reply = await model.invoke(ModelRequest([*messages, ModelMessage(role="user", content="?")]))
+                assert reply.message.content == "ok"
 
     asyncio.run(main())
 

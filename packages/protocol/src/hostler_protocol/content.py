@@ -100,12 +100,26 @@ class FunctionCall(Sparse):
     arguments: str
 
 
+class ProviderData(Sparse):
+    """What a model's service wants back with its own answer, like signatures of its thinking.
+
+    Opaque to runners, which hand messages and tool calls back as they came. The host sends `fields` to the
+    service and model that made them, which `source` names, and to no other. `reasoning_as`: the names under
+    which these want the message's `reasoning`.
+    """
+
+    source: str
+    fields: dict[str, Any] = {}
+    reasoning_as: list[str] = []
+
+
 class ToolCall(Sparse):
     """A model's wish to call a tool, in the form chat completion services use."""
 
     id: str
     function: FunctionCall
     type: Literal["function"] = always("function")
+    provider_data: ProviderData | None = None
 
 
 class FunctionSpec(Sparse):
@@ -117,7 +131,7 @@ class FunctionSpec(Sparse):
 
 
 class ModelMessage(Sparse):
-    """A message of a model call."""
+    """A message of a model call. `reasoning` is what the model thought; it is never shown as its answer."""
 
     role: Role
     content: Content | None = None
@@ -125,6 +139,7 @@ class ModelMessage(Sparse):
     tool_calls: list[ToolCall] = []
     tool_call_id: str | None = None
     reasoning: str | None = None
+    provider_data: ProviderData | None = None
 
 
 class Usage(Sparse):

@@ -154,6 +154,7 @@ def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> Endpoint:
         url=url.partition("?")[0],
         key_reference=reference,
         secrets=(key,) if key else (),
+        provider=entry.provider,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hostler.models.attachments import data_url, decoded, is_text
+from hostler.models.provider_data import given_back, given_back_call
 from hostler_protocol.content import (
     ArtifactElement,
     Content,
@@ -34,7 +35,7 @@ def request_body(
     extra_args: dict[str, Any],
     defaults: dict[str, Any],
 ) -> dict[str, Any]:
-    """The body without its streaming fields. Artifacts must be resolved before.
+    """The body without its streaming fields. Artifacts, and what is for other services, are resolved before.
 
     `extra_args` win over `defaults` (the operator's). InvalidArgumentError names an argument that is not
     the runner's to set.
@@ -60,7 +61,7 @@ def _tool(tool: FunctionSpec) -> dict[str, Any]:
 
 
 def _message(message: ModelMessage) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": message.role}
+    wire: dict[str, Any] = {"role": message.role, **given_back(message)}
     content = _content(message.content, parts=message.role == "user")
     wire["content"] = None if message.tool_calls and not content else content
     if message.name:
@@ -69,12 +70,7 @@ def _message(message: ModelMessage) -> dict[str, Any]:
         wire["tool_call_id"] = message.tool_call_id
     if message.tool_calls:
         wire["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.function.name, "arguments": call.function.arguments},
-            }
-            for call in message.tool_calls
+            {"id": call.id, "type": "function", **given_back_call(call)} for call in message.tool_calls
         ]
     return wire
 

@@ -14,7 +14,10 @@ from hostler_protocol.errors import (
     RateLimitedError,
     UnavailableError,
 )
+from hostler_protocol.ids import digest
 
+SOURCE_CHARS = 16
+"""Of a digest: enough that no two services of a host share one."""
 CONTEXT_OVERFLOW = "context_overflow"
 """`details["reason"]` of the InvalidArgumentError for a request that the model's window does not hold."""
 _OVERFLOW = re.compile(
@@ -87,6 +90,12 @@ class Endpoint:
     url: str
     key_reference: str | None = None
     secrets: Collection[str] = field(default=(), repr=False)
+    provider: str = "openai"
+
+    @property
+    def source(self) -> str:
+        """The name of this service and model in `ProviderData`; it changes only when one of them does."""
+        return digest([self.provider, self.url, self.model])[:SOURCE_CHARS]
 
     def clean(self, text: str) -> str:
         """Text of the service, without secrets, on one line, at most 500 characters."""

@@ -18,6 +18,12 @@ MAX_CONNECTIONS = 256
 """Open at once to one model; as many as runs that a host executes at once by default."""
 MAX_ANSWER_BYTES = 4 * MIB
 """Text, reasoning and tool arguments of one answer: it has to fit into one protocol message as JSON."""
+MAX_PROVIDER_DATA_BYTES = 1 * MIB
+"""Fields of one answer that its service may want back: encrypted thinking takes some 100 KiB."""
+MAX_PROVIDER_DATA_DEPTH = 64
+"""Objects and lists inside one another in them; what services send has about five."""
+MIN_SECRET_CHARS = 16
+"""Shorter keys, like the placeholders that local services take, may occur in any signature by chance."""
 MAX_BODY_BYTES = 16 * MIB
 """The body of an answer that comes whole; rerank services echo the documents."""
 MAX_STREAM_BYTES = 256 * MIB

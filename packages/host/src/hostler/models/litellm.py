@@ -20,9 +20,11 @@ from hostler.models.attempts import NotNow, with_retries
 from hostler.models.chat_answer import ChatStream, read_answer
 from hostler.models.chat_request import request_body
 from hostler.models.clock import CallClock
+from hostler.models.dialect import Dialect
 from hostler.models.errors import Endpoint
 from hostler.models.limits import CHUNK_SECONDS
 from hostler.models.port import ModelRequest, RerankRequest, TokenCount
+from hostler.models.provider_data import for_source
 from hostler.models.rerank import rerank_body, rerank_reply
 from hostler.models.retrying import RETRIED_STATUSES, RetryPolicy
 from hostler.models.tokens import count_tokens
@@ -63,6 +65,7 @@ class LiteLLMModel:
         self._defaults = dict(defaults or {})
         self._retries = RetryPolicy(max_retries)
         self._silence = silence_seconds
+        self._dialect = Dialect()
         self._service: dict[str, Any] = {"timeout": silence_seconds, "num_retries": 0, "max_retries": 0}
         if base_url:
             self._service["api_base"] = base_url
@@ -73,7 +76,7 @@ class LiteLLMModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         arguments = await self._arguments(request)
-        answer = await self._call("acompletion", arguments, clock)
+        answer = await self._chat(arguments, clock)
         return read_answer(answer.model_dump_json(), self._endpoint)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk | ModelReply]:
@@ -82,7 +85,7 @@ class LiteLLMModel:
         arguments = await self._arguments(request)
         arguments |= {"stream": True, "stream_options": {"include_usage": True}}
         answer = ChatStream(self._endpoint)
-        async with _closing(await self._call("acompletion", arguments, clock)) as pieces:
+        async with _closing(await self._chat(arguments, clock)) as pieces:
             while (piece := await self._next(pieces, clock)) is not None:
                 if (chunk := answer.take_event(piece.model_dump_json())) is not None:
                     yield chunk
@@ -100,7 +103,8 @@ class LiteLLMModel:
         self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]
     ) -> TokenCount:
         """See ModelProvider."""
-        return await count_tokens(self._endpoint.model.rpartition("/")[2], messages, tools)
+        own = for_source(messages, self._endpoint.source)
+        return await count_tokens(self._endpoint.model.rpartition("/")[2], own, tools)
 
     async def close(self) -> None:
         """See ModelProvider; LiteLLM keeps its connections for itself."""
@@ -111,7 +115,8 @@ class LiteLLMModel:
                 f"extra_args may not hold {', '.join(map(repr, refused))} for a model behind LiteLLM; "
                 f"allowed are {', '.join(sorted(ALLOWED_ARGS))}"
             )
-        messages = await with_artifacts(request.messages, request.read_artifact)
+        own = for_source(request.messages, self._endpoint.source)
+        messages = await with_artifacts(own, request.read_artifact)
         body = await asyncio.to_thread(
             request_body, self._endpoint.model, messages, request.tools, request.extra_args, self._defaults
         )
@@ -120,6 +125,9 @@ class LiteLLMModel:
         ):  # they are the caller's: without this LiteLLM looks for MCP servers, and for a package
             body["_skip_mcp_handler"] = True
         return {**body, **self._service}
+
+    async def _chat(self, arguments: dict[str, Any], clock: CallClock) -> Any:
+        return await self._dialect.ask(arguments, lambda given: self._call("acompletion", given, clock))
 
     async def _call(self, function: str, arguments: dict[str, Any], clock: CallClock) -> Any:
         litellm, failure = await asyncio.to_thread(_load)

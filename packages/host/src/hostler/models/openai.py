@@ -20,6 +20,7 @@ from hostler.models.attempts import NotNow, with_retries
 from hostler.models.chat_answer import ChatStream, read_answer
 from hostler.models.chat_request import request_body
 from hostler.models.clock import CallClock
+from hostler.models.dialect import Dialect
 from hostler.models.errors import Endpoint, ModelUnsupportedError
 from hostler.models.exchange import Exchange
 from hostler.models.limits import (
@@ -31,6 +32,7 @@ from hostler.models.limits import (
     MAX_ERROR_BODY_BYTES,
 )
 from hostler.models.port import ModelRequest, RerankRequest, TokenCount
+from hostler.models.provider_data import for_source
 from hostler.models.rerank import rerank_body, rerank_reply
 from hostler.models.retrying import RETRIED_STATUSES, RetryPolicy, retry_after
 from hostler.models.tokens import count_tokens
@@ -67,7 +69,7 @@ class OpenAIModel:
         self._retries = retries
         self._silence = silence_seconds
         self._chunk_silence = min(chunk_seconds, silence_seconds)
-        self._asks_for_usage = True
+        self._dialect = Dialect()
         self._exchanges: set[asyncio.Task[None]] = set()
 
     @functools.cached_property
@@ -84,15 +86,15 @@ class OpenAIModel:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
         body = await self._body(request)
-        async with self._answer("chat/completions", body, clock) as (_, exchange):
+        async with self._chat_answer(body, clock) as (_, exchange):
             data = await self._whole(exchange, clock)
         return read_answer(data, self._endpoint)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelChunk | ModelReply]:
         """See ModelProvider."""
         clock = CallClock(request.deadline)
-        body = await self._body(request)
-        async with self._streaming_answer(body, clock) as (response, exchange):
+        body = await self._body(request) | {"stream": True, "stream_options": {"include_usage": True}}
+        async with self._chat_answer(body, clock) as (response, exchange):
             if response.headers.get("content-type", "").startswith("application/json"):
                 reply = read_answer(await self._whole(exchange, clock), self._endpoint)
                 if (chunk := _as_chunk(reply)) is not None:
@@ -126,7 +128,7 @@ class OpenAIModel:
         self, messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]
     ) -> TokenCount:
         """See ModelProvider."""
-        return await count_tokens(self._endpoint.model, messages, tools)
+        return await count_tokens(self._endpoint.model, for_source(messages, self._endpoint.source), tools)
 
     async def close(self) -> None:
         """See ModelProvider."""
@@ -137,7 +139,8 @@ class OpenAIModel:
             await self._client.aclose()
 
     async def _body(self, request: ModelRequest) -> dict[str, Any]:
-        messages = await with_artifacts(request.messages, request.read_artifact)
+        own = for_source(request.messages, self._endpoint.source)
+        messages = await with_artifacts(own, request.read_artifact)
         build = functools.partial(
             request_body, self._endpoint.model, messages, request.tools, request.extra_args, self._defaults
         )
@@ -146,22 +149,16 @@ class OpenAIModel:
         return build()
 
     @contextlib.asynccontextmanager
-    async def _streaming_answer(
+    async def _chat_answer(
         self, body: dict[str, Any], clock: CallClock
     ) -> AsyncIterator[tuple[httpx.Response, Exchange]]:
-        asked = self._asks_for_usage
-        options = {"stream_options": {"include_usage": True}} if asked else {}
+        """The answer to a chat, asked again where the service refuses a field or demands one."""
         async with contextlib.AsyncExitStack() as stack:
-            try:
-                opened = self._answer("chat/completions", {**body, "stream": True, **options}, clock)
-                answer = await stack.enter_async_context(opened)
-            except InvalidArgumentError as error:
-                if not asked or "stream_options" not in error.message:
-                    raise
-                self._asks_for_usage = False  # a service from before usage was given in streams
-                opened = self._answer("chat/completions", {**body, "stream": True}, clock)
-                answer = await stack.enter_async_context(opened)
-            yield answer
+
+            async def ask(given: dict[str, Any]) -> tuple[httpx.Response, Exchange]:
+                return await stack.enter_async_context(self._answer("chat/completions", given, clock))
+
+            yield await self._dialect.ask(body, ask)
 
     @contextlib.asynccontextmanager
     async def _answer(

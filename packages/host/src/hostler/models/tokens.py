@@ -34,6 +34,7 @@ from hostler_protocol.content import (
     ImageBase64Element,
     ImageUrlElement,
     ModelMessage,
+    ProviderData,
     TextElement,
 )
 
@@ -109,8 +110,19 @@ def _texts(messages: Sequence[ModelMessage], tools: Sequence[FunctionSpec]) -> I
         for call in message.tool_calls:
             yield call.function.name
             yield call.function.arguments
+            if call.provider_data is not None:
+                yield from _texts_given_back(call.provider_data)
+        if message.provider_data is not None:
+            if message.reasoning and message.provider_data.reasoning_as:
+                yield message.reasoning
+            yield from _texts_given_back(message.provider_data)
     for tool in tools:
         yield f"{tool.name} {tool.description} {msgspec.json.encode(tool.parameters).decode()}"
+
+
+def _texts_given_back(data: ProviderData) -> Iterator[str]:
+    if data.fields:
+        yield msgspec.json.encode(data.fields).decode()
 
 
 def _tokens_besides_text(element: object) -> int:
