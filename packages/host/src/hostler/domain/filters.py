@@ -124,6 +124,27 @@ def _check_free(name: str, bound: set[str], text: str) -> None:
     )
 
 
+def field_paths(text: str) -> list[tuple[str, ...]]:
+    """The fields of the event that a filter names, as paths; nothing where a macro gives the name away."""
+    tokens = _tokens(text)
+    found: list[tuple[str, ...]] = []
+    for number, token in enumerate(tokens):
+        before = tokens[number - 1].text if number else ""
+        if token.kind != "name" or token.text != NAME or before == ".":
+            continue
+        following = tokens[number + 1 :]
+        if before == "(" and following[:1] and following[0].text == ",":
+            return []
+        path: list[str] = []
+        while len(following) > 1 and following[0].text == "." and following[1].kind == "name":
+            if len(following) > 2 and following[2].text == "(":
+                break
+            path.append(following[1].text)
+            following = following[2:]
+        found.append(tuple(path))
+    return found
+
+
 class Evaluator:
     """Runs filters, keeping a bounded number of compiled ones."""
 

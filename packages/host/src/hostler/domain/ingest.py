@@ -115,6 +115,11 @@ def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, 
     return event, inline
 
 
+def is_event_type(name: str) -> bool:
+    """Whether an event can have this type: dotted lower-case names, as long as any id may be."""
+    return len(name) <= MAX_ID_CHARS and _EVENT_TYPE.fullmatch(name) is not None
+
+
 def _derived_id(envelope: EventEnvelope, workspace: str) -> str:
     """The same delivery gives the same id; where nothing identifies it, every delivery is a new event."""
     if envelope.source_event_id is None:
@@ -155,7 +160,7 @@ def _check_ids(envelope: EventEnvelope) -> None:
     shown = envelope.actor.actor_name if envelope.actor else None
     if shown and len(shown) > MAX_NAME_CHARS:
         raise InvalidArgumentError(f"actor.actor_name has {len(shown)} characters; at most {MAX_NAME_CHARS}")
-    if not _EVENT_TYPE.fullmatch(envelope.event_type):
+    if not is_event_type(envelope.event_type):
         raise InvalidArgumentError(
             f"event_type {envelope.event_type!r}: expected dotted lower-case names such as message.received"
         )

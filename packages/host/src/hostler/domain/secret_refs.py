@@ -6,11 +6,18 @@ event, a tool's answer or a tenant's agent, is text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 SECRET_PREFIXES = ("env:", "file:", "secret://")
 """How a reference begins: `env:NAME`, `file:PATH`, `secret://NAME`. Any other text is the secret itself."""
+
+_VARIABLE = re.compile(r"[^\s=\x00]+")
+_LIKE_A_REFERENCE = re.compile(
+    r"\$\{\w+\}$ | \$[A-Z_][A-Z0-9_]*$ | \s*(env|file|secret)\s*[:=] | (env|file|secret)/",
+    re.VERBOSE | re.IGNORECASE,
+)
 
 
 def is_reference(value: Any) -> bool:
@@ -21,3 +28,20 @@ def is_reference(value: Any) -> bool:
 def reference_names(config: Mapping[str, Any]) -> list[str]:
     """The keys of a runner's configuration that hold references, whatever their type in its form."""
     return sorted(name for name, value in config.items() if is_reference(value))
+
+
+def reference_mistake(value: str) -> str | None:
+    """What is wrong with the form of a reference; None where nothing is, or where it is no reference."""
+    kind, _, rest = value.partition(":")
+    if value.startswith("secret://"):
+        return "this version keeps no secrets: write env:NAME or file:PATH"
+    if kind == "env" and not _VARIABLE.fullmatch(rest):
+        return "this names no environment variable: write env:NAME"
+    if kind == "file" and (not rest.strip() or "\x00" in rest):
+        return "this names no file: write file:PATH"
+    return None
+
+
+def looks_like_reference(value: str) -> bool:
+    """Whether a text that is taken for the secret itself was probably meant to be a reference."""
+    return not is_reference(value) and _LIKE_A_REFERENCE.match(value) is not None

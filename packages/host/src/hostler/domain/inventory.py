@@ -1,0 +1,141 @@
+"""What an installation has of the things that agents name, and what of it is not known now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hostler.domain.mistakes import Mistake, nearest
+from hostler.domain.patterns import matches
+from hostler_protocol.ids import split_runner_id
+from hostler_protocol.manifest import AgentRunnerManifest
+
+ModelType = Literal["llm", "rerank"]
+_WORDS: dict[ModelType, str] = {"llm": "model", "rerank": "rerank model"}
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFacts:
+    """The runners of a plugin; None: they are not known now, and `why` says why."""
+
+    runners: Mapping[str, AgentRunnerManifest] | None
+    why: str = ""
+
+
+def _readable(reference: str) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Everything by the names that agents use. `unusable_*`: what exists and cannot be used now, and why."""
+
+    workspace_id: str = "default"
+    plugins: Mapping[str, PluginFacts] = field(default_factory=dict)
+    """By key, `author/name`."""
+    models: Mapping[str, ModelType] = field(default_factory=dict)
+    unusable_models: Mapping[str, str] = field(default_factory=dict)
+    tools: Collection[str] = ()
+    unusable_tools: Mapping[str, str] = field(default_factory=dict)
+    unlisted_tools: Mapping[str, str] = field(default_factory=dict)
+    """Sources that have not said which tools they have: what the names of these begin with, and why not."""
+    skills: Collection[str] = ()
+    unusable_skills: Mapping[str, str] = field(default_factory=dict)
+    knowledge_bases: Collection[str] = ()
+    unreadable: Callable[[str], str | None] = _readable
+    """Why the secret behind a reference cannot be read now."""
+
+    def runner(self, runner_id: str) -> tuple[AgentRunnerManifest | None, Mistake | None]:
+        """The manifest of a runner, or what is wrong with its id."""
+        try:
+            plugin_key, name = split_runner_id(runner_id)
+        except ValueError as error:
+            return None, Mistake("", f"{error}{_did_you_mean(runner_id, self._runner_ids())}")
+        facts = self.plugins.get(plugin_key)
+        if facts is None:
+            hint = _did_you_mean(runner_id, self._runner_ids())
+            add = "" if hint else "; add its folder to `plugins`, or make a key for it if it dials in"
+            return None, Mistake("", f"there is no plugin {plugin_key!r}{hint}{add}")
+        if facts.runners is None:
+            text = f"whether plugin {plugin_key!r} has this runner and takes this config is not known: "
+            return None, Mistake("", text + facts.why, "warning")
+        if name not in facts.runners:
+            hint = nearest(name, facts.runners) or "; it has none"
+            return None, Mistake("", f"plugin {plugin_key!r} has no runner {name!r}{hint}")
+        return facts.runners[name], None
+
+    def model(self, model_id: str, wanted: ModelType | None = None) -> Mistake | None:
+        """What is wrong with naming this model; `wanted`: which type it must be of."""
+        known = self.models.get(model_id)
+        same = [name for name, kind in self.models.items() if wanted in (None, kind)]
+        if known is None:
+            what = _WORDS[wanted or "llm"]
+            return Mistake("", f"there is no {what} {model_id!r}{_listed(model_id, same, f'{what}s')}")
+        if wanted is not None and known != wanted:
+            text = f"{model_id!r} is a {_WORDS[known]}, a {_WORDS[wanted]} is expected"
+            return Mistake("", f"{text}{_listed(model_id, same, f'{_WORDS[wanted]}s')}")
+        if model_id in self.unusable_models:
+            why = self.unusable_models[model_id]
+            return Mistake("", f"model {model_id!r} cannot be used now: {why}", "warning")
+        return None
+
+    def tool(self, pattern: str) -> Mistake | None:
+        """What is wrong with naming this tool, or with a pattern that matches nothing.
+
+        A pattern that begins with `*` names no source, and may match nothing.
+        """
+        if any(matches(pattern, name) for name in self.tools) or pattern.startswith("*"):
+            return None
+        for name, why in self.unusable_tools.items():
+            if matches(pattern, name):
+                return Mistake("", f"tool {name!r} cannot be used now: {why}", "warning")
+        for prefix, why in self.unlisted_tools.items():
+            if _may_begin(pattern, prefix):
+                what = "a tool matches" if "*" in pattern else "there is a tool"
+                return Mistake("", f"whether {what} {pattern!r} is not known: {why}", "warning")
+        names = [*self.tools, *self.unusable_tools]
+        if "*" in pattern:
+            sources = {f"{name.partition('.')[0]}.*" for name in names if "." in name}
+            sources |= {f"{prefix}*" for prefix in self.unlisted_tools}
+            return Mistake("", f"no tool matches {pattern!r}{_listed(pattern, sources, 'tools')}")
+        return Mistake("", f"there is no tool {pattern!r}{_listed(pattern, names, 'tools')}")
+
+    def skill(self, name: str) -> Mistake | None:
+        """What is wrong with naming this skill."""
+        if name in self.unusable_skills:
+            why = self.unusable_skills[name]
+            return Mistake("", f"skill {name!r} cannot be used now: {why}", "warning")
+        if name in self.skills:
+            return None
+        return Mistake("", f"there is no skill {name!r}{_listed(name, self.skills, 'skills')}")
+
+    def knowledge_base(self, kb_id: str) -> Mistake | None:
+        """What is wrong with naming this knowledge base."""
+        if kb_id in self.knowledge_bases:
+            return None
+        hint = _listed(kb_id, self.knowledge_bases, "knowledge bases")
+        return Mistake("", f"there is no knowledge base {kb_id!r}{hint}")
+
+    def _runner_ids(self) -> list[str]:
+        return [
+            f"plugin:{key}/{name}"
+            for key, facts in self.plugins.items()
+            for name in facts.runners or ("default",)
+        ]
+
+
+def _listed(word: str, known: Iterable[str], what: str) -> str:
+    """The nearest of what is known, or that there is nothing."""
+    return nearest(word, known) or f"; this host has no {what}"
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    hint = nearest(word, known)
+    return hint if hint.startswith("; did you mean") else ""
+
+
+def _may_begin(pattern: str, prefix: str) -> bool:
+    """Whether a name that begins with `prefix` could match the pattern."""
+    literal = pattern.partition("*")[0]
+    return literal.startswith(prefix) or (literal != pattern and prefix.startswith(literal))
