@@ -11,15 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.config import (
-    MAX_CONFIG_BYTES,
-    ConfigFile,
-    PluginEntry,
-    Settings,
-    load_config,
-    parse_config,
-    resolve_secret,
-)
+from hostler.config import ConfigFile, PluginEntry, Settings, resolve_secret
+from hostler.config_file import MAX_CONFIG_BYTES, load_config, parse_config, read_config
 from hostler_protocol.errors import InvalidArgumentError
 
 YAML = """
@@ -63,20 +56,20 @@ per = "run"
 """
 
 WRONG: dict[str, tuple[str, list[str]]] = {
-    "a key at the top": ("agent: []", ["'agent'", "'agents'"]),
+    "a key at the top": ("agent: []", ["agent: unknown key", "'agents'"]),
     "a key of an agent": (
         "agents: [{name: a, runner: r, concurency: {}}]",
-        ["'concurency'", "agents", "'concurrency'"],
+        ['agents[0] "a": concurency: unknown key', "'concurrency'"],
     ),
     "a key within": (
         "agents: [{name: a, runner: r, concurrency: {on_bussy: queue}}]",
-        ["'on_bussy'", "'on_busy'"],
+        ["concurrency.on_bussy: unknown key", "'on_busy'"],
     ),
     "a word": (
         "agents: [{name: a, runner: r, concurrency: {on_busy: wait}}]",
         ["wait", "steer", "queue", "reject"],
     ),
-    "a key of a model": ("models: [{id: m, base-url: x}]", ["'base-url'", "'base_url'"]),
+    "a key of a model": ("models: [{id: m, base-url: x}]", ['models[0] "m": base-url', "'base_url'"]),
     "what is missing": ("agents: [{name: a}]", ["runner", "agents[0]"]),
     "nobody who could approve": (
         "agents: [{name: a, runner: r, resource_policy: {tool_approval: {t: {subjects: [admin]}}}}]",
@@ -88,11 +81,11 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "a secret written out": (
         "webhooks: [{name: w, url: 'https://a.example/h', secret: hunter2}]",
-        ["'w'", "never written out"],
+        ['webhooks[0] "w": secret', "never written out"],
     ),
     "an address with a password": (
         "webhooks: [{name: w, url: 'https://u:p@a.example/h', secret: 'env:S'}]",
-        ["'w'", "user name"],
+        ['webhooks[0] "w": url', "user name"],
     ),
     "an address that is none": ("webhooks: [{name: w, url: 'ftp://a', secret: 'env:S'}]", ["https://"]),
     "an event": (
@@ -103,19 +96,22 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "twice the same agent": ("agents: [{name: a, runner: r}, {name: a, runner: r}]", ["'a'", "twice"]),
     "twice the same model": ("models: [{id: m}, {id: m}]", ["'m'", "twice"]),
     "YAML": ("agents: [\n  {name: a", ["line 2"]),
-    "a tool that is none": ("tools: [{exe: {}}]", ["'exe'", "'exec'"]),
-    "a key of a tool": ("tools: [{exec: {second: 5}}]", ["'second'", "'seconds'", "tools"]),
+    "a tool that is none": ("tools: [{exe: {}}]", ["tools[0].exe: unknown key", "'exec'"]),
+    "a key of a tool": ("tools: [{exec: {second: 5}}]", ["tools[0].exec.second: unknown key", "'seconds'"]),
     "a key of a document": (
         "tools: [{openapi: {name: a, document: b, base_uri: x}}]",
-        ["'base_uri'", "'base_url'", "tools"],
+        ['tools[0] "openapi:a": openapi.base_uri', "'base_url'"],
     ),
-    "a key of fetch": ("tools: [{fetch: {networks: []}}]", ["'networks'", "'network'", "tools"]),
+    "a key of fetch": ("tools: [{fetch: {networks: []}}]", ["tools[0].fetch.networks", "'network'"]),
     "two tools in one entry": ("tools: [{exec: {}, files: {}}]", ["exec and files", "exactly one"]),
     "a tool that says nothing": ("tools: [{exec: null}]", ["nothing", "exactly one"]),
-    "the name of a tool": ("tools: [{exec: {name: 'a b'}}]", ["'a b'", "tools[0].exec.name"]),
-    "twice the same tool": ("tools: [{exec: {}}, {exec: {}}]", ["'exec'", "twice"]),
+    "the name of a tool": ("tools: [{exec: {name: 'a b'}}]", ["'a b'", 'tools[0] "exec:a b": exec.name']),
+    "twice the same tool": (
+        "tools: [{exec: {}}, {exec: {}}]",
+        ["tools[1]", "'exec:exec'", "twice", "tools[0]"],
+    ),
     "a number of a tool": ("tools: [{exec: {seconds: 0}}]", ["seconds", "> 0"]),
-    "working folders": ("working_folders: {disk: 1}", ["'disk'", "'disk_mib'"]),
+    "working folders": ("working_folders: {disk: 1}", ["working_folders.disk: unknown key", "'disk_mib'"]),
     "a list": ("- a", ["an object", "a list"]),
     "code": ("!!python/object/apply:os.system [ls]", ["python"]),
 }
@@ -144,6 +140,61 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(case: str) ->
     assert message.startswith("c.yaml: ")
     assert [part for part in parts if part not in message] == [], message
     assert "\n" not in message
+
+
+MANY_MISTAKES = """
+plugin: []
+plugins: [./echo, 5]
+models: [{id: main, timout: 3}, {provider: openai}, {id: main}]
+agents:
+  - {name: first, runner: r, priority: high, config: {a: 1}}
+  - {runner: r, concurency: {}}
+  - name: support
+    runner: r
+    concurrency: {on_busy: stear, on_bussy: queue}
+    resource_policy:
+      tool_approval: {shop.book: sometimes, shop.find: {min_approvals: 0}, exec: required}
+  - {name: support, runner: r}
+tools: [{exec: {name: a b}}, {exe: {}}]
+webhooks: [{name: w, url: "ftp://x", secret: "env:S"}, {name: v, url: "https://a", secret: "env:"}]
+"""
+
+
+MANY_TOLD = """
+plugin: unknown key; did you mean 'plugins'?
+plugins[1]: expected a text or an object, not a whole number
+models[0] "main": timout: unknown key; did you mean 'timeout'?
+models[1]: the key 'id' is missing
+agents[0] "first": priority: expected a whole number, not a text
+agents[1].concurency: unknown key; did you mean 'concurrency'?
+agents[1]: the key 'name' is missing
+agents[2] "support": concurrency.on_busy: 'stear' is none of steer, queue, reject, interrupt, parallel; \
+did you mean 'steer'?
+agents[2] "support": concurrency.on_bussy: unknown key; did you mean 'on_busy'?
+agents[2] "support": resource_policy.tool_approval["shop.book"]: 'sometimes' is none of never, required
+agents[2] "support": resource_policy.tool_approval["shop.find"]: min_approvals is 0; 1 to 20 are possible
+tools[1].exe: unknown key; did you mean 'exec'?
+agents[3] "support": 'support' stands twice: agents[2] is the first
+models[2] "main": 'main' stands twice: models[0] is the first
+webhooks[0] "w": url: its url must begin with https:// or http://
+webhooks[1] "v": secret: this names no environment variable: write env:NAME
+tools[0] "exec:a b": exec.name: 'a b' is no name; expected a letter, then up to 31 letters, digits, _ or -
+"""
+
+
+def test_all_mistakes_are_told_at_once_and_the_rest_is_read() -> None:
+    config, source = read_config(MANY_MISTAKES, name="c.yaml")
+    error = source.error()
+    assert [f"{one['at']}: {one['expected']}" for one in error.details["errors"]] == MANY_TOLD.splitlines()[
+        1:
+    ]
+    assert error.details["errors"][4]["field"] == "agents[0].priority"
+    assert error.message.startswith("c.yaml: 17 mistakes: plugin: unknown key")
+    assert error.message.endswith("(and 7 more)")
+    assert [agent.name for agent in config.agents] == ["first", "support", "support"]
+    assert [source.place("agents", number) for number in range(3)] == ["agents[0]", "agents[2]", "agents[3]"]
+    assert config.agents[0].config == {"a": 1}
+    assert config.agents[1].resource_policy.tool_approval == {"exec": "required"}
 
 
 @given(

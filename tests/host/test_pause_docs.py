@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hostler.config import parse_config
+from hostler.config_file import parse_config
 from hostler.domain.approvers import rule_of
 from hostler.domain.pauses import STATUSES
 from hostler.domain.webhooks import EVENTS, MAX_ATTEMPTS, signature

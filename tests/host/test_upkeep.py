@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import Settings, parse_config
+from hostler.config import Settings
+from hostler.config_file import parse_config
 from hostler.host import Host
 from hostler.lock import maintenance
 from hostler.stores import artifacts

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile, parse_config
+from hostler.config import ConfigFile
+from hostler.config_file import parse_config
 from hostler.domain.mcp_entry import McpEntry, check_mcp_entry
 from hostler.domain.tool_entries import entries_by_key
 from hostler_protocol.errors import InvalidArgumentError
@@ -53,7 +54,7 @@ def test_an_entry_that_cannot_be_used_is_refused_with_what_would_be_right(
 
 def test_the_configuration_file_names_the_nearest_right_key() -> None:
     text = "tools: [{mcp: {name: files, comand: [npx]}}]"
-    with pytest.raises(InvalidArgumentError, match=r"unknown key 'comand' in tools.*did you mean 'command'"):
+    with pytest.raises(InvalidArgumentError, match=r"tools.*comand: unknown key; did you mean 'command'"):
         parse_config(text, name="hostler.yaml")
     text = "tools: [{mcp: {name: files, command: [npx], effects: {a: reconcilable}}}]"
     with pytest.raises(InvalidArgumentError, match="reconcilable"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import parse_config
+from hostler.config_file import parse_config
 from hostler.domain.agents import Concurrency
 from hostler.domain.steering import STEER_STATUSES
 from hostler.http.auth import RIGHTS

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import PluginEntry, parse_config
+from hostler.config import PluginEntry
+from hostler.config_file import parse_config
 from hostler.plugins.sandboxing import (
     WORKSPACE_IDLE_SECONDS,
     allowed_network,

@@ -1,6 +1,6 @@
 """Configuration: the file an operator writes, and the settings a host process starts with.
 
-The file is YAML, or TOML with the same names. Unknown keys are refused with the nearest right one.
+`config_file.py` reads the file.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.misfits import misfit
 from hostler.domain.places import parse_place
 from hostler.domain.retention import RetentionPolicy
-from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
-from hostler.domain.webhooks import Webhook, check_webhooks
+from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings
+from hostler.domain.webhooks import Webhook
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -30,8 +29,6 @@ T = TypeVar("T")
 
 ASSETS_PATH = "/mcp"
 """Where the MCP server is."""
-MAX_CONFIG_BYTES = 4 * 1024 * 1024
-"""One configuration file; thousands of agents fit."""
 
 
 class PluginLimitsEntry(Strict):
@@ -106,112 +103,6 @@ class ConfigFile(Strict):
     """Folders with a SKILL.md, or folders of such."""
     working_folders: WorkingFolderSettings | None = None
     """Where `exec` and `files` work; None: what was said before stays, at first the defaults."""
-
-
-def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
-    """Read a configuration.
-
-    `name` appears in errors and tells TOML (`.toml`) from YAML; relative paths are taken from `base`.
-    InvalidArgumentError naming the place and the nearest right word.
-    """
-    if len(text) > MAX_CONFIG_BYTES:
-        raise InvalidArgumentError(f"{name}: larger than {MAX_CONFIG_BYTES:,} bytes")
-    data = _loaded(text, name)
-    config = convert({} if data is None else data, ConfigFile, name)
-    plugins: list[str | PluginEntry] = [_absolute(entry, base) for entry in config.plugins]
-    _refuse_twice(name, "model id", [model.id for model in config.models])
-    _refuse_twice(name, "agent", [agent.name for agent in config.agents])
-    _refuse_twice(name, "webhook", [webhook.name for webhook in config.webhooks])
-    try:
-        check_webhooks(config.webhooks)
-        entries_by_key(config.tools)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{name}: {error.message}") from None
-    skills = [_real(path, base) for path in config.skills]
-    _refuse_twice(name, "skill folder", skills)
-    tools = [_tool(entry, base) for entry in config.tools]
-    return msgspec.structs.replace(config, plugins=plugins, skills=skills, tools=tools)
-
-
-def load_config(path: Path) -> ConfigFile:
-    """Read the configuration file at `path`."""
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        raise InvalidArgumentError(f"{path}: no such file") from None
-    except OSError as error:
-        raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{path} is no text in UTF-8: name a YAML or TOML file") from error
-    return parse_config(text, name=str(path), base=path.resolve().parent)
-
-
-def _loaded(text: str, name: str) -> Any:
-    """What stands in the text. Each parser is imported where a file needs it."""
-    if name.endswith(".toml"):
-        import tomllib  # noqa: PLC0415
-
-        try:
-            return tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
-    import yaml  # noqa: PLC0415
-
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
-
-
-def _syntax(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    if mark is not None:
-        return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', error)}"
-    return str(error)
-
-
-def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:
-    plugin = PluginEntry(path=entry) if isinstance(entry, str) else entry
-    if base is None:
-        return plugin
-    return msgspec.structs.replace(plugin, path=_real(plugin.path, base))
-
-
-def _tool(entry: ToolEntry, base: Path | None) -> ToolEntry:
-    if entry.mcp is not None:
-        return msgspec.structs.replace(entry, mcp=_server(entry.mcp, base))
-    found = entry.openapi
-    if found is None or found.is_address:
-        return entry
-    return msgspec.structs.replace(
-        entry, openapi=msgspec.structs.replace(found, document=_real(found.document, base))
-    )
-
-
-def _server(entry: McpEntry, base: Path | None) -> McpEntry:
-    command = entry.command
-    if command and base is not None and "/" in command[0]:
-        # links are kept: the interpreter of an environment is one, and knows by its name whose it is
-        command = [os.path.abspath(base / Path(command[0]).expanduser()), *command[1:]]  # noqa: PTH100
-    return msgspec.structs.replace(
-        entry,
-        command=command,
-        cwd=None if entry.cwd is None else _real(entry.cwd, base),
-        read=[_real(path, base) for path in entry.read],
-        write=[_real(path, base) for path in entry.write],
-    )
-
-
-def _real(path: str, base: Path | None) -> str:
-    return path if base is None else str((base / Path(path).expanduser()).resolve())
-
-
-def _refuse_twice(name: str, what: str, names: list[str]) -> None:
-    seen: set[str] = set()
-    for item in names:
-        if item in seen:
-            raise InvalidArgumentError(f"{name}: {what} {item!r} stands twice")
-        seen.add(item)
 
 
 def convert(data: Any, kind: type[T], name: str) -> T:

@@ -18,7 +18,8 @@ from hostler.assets import RunDoors
 from hostler.bindery import Bindery
 from hostler.bundled import shipped_runner
 from hostler.calls.scope import Services
-from hostler.config import ConfigFile, Settings, load_config
+from hostler.config import ConfigFile, Settings
+from hostler.config_file import load_config
 from hostler.configuring import Configurator, LiveModels
 from hostler.cursors import Cursors
 from hostler.data_directory import check_address, check_database, note_database

@@ -32,7 +32,7 @@ def apply(
     """Make a configuration hold. What it does not name stays as it is."""
     import msgspec
 
-    from hostler.config import load_config
+    from hostler.config_file import load_config
     from hostler.domain.changes import ConfigDiff
 
     with errors_told():

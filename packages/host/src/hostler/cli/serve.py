@@ -184,7 +184,7 @@ async def _greet(host: Host, url: str) -> None:
 
 async def _reload(host: Host, asked: asyncio.Event) -> None:
     """Apply the configuration file again whenever SIGHUP comes."""
-    from hostler.config import load_config
+    from hostler.config_file import load_config
     from hostler_protocol.errors import HostlerError
 
     while True:

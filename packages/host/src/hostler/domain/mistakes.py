@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from hostler.domain.nearest import did_you_mean
+from hostler_protocol.errors import InvalidArgumentError
 
 MAX_MISTAKES = 1_000
 """Mistakes that are collected of one document; a person mends some of them before the next try."""
+
+MAX_TOLD = 10
+"""Mistakes that the message of one error names; its details hold all."""
 
 Severity = Literal["error", "warning"]
 """An error is refused. A warning is accepted and told: it may be right once more is known."""
@@ -52,4 +57,43 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"; {did_you_mean(word, words)}" if words else ""
 
 
-__all__ = ["MAX_MISTAKES", "Mistake", "Severity", "key_place", "nearest"]
+class ConfigurationError(InvalidArgumentError):
+    """A configuration has mistakes, and nothing of it was taken.
+
+    `details["errors"]` is a list of {field, expected, at}: `field` is the path of keys, `at` the same with
+    the name of its entry, for people. `details["warnings"]` has the same form: what would be accepted.
+    """
+
+    def __init__(
+        self, mistakes: Sequence[Mistake], *, names: Mapping[str, str] | None = None, source: str = ""
+    ) -> None:
+        told = [(_told(mistake, names or {}), mistake.severity) for mistake in mistakes]
+        errors = [one for one, severity in told if severity == "error"]
+        warnings = [one for one, severity in told if severity == "warning"]
+        self.source = source
+        """The file, "" where it is none."""
+        lines = [f"{one['at']}: {one['expected']}" if one["at"] else one["expected"] for one in errors]
+        more = f" (and {len(lines) - MAX_TOLD} more)" if len(lines) > MAX_TOLD else ""
+        message = "; ".join(lines[:MAX_TOLD]) + more
+        if len(lines) > 1:
+            message = f"{len(lines)} mistakes: {message}"
+        if source:
+            message = f"{source}: {message}"
+        super().__init__(message, errors=errors, **({"warnings": warnings} if warnings else {}))
+
+
+_ENTRY = re.compile(r"\w+\[\d+\]")
+
+
+def _told(mistake: Mistake, names: Mapping[str, str]) -> dict[str, str]:
+    """The mistake as it is sent; `names` are those of entries, by the places of these."""
+    match = _ENTRY.match(mistake.place)
+    at = mistake.place
+    if match is not None and match[0] in names:
+        rest = mistake.place[match.end() :].removeprefix(".")
+        at = f"{match[0]} {msgspec.json.encode(names[match[0]]).decode()}"
+        at += f": {rest}" if rest else ""
+    return {"field": mistake.place, "expected": mistake.text, "at": at}
+
+
+__all__ = ["MAX_MISTAKES", "ConfigurationError", "Mistake", "Severity", "key_place", "nearest"]

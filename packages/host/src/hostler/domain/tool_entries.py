@@ -13,6 +13,7 @@ import msgspec
 
 from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.mistakes import Mistake
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
@@ -143,22 +144,27 @@ def kinds_of(entry: ToolEntry) -> list[str]:
     return [name for name in entry.__struct_fields__ if getattr(entry, name) is not None]
 
 
+def entry_mistake(entry: ToolEntry) -> Mistake | None:
+    """What is wrong with an entry: it says nothing, or too much, or its name is none."""
+    kinds = kinds_of(entry)
+    if len(kinds) != 1:
+        allowed = ", ".join(ToolEntry.__struct_fields__)
+        told = " and ".join(kinds) or "nothing"
+        return Mistake("", f"this names {told}; expected exactly one of {allowed}")
+    if not _NAME.fullmatch(entry.name):
+        text = f"{entry.name!r:.80} is no name; expected a letter, then up to 31 letters, digits, _ or -"
+        return Mistake(f"{entry.kind}.name", text)
+    return None
+
+
 def entries_by_key(entries: Sequence[ToolEntry]) -> Mapping[str, ToolEntry]:
     """Entries by what they are stored under. InvalidArgumentError for one that says nothing, or too much."""
     if len(entries) > MAX_TOOL_ENTRIES:
         raise InvalidArgumentError(f"tools: {len(entries)} entries; at most {MAX_TOOL_ENTRIES}")
     found: dict[str, ToolEntry] = {}
     for number, entry in enumerate(entries):
-        kinds = kinds_of(entry)
-        if len(kinds) != 1:
-            allowed = ", ".join(ToolEntry.__struct_fields__)
-            told = " and ".join(kinds) or "nothing"
-            raise InvalidArgumentError(f"tools[{number}] names {told}; expected exactly one of {allowed}")
-        if not _NAME.fullmatch(entry.name):
-            raise InvalidArgumentError(
-                f"tools[{number}].{entry.kind}.name is {entry.name!r:.80}; expected a letter, then up to 31 "
-                "letters, digits, _ or -"
-            )
+        if (mistake := entry_mistake(entry)) is not None:
+            raise InvalidArgumentError(mistake.within(f"tools[{number}]").sentence)
         if entry.key in found:
             raise InvalidArgumentError(
                 f"tools: {entry.kind} {entry.name!r} stands twice: give one of them another name"

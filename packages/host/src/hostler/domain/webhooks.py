@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
+from hostler.domain.mistakes import Mistake
 from hostler.domain.nearest import did_you_mean
 from hostler.domain.pauses import PauseStatus
+from hostler.domain.secret_refs import is_reference, reference_mistake
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -77,33 +79,42 @@ def check_webhooks(webhooks: Sequence[Webhook]) -> None:
     if len(webhooks) > MAX_WEBHOOKS:
         raise InvalidArgumentError(f"webhooks: {len(webhooks)} of them; at most {MAX_WEBHOOKS} are possible")
     for webhook in webhooks:
-        if not _NAME.fullmatch(webhook.name):
-            raise InvalidArgumentError(
-                f"webhooks: {webhook.name!r} is no name: 1 to 100 letters, digits, '_', '.', '-'"
-            )
-        if not webhook.secret.startswith(("env:", "file:")):
-            raise InvalidArgumentError(
-                f"webhook {webhook.name!r}: its secret is named by env:NAME or file:PATH, never written out"
-            )
-        if not webhook.url.startswith(("env:", "file:")):
-            check_address(webhook.name, webhook.url)
+        if (wrong := webhook_mistake(webhook)) is not None:
+            raise InvalidArgumentError(wrong.within(f"webhook {webhook.name!r:.80}").sentence)
+
+
+def webhook_mistake(webhook: Webhook) -> Mistake | None:
+    """What is wrong with a webhook, without its address."""
+    if not _NAME.fullmatch(webhook.name):
+        return Mistake("name", f"{webhook.name!r:.80} is no name: 1 to 100 letters, digits, '_', '.', '-'")
+    if not webhook.secret.startswith(("env:", "file:")):
+        return Mistake("secret", "its secret is named by env:NAME or file:PATH, never written out")
+    for place, reference in (("secret", webhook.secret), ("url", webhook.url)):
+        if (wrong := reference_mistake(reference)) is not None:
+            return Mistake(place, wrong)
+    wrong = None if is_reference(webhook.url) else _address_mistake(webhook.url)
+    return None if wrong is None else Mistake("url", wrong)
 
 
 def check_address(name: str, url: str) -> None:
     """Refuse an address that is none, or that carries a password."""
+    if (wrong := _address_mistake(url)) is not None:
+        raise InvalidArgumentError(f"webhook {name!r}: {wrong}")
+
+
+def _address_mistake(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         port_is_one = parts.port is None or parts.port > 0
     except ValueError:
-        raise InvalidArgumentError(f"webhook {name!r}: its url is not one") from None
+        return "its url is not one"
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_one:
-        raise InvalidArgumentError(f"webhook {name!r}: its url must begin with https:// or http://")
+        return "its url must begin with https:// or http://"
     if parts.username is not None or parts.password is not None:
-        raise InvalidArgumentError(
-            f"webhook {name!r}: its url holds a user name; the signature says who is calling"
-        )
+        return "its url holds a user name; the signature says who is calling"
     if len(url) > MAX_URL_CHARS or not url.isprintable() or " " in url:
-        raise InvalidArgumentError(f"webhook {name!r}: its url is longer than {MAX_URL_CHARS}, or has spaces")
+        return f"its url is longer than {MAX_URL_CHARS}, or has spaces"
+    return None
 
 
 def check_event(event: str) -> NoticeEvent:
