@@ -96,13 +96,13 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "twice the same agent": ("agents: [{name: a, runner: r}, {name: a, runner: r}]", ["'a'", "twice"]),
     "twice the same model": ("models: [{id: m}, {id: m}]", ["'m'", "twice"]),
     "YAML": ("agents: [\n  {name: a", ["line 2"]),
-    "a tool that is none": ("tools: [{exe: {}}]", ["tools[0].exe: unknown key", "'exec'"]),
-    "a key of a tool": ("tools: [{exec: {second: 5}}]", ["tools[0].exec.second: unknown key", "'seconds'"]),
+    "a tool that is none": ("tools: [{exe: {}}]", ["tools[0]: exe: unknown key", "'exec'"]),
+    "a key of a tool": ("tools: [{exec: {second: 5}}]", ["tools[0]: exec.second: unknown key", "'seconds'"]),
     "a key of a document": (
         "tools: [{openapi: {name: a, document: b, base_uri: x}}]",
         ['tools[0] "openapi:a": openapi.base_uri', "'base_url'"],
     ),
-    "a key of fetch": ("tools: [{fetch: {networks: []}}]", ["tools[0].fetch.networks", "'network'"]),
+    "a key of fetch": ("tools: [{fetch: {networks: []}}]", ["tools[0]: fetch.networks", "'network'"]),
     "two tools in one entry": ("tools: [{exec: {}, files: {}}]", ["exec and files", "exactly one"]),
     "a tool that says nothing": ("tools: [{exec: null}]", ["nothing", "exactly one"]),
     "the name of a tool": ("tools: [{exec: {name: 'a b'}}]", ["'a b'", 'tools[0] "exec:a b": exec.name']),
@@ -161,34 +161,34 @@ webhooks: [{name: w, url: "ftp://x", secret: "env:S"}, {name: v, url: "https://a
 
 
 MANY_TOLD = """
-plugin: unknown key; did you mean 'plugins'?
-plugins[1]: expected a text or an object, not a whole number
-models[0] "main": timout: unknown key; did you mean 'timeout'?
-models[1]: the key 'id' is missing
-agents[0] "first": priority: expected a whole number, not a text
-agents[1].concurency: unknown key; did you mean 'concurrency'?
-agents[1]: the key 'name' is missing
-agents[2] "support": concurrency.on_busy: 'stear' is none of steer, queue, reject, interrupt, parallel; \
+2 plugin: unknown key; did you mean 'plugins'?
+3 plugins[1]: expected a text or an object, not a whole number
+4 models[0] "main": timout: unknown key; did you mean 'timeout'?
+4 models[1]: the key 'id' is missing
+4 models[2] "main": 'main' stands twice: models[0] is the first
+6 agents[0] "first": priority: expected a whole number, not a text
+7 agents[1]: concurency: unknown key; did you mean 'concurrency'?
+7 agents[1]: the key 'name' is missing
+10 agents[2] "support": concurrency.on_busy: 'stear' is none of steer, queue, reject, interrupt, parallel; \
 did you mean 'steer'?
-agents[2] "support": concurrency.on_bussy: unknown key; did you mean 'on_busy'?
-agents[2] "support": resource_policy.tool_approval["shop.book"]: 'sometimes' is none of never, required
-agents[2] "support": resource_policy.tool_approval["shop.find"]: min_approvals is 0; 1 to 20 are possible
-tools[1].exe: unknown key; did you mean 'exec'?
-agents[3] "support": 'support' stands twice: agents[2] is the first
-models[2] "main": 'main' stands twice: models[0] is the first
-webhooks[0] "w": url: its url must begin with https:// or http://
-webhooks[1] "v": secret: this names no environment variable: write env:NAME
-tools[0] "exec:a b": exec.name: 'a b' is no name; expected a letter, then up to 31 letters, digits, _ or -
+10 agents[2] "support": concurrency.on_bussy: unknown key; did you mean 'on_busy'?
+12 agents[2] "support": resource_policy.tool_approval["shop.book"]: 'sometimes' is none of never, required
+12 agents[2] "support": resource_policy.tool_approval["shop.find"]: min_approvals is 0; 1 to 20 are possible
+13 agents[3] "support": 'support' stands twice: agents[2] is the first
+14 tools[1]: exe: unknown key; did you mean 'exec'?
+14 tools[0] "exec:a b": exec.name: 'a b' is no name; expected a letter, then up to 31 letters, digits, _ or -
+15 webhooks[0] "w": url: its url must begin with https:// or http://
+15 webhooks[1] "v": secret: this names no environment variable: write env:NAME
 """
 
 
 def test_all_mistakes_are_told_at_once_and_the_rest_is_read() -> None:
     config, source = read_config(MANY_MISTAKES, name="c.yaml")
     error = source.error()
-    assert [f"{one['at']}: {one['expected']}" for one in error.details["errors"]] == MANY_TOLD.splitlines()[
-        1:
-    ]
-    assert error.details["errors"][4]["field"] == "agents[0].priority"
+    assert [
+        f"{one['line']} {one['at']}: {one['expected']}" for one in error.details["errors"]
+    ] == MANY_TOLD.splitlines()[1:]
+    assert error.details["errors"][5]["field"] == "agents[0].priority"
     assert error.message.startswith("c.yaml: 17 mistakes: plugin: unknown key")
     assert error.message.endswith("(and 7 more)")
     assert [agent.name for agent in config.agents] == ["first", "support", "support"]

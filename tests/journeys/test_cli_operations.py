@@ -67,7 +67,7 @@ def test_a_reload_applies_the_file_and_a_broken_one_changes_nothing(hostler: Com
         server.wait_log("configuration applied: 1 changes")
         conf.write_text("agentz: []")
         server.process.send_signal(signal.SIGHUP)
-        server.wait_log("unknown key 'agentz': did you mean 'agents'?")
+        server.wait_log("agentz: unknown key; did you mean 'agents'?")
         found = hostler("agents", "show", "guide", "--json").json
         assert (found["version"], found["spec"]["config"]) == (2, {"pace": 0.25})
 

@@ -16,7 +16,7 @@ import msgspec
 from hostler.config import ConfigFile, PluginEntry
 from hostler.domain.fitting import fit
 from hostler.domain.mcp_entry import McpEntry
-from hostler.domain.mistakes import ConfigurationError, Mistake
+from hostler.domain.mistakes import ConfigurationError, Mistake, key_place
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
 from hostler_protocol.errors import InvalidArgumentError
@@ -36,6 +36,7 @@ class ConfigSource:
     """The names of the entries, by their places: `agents[2]`."""
     numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Where the entries that were read stand in the lists of the file, by section."""
+    text: str = ""
 
     def place(self, section: str, number: int) -> str:
         """The place in the file of an entry that was read, by its number in what was read."""
@@ -44,7 +45,9 @@ class ConfigSource:
 
     def error(self, mistakes: Sequence[Mistake] = ()) -> ConfigurationError:
         """The error that tells all mistakes, those of the file itself first."""
-        return ConfigurationError([*self.mistakes, *mistakes], names=self.names, source=self.name)
+        found = [*self.mistakes, *mistakes]
+        lines = {} if self.name.endswith(".toml") else line_numbers(self.text)
+        return ConfigurationError(found, names=self.names, source=self.name, lines=lines)
 
 
 def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
@@ -73,7 +76,7 @@ def read_config(text: str, *, name: str, base: Path | None = None) -> tuple[Conf
     tools = [_tool(entry, base) for entry in config.tools]
     skills = [_real(path, base) for path in config.skills]
     config = msgspec.structs.replace(config, plugins=plugins, skills=skills, tools=tools)
-    source = ConfigSource(name, tuple(mistakes), _names(data), _numbers(data, mistakes))
+    source = ConfigSource(name, tuple(mistakes), _names(data), _numbers(data, mistakes), text)
     return config, replace(source, mistakes=(*mistakes, *_entry_mistakes(config, source)))
 
 
@@ -96,6 +99,31 @@ def read_config_file(path: Path) -> tuple[ConfigFile, ConfigSource]:
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(f"{path} is no text in UTF-8: name a YAML or TOML file") from error
     return read_config(text, name=str(path), base=path.resolve().parent)
+
+
+def line_numbers(text: str) -> dict[str, int]:
+    """The line (from 1) of each key and each element of a YAML text, by its place."""
+    import yaml  # noqa: PLC0415  only where something is wrong
+
+    lines: dict[str, int] = {}
+    seen: set[int] = set()
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    waiting: list[tuple[str, Any]] = [] if root is None else [("", root)]
+    while waiting:
+        place, node = waiting.pop()
+        if id(node) in seen:  # an alias: its own place comes first
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            inner = [(key_place(place, key.value), key, value) for key, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            inner = [(f"{place}[{number}]", one, one) for number, one in enumerate(node.value)]
+        else:
+            continue
+        for below, start, value in inner:
+            lines[below] = start.start_mark.line + 1
+            waiting.append((below, value))
+    return lines
 
 
 def _sections(data: Any) -> Iterator[tuple[str, list[Any]]]:

@@ -76,7 +76,17 @@ def errors_told(*, usage: type[HostlerError] = CallerError) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except HostlerError as error:
-        fail(error.message, USAGE if isinstance(error, usage) else FAILED)
+        fail_with(error, USAGE if isinstance(error, usage) else FAILED)
+
+
+def fail_with(error: HostlerError, status: int) -> NoReturn:
+    """End with what an error says: one line, or a list where it tells of several mistakes."""
+    from hostler.cli.mistakes import has_mistakes, show_mistakes
+
+    if has_mistakes(error):
+        show_mistakes(error)
+        raise typer.Exit(status)
+    fail(error.message, status)
 
 
 def write_json(value: Any) -> None:

@@ -60,23 +60,30 @@ def nearest(word: str, known: Iterable[str]) -> str:
 class ConfigurationError(InvalidArgumentError):
     """A configuration has mistakes, and nothing of it was taken.
 
-    `details["errors"]` is a list of {field, expected, at}: `field` is the path of keys, `at` the same with
-    the name of its entry, for people. `details["warnings"]` has the same form: what would be accepted.
+    `details["errors"]` is a list of {field, expected, at, line?}: `field` is the path of keys, `at` the same
+    with the name of its entry, for people, `line` where it stands in the file, from 1. `details["warnings"]`
+    has the same form: what would be accepted.
     """
 
     def __init__(
-        self, mistakes: Sequence[Mistake], *, names: Mapping[str, str] | None = None, source: str = ""
+        self,
+        mistakes: Sequence[Mistake],
+        *,
+        names: Mapping[str, str] | None = None,
+        source: str = "",
+        lines: Mapping[str, int] | None = None,
     ) -> None:
-        told = [(_told(mistake, names or {}), mistake.severity) for mistake in mistakes]
+        told = [(_told(mistake, names or {}, lines or {}), mistake.severity) for mistake in mistakes]
+        told.sort(key=lambda one: one[0].get("line", 0))
         errors = [one for one, severity in told if severity == "error"]
         warnings = [one for one, severity in told if severity == "warning"]
         self.source = source
         """The file, "" where it is none."""
-        lines = [f"{one['at']}: {one['expected']}" if one["at"] else one["expected"] for one in errors]
-        more = f" (and {len(lines) - MAX_TOLD} more)" if len(lines) > MAX_TOLD else ""
-        message = "; ".join(lines[:MAX_TOLD]) + more
-        if len(lines) > 1:
-            message = f"{len(lines)} mistakes: {message}"
+        sentences = [f"{one['at']}: {one['expected']}" if one["at"] else one["expected"] for one in errors]
+        more = f" (and {len(sentences) - MAX_TOLD} more)" if len(sentences) > MAX_TOLD else ""
+        message = "; ".join(sentences[:MAX_TOLD]) + more
+        if len(sentences) > 1:
+            message = f"{len(sentences)} mistakes: {message}"
         if source:
             message = f"{source}: {message}"
         super().__init__(message, errors=errors, **({"warnings": warnings} if warnings else {}))
@@ -85,15 +92,33 @@ class ConfigurationError(InvalidArgumentError):
 _ENTRY = re.compile(r"\w+\[\d+\]")
 
 
-def _told(mistake: Mistake, names: Mapping[str, str]) -> dict[str, str]:
+def _told(mistake: Mistake, names: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, Any]:
     """The mistake as it is sent; `names` are those of entries, by the places of these."""
-    match = _ENTRY.match(mistake.place)
-    at = mistake.place
-    if match is not None and match[0] in names:
-        rest = mistake.place[match.end() :].removeprefix(".")
-        at = f"{match[0]} {msgspec.json.encode(names[match[0]]).decode()}"
-        at += f": {rest}" if rest else ""
-    return {"field": mistake.place, "expected": mistake.text, "at": at}
+    told: dict[str, Any] = {
+        "field": mistake.place,
+        "expected": mistake.text,
+        "at": named_place(mistake.place, names),
+    }
+    line = _line(mistake.place, lines)
+    return told if line is None else {**told, "line": line}
+
+
+def named_place(place: str, names: Mapping[str, str]) -> str:
+    """A place with the name of its entry: `agents[2] "support": config.model`."""
+    match = _ENTRY.match(place)
+    if match is None:
+        return place
+    name = names.get(match[0])
+    at = match[0] if name is None else f"{match[0]} {msgspec.json.encode(name).decode()}"
+    rest = place[match.end() :].removeprefix(".")
+    return f"{at}: {rest}" if rest else at
+
+
+def _line(place: str, lines: Mapping[str, int]) -> int | None:
+    """The line of a place, or of the nearest thing around it that has one."""
+    while place and place not in lines:
+        place = place[: max(place.rfind("."), place.rfind("["), 0)]
+    return lines.get(place)
 
 
 __all__ = ["MAX_MISTAKES", "ConfigurationError", "Mistake", "Severity", "key_place", "nearest"]
