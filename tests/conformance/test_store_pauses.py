@@ -71,11 +71,16 @@ def test_a_pause_opens_with_its_calls_and_what_the_run_is(run_open: SqlDatabase)
     assert noted(run_open) == ["pause.open"]
 
 
-def test_expiry_keeps_within_a_minute_and_thirty_days(run_open: SqlDatabase) -> None:
-    pause = write(run_open, lambda tx: open_pause(tx, call("k1", expires_in=0.5), call("k2", expires_in=1e9)))
+def test_a_call_expires_when_it_was_said_and_at_no_impossible_time(run_open: SqlDatabase) -> None:
+    for seconds in (59.9, 30 * 86_400 + 1):
+        with pytest.raises(InvalidArgumentError, match="1 minute to 30 days"):
+            write(run_open, lambda tx, n=seconds: open_pause(tx, call("k1", expires_in=n)))  # type: ignore[misc]
+    longest = 30.0 * 86_400
+    several = call("k1", expires_in=60), call("k2", expires_in=longest), call("k3")
+    pause = write(run_open, lambda tx: open_pause(tx, *several))
     calls = read(run_open, calls_of)
-    assert calls["k1"].expires_at == pause.created_at + 60_000
-    assert calls["k2"].expires_at == pause.created_at + 30 * 86_400_000
+    given = [(one.expires_at or 0) - pause.created_at for one in calls.values()]
+    assert given == [60_000, 30 * 86_400_000, 1_800_000]
 
 
 def test_16_one_unsettled_pause_per_run_and_none_is_overwritten(run_open: SqlDatabase) -> None:

@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
+from hostler import pause_entries
 from hostler.domain.recording import CallName, FastForward, Recording
 from hostler.pause_steps import go_on
 from hostler.ports import Tx
 from hostler.recovery import recover
 from hostler.sql.database import SqlDatabase
-from hostler.stores import pause_calls, pauses, runs
+from hostler.stores import journal, pause_calls, pauses, runs
 from hostler.stores.run_rows import NewRun
-from journeys.test_waiting import (
+from journeys.test_waiting import outcomes
+from support.databases import read, run, write
+from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run
+from support.shop import (
     ADMIN,
     ALLOWED,
     ASK_ALL,
@@ -25,13 +29,10 @@ from journeys.test_waiting import (
     calling,
     decide,
     decision,
-    outcomes,
     parked,
     shop,
     waiting,
 )
-from support.databases import read, run, write
-from support.pauses import WORKSPACE, call, calls_of, open_pause
 from support.stepping import Latch, Steps, stage
 
 ASK_SEND: dict[str, Any] = {**ALLOWED, "tool_approval": {"shop.send": "required"}}
@@ -182,6 +183,25 @@ def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(databa
     found = read(database, lambda tx: runs.get(tx, WORKSPACE, "r1"))
     assert found.status == "queued"
     assert found.deadline_at == pytest.approx(now + left, abs=1_000)
+
+
+def test_what_a_lost_attempt_did_not_come_to_show_is_shown(database: SqlDatabase) -> None:
+    def begun(tx: Tx) -> None:
+        open_run(tx)
+        open_pause(tx, call("k1"), call("k2", "question", question_kind="choice"))
+        shown = pause_entries.requested(calls_of(tx)["k1"])
+        runs.append(tx, "r1", 1, [shown])  # and then its host was killed
+
+    def results(tx: Tx) -> list[Any]:
+        return [(item.type, json.loads(item.data)["data"]) for item in journal.results(tx, "r1").items]
+
+    write(database, begun)
+    run(recover(database, "h1", lambda _: True))
+    found = read(database, results)
+    assert [name for name, _ in found] == ["interaction.requested", "interaction.requested", "run.paused"]
+    assert [data["call_id"] for _, data in found[:2]] == ["k1", "k2"]
+    assert found[1][1]["kind"] == "choice"
+    assert [pending["call_id"] for pending in found[2][1]["pending"]] == ["k1", "k2"]
 
 
 def test_a_host_that_stops_in_order_uses_up_no_attempt(tmp_path: Path) -> None:

@@ -3,84 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
-from hostler.domain.events import Caller
-from hostler.domain.pause_actions import Action, ActRequest, AlreadyDecidedError, CallView, PauseView
-from hostler.stores import keys
+from hostler.domain.pause_actions import AlreadyDecidedError
 from support.databases import run
-from support.stepping import STEPPER, WORKSPACE, Ended, Stage, Steps, stage, within
-from support.trust import plugin_entry
-
-SHOP = Path(__file__).parents[2] / "examples" / "shop"
-PLACE = {"conversation_id": "c1", "actor": {"actor_type": "user", "actor_id": "ada"}}
-ALLOWED: dict[str, Any] = {"allowed_tool_names": ["shop.*"]}
-ASK_ALL: dict[str, Any] = {**ALLOWED, "tool_approval": {"shop.*": "required"}}
-
-
-ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
-
-
-async def person(host: Stage, subject: str) -> Caller:
-    """Somebody with a key of their own."""
-    rights = {"pauses:write"}
-    made = await host.host.db.write(
-        lambda tx: keys.create(tx, WORKSPACE, name=subject, subject=subject, rights=rights)
-    )
-    return Caller(WORKSPACE, subject, made[0].key_id, frozenset(), frozenset(rights))
-
-
-@contextlib.asynccontextmanager
-async def shop(tmp_path: Path, *, database: str | None = None, **settings: Any) -> AsyncIterator[Stage]:
-    """A host with the stepper and a shop of its own."""
-    folder = tmp_path / "shop"
-    if not folder.exists():
-        shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite3*", "__pycache__"))
-    quick: dict[str, Any] = {"hold_seconds": 0.05}
-    async with within(50), stage(tmp_path / "data", database=database, **(quick | settings)) as host:
-        await host.host.apply(ConfigFile(plugins=[plugin_entry(STEPPER), str(folder)]), actor="test")
-        yield host
-
-
-def calling(name: str, **parameters: Any) -> list[Any]:
-    return ["call", "tool.call", {"tool_name": name, "parameters": parameters}]
-
-
-SEND = calling("shop.send", to="ada", text="hi")
-BOOK = calling("shop.book", kind="double")
-
-
-async def waiting(host: Stage, run_id: str, *, status: str = "open", calls: int = 1) -> PauseView:
-    """The run's pause, once it has so many calls and that status."""
-    while True:
-        page = await host.host.pauses.page(ADMIN, run_id=run_id)
-        if page.items and page.items[0].status == status and len(page.items[0].calls) >= calls:
-            return page.items[0]
-        await asyncio.sleep(0.01)
-
-
-async def parked(host: Stage, run_id: str) -> None:
-    """Wait until the run has no process any more."""
-    while (await host.host.run_record(WORKSPACE, run_id)).status != "paused":
-        await asyncio.sleep(0.01)
-
-
-def decision(call: CallView, kind: str = "approve", **more: Any) -> Action:
-    shown = call.args_hash if kind in {"approve", "deny"} else None
-    return Action(call_id=call.call_id, type=kind, args_hash=shown, **more)  # type: ignore[arg-type]
-
-
-async def decide(host: Stage, pause: PauseView, *actions: Action, by: Caller = ADMIN) -> str:
-    request = ActRequest(revision=pause.revision, actions=list(actions))
-    return (await host.host.pauses.act(by, pause.id, request)).status
+from support.shop import (
+    ALLOWED,
+    ASK_ALL,
+    BOOK,
+    PLACE,
+    SEND,
+    calling,
+    decide,
+    decision,
+    parked,
+    person,
+    shop,
+    waiting,
+)
+from support.stepping import WORKSPACE, Ended, Steps
 
 
 def outcomes(ended: Ended) -> list[Any]:

@@ -322,6 +322,8 @@ def test_every_other_call_has_its_name() -> None:
         assert decision.values == {"action": "yes"}
         with pytest.raises(Expired):
             await ctx.ask("And?", fields=[{"name": "why", "type": "text"}])
+        with pytest.raises(InvalidArgument, match="1 minute to 30 days"):
+            await ctx.ask("And?", expires_in=5)
         assert (await ctx.call("prompt.get")).prompt[0].content == "be kind"
         assert (await ctx.call("file.get", file_id="f")).content_base64 == "Yg=="
         assert (await ctx.call("host.info")).protocol == 1
@@ -340,7 +342,7 @@ def test_every_other_call_has_its_name() -> None:
     assert driven.error is None
     assert driven.text == "done"
     asked = [call.params.kind for call in driven.calls if call.method == "interaction.request"]
-    assert asked == ["choice", "form"]
+    assert asked == ["choice", "form", "confirmation"]
 
 
 def test_tools_that_wait_for_somebody_are_decided_in_their_order() -> None:

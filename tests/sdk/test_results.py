@@ -112,6 +112,12 @@ def test_every_result_a_runner_may_send_has_a_function() -> None:
     assert {kind for _, kind, _ in CASES} == set(RESULT_TYPES) - made_by_the_host
 
 
+@pytest.mark.parametrize("seconds", [59, 2_592_001, 0, float("nan")])
+def test_a_pause_cannot_wait_too_short_or_too_long(seconds: float) -> None:
+    with pytest.raises(ValueError, match=r"paused\(\): expires_in is .*1 minute to 30 days"):
+        paused([{"tool_name": "t", "arguments": {}, "kind": "approval"}], expires_in=seconds)
+
+
 def test_usage_goes_with_messages_and_endings() -> None:
     for result in (message("x", usage={"input_tokens": 3}), completed(usage={"input_tokens": 3})):
         assert result.usage is not None

@@ -126,10 +126,13 @@ def test_too_much_is_refused_before_it_is_looked_at() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ([FormField(name="a", type="text"), FormField(name="a", type="text")], "stands twice"),
+        (
+            [FormField(name="a", type="text"), FormField(name="a", type="text")],
+            "'a' is the name of a field",
+        ),
         ([FormField(name="", type="text")], "1 to 200 characters"),
         ([FormField(name="a", type="select")], "0 options"),
-        ([FormField(name="a", type="multiselect", options=[1, {"value": 1}])], "an option stands twice"),
+        ([FormField(name="a", type="multiselect", options=[1, {"value": 1}])], r"options\[1\] is 1"),
         ([FormField(name="a", type="number", default="x")], "its default does not fit: a number"),
         ([FormField(name=str(n), type="text") for n in range(MAX_FIELDS + 1)], "at most 100"),
     ],

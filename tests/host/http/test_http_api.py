@@ -276,6 +276,7 @@ def test_agents_have_versions(tmp_path: Path) -> None:
             {**spec, "runner": "echo"},
             {**spec, "name": "b"},
             {**spec, "nmae": "a"},
+            {**spec, "resource_policy": {"tool_approval": {"t": {"expires_in": 5}}}},
         ):
             answer = await served.client.put("/v1/agents/a", json=wrong)
             assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument"), answer.text

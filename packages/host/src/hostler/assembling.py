@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from hostler.assets import RunDoors
 from hostler.attempt_pauses import Attempt, AttemptPauses
 from hostler.attempt_results import AttemptResults
-from hostler.domain.pause_values import NewCall
+from hostler.domain.pause_values import PausedCall
 from hostler.domain.sequence import ResultStream
 from hostler.domain.usage import added
 from hostler.explicit_pauses import ExplicitPauses
@@ -87,7 +87,7 @@ class Attempting(Attempt, Protocol):
         """What the run has used so far, over all attempts."""
         ...
 
-    def requested(self, call: NewCall) -> None:
+    def requested(self, call: PausedCall) -> None:
         """A call is newly put to people."""
         ...
 

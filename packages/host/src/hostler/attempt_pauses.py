@@ -7,22 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from hostler import pause_entries
 from hostler.attempt_results import AttemptResults
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused
-from hostler.domain.pause_values import NewCall
+from hostler.domain.pause_values import PausedCall
 from hostler.domain.pauses import OnMessage
 from hostler.domain.sequence import ResultStream
 from hostler.explicit_pauses import ExplicitPauses, pause_run
 from hostler.holding import Holding
 from hostler.parking import Parked, Used, park
-from hostler.pause_questions import pending_of, request_of
+from hostler.pause_questions import request_of
 from hostler.ports import Tx
 from hostler.run_calls import RunCalls
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.errors import HostlerError, RunFailure, StorageError
-from hostler_protocol.results import RunPaused
 
 
 class Attempt(Protocol):
@@ -61,8 +61,8 @@ class AttemptPauses:
     def __post_init__(self) -> None:
         self.holding.entered = self.calls.look_again
 
-    def requested(self, call: NewCall) -> None:
-        """A call is newly asked: whoever watches the run sees it."""
+    def requested(self, call: PausedCall) -> None:
+        """Show a call that is put to people to whoever watches the run."""
         self.results.write(self.stream.requested(request_of(call)))
 
     def park(self) -> None:
@@ -84,12 +84,15 @@ class AttemptPauses:
         await self.calls.quiet(lambda: self.holding.waiting)
         if not self.holding.waiting or not self.attempt.may_pause():
             return
-        stored = self.stream.park(self.holding.pending())
+        entries = [pause_entries.paused(self.holding.held())]
+        first = self.stream.paused_with(calls=0)
         self.attempt.begin_pause()
-        self.results.add_pause(stored, self._parking, self._told)
 
-    def _parking(self, entry: Entry, tx: Tx) -> Moved | Fenced:
-        return self._moved(park(tx, self.run, [entry], actor=self.results.host_id, used=self.used()))
+        def move(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
+            moved = park(tx, self.run, entries, actor=self.results.host_id, used=self.used())
+            return self._moved(moved), entries
+
+        self.results.add_pause(first, move, self._told)
 
     async def _pause(self, paused: Paused) -> None:
         await self.calls.tools.quiet()  # what a tool did must not stay unknown for that
@@ -104,17 +107,16 @@ class AttemptPauses:
             return
         if self.stream.outcome is not paused:  # it was stopped meanwhile
             return
-        shown = RunPaused(
-            pending=[pending_of(call) for call in prepared.new.calls], expires_in=paused.expires_in
-        )
-        stored = self.stream.repaused(shown)
+        first = self.stream.paused_with(calls=len(prepared.new.calls))
         self.attempt.begin_pause()
 
-        def move(entry: Entry, tx: Tx) -> Moved | Fenced:
+        def move(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
+            entries: list[Entry] = []
             used, actor = self.used(), self.results.host_id
-            return self._moved(pause_run(tx, self.run, prepared, [entry], actor=actor, used=used))
+            moved = pause_run(tx, self.run, prepared, entries, actor=actor, used=used)
+            return self._moved(moved), entries
 
-        self.results.add_pause(stored, move, self._told)
+        self.results.add_pause(first, move, self._told)
 
     def _moved(self, parked: Parked | Fenced) -> Moved | Fenced:
         if isinstance(parked, Fenced):

@@ -107,14 +107,25 @@ class AttemptResults:
 
     def add_pause(
         self,
-        stored: Stored,
-        move: Callable[[Entry, Tx], Moved | Fenced],
+        first: int,
+        move: Callable[[Tx], tuple[Moved | Fenced, list[Entry]]],
         done: Callable[[Any, HostlerError | None], None],
     ) -> None:
-        """The last result of an attempt whose run waits: `move` writes it with the change of status."""
-        item, entry = self._item_of(stored)
-        item.entry, item.move = None, self.log.entries_first(partial(move, entry))
-        item.last, item.done = True, done
+        """Write the last results of an attempt whose run waits, from sequence `first` on.
+
+        `move` writes them with the change of status, and gives them.
+        """
+        published: list[StoredResult] = []
+
+        def moved(tx: Tx) -> Moved | Fenced:
+            change, entries = move(tx)
+            published[:] = [
+                StoredResult.of(self.run.run_id, sequence, entry.type, _bytes(entry.data))
+                for sequence, entry in enumerate(entries, first)
+            ]
+            return change
+
+        item = Item(move=self.log.entries_first(moved), published=published, last=True, done=done)
         self.log.add(item)
 
     def _item_of(self, stored: Stored) -> tuple[Item, Entry]:
@@ -165,3 +176,7 @@ class AttemptResults:
         results, size = self._credit + self._wider, self._credit_bytes
         self._credit = self._credit_bytes = self._wider = 0
         self.give_credit(results, size)
+
+
+def _bytes(data: bytes | str) -> bytes:
+    return data if isinstance(data, bytes) else data.encode()

@@ -18,7 +18,7 @@ from hostler.attempt_clock import AttemptClock
 from hostler.attempt_results import AttemptResults
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused, Stored
-from hostler.domain.pause_values import NewCall
+from hostler.domain.pause_values import PausedCall
 from hostler.domain.recovery import Action, Settlement, settle
 from hostler.domain.sequence import ResultStream, StreamState
 from hostler.domain.usage import added
@@ -172,6 +172,8 @@ class ActiveRun:
         finally:
             self._stand("ended")
             self.equipment.feed.close(self.run.run_id)
+            if self.queued_again:  # results may have been written with that which no stream has seen
+                self.equipment.feed.wake(self.run.run_id)
 
     def _ensure_stream(self) -> ResultStream:
         """The stream of results; before the grant is known only endings go through it."""
@@ -415,7 +417,7 @@ class ActiveRun:
         if self._parts is not None:
             self._parts.pauses.holding.changed()
 
-    def requested(self, call: NewCall) -> None:
+    def requested(self, call: PausedCall) -> None:
         """A call is newly put to people: who watches sees it."""
         if self._parts is not None and not self._ended:
             if self._going_on is not None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from hostler import pause_entries
 from hostler.domain.agents import ToolApprovalPolicy
 from hostler.domain.approvers import rule_of
 from hostler.domain.grants import Grant
@@ -21,7 +22,7 @@ from hostler.pause_states import KeptState, keep, load
 from hostler.ports import Database, Tx
 from hostler.stores import pause_calls, pauses, run_notes, runs
 from hostler.stores.blobs import BlobFolder
-from hostler.stores.journal import Entries
+from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Run
 from hostler.tools.port import ToolService
 from hostler_protocol.errors import InvalidArgumentError
@@ -35,6 +36,8 @@ class Prepared:
 
     new: NewPause
     kept: KeptState
+    expires_in: float | None = None
+    """As the runner gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class ExplicitPauses:
             state_format=kept.state_format,
             data_key=kept.data_key,
         )
-        return Prepared(new, kept)
+        return Prepared(new, kept, paused.expires_in)
 
     async def continuation(self, run: Run) -> Continuation | None:
         """What the attempt goes on from, where its runner paused the run. StorageError: it is damaged.
@@ -115,11 +118,12 @@ class ExplicitPauses:
 
 
 def pause_run(
-    tx: Tx, run: Run, prepared: Prepared, entries: Entries, *, actor: str, used: Used
+    tx: Tx, run: Run, prepared: Prepared, entries: list[Entry], *, actor: str, used: Used
 ) -> Parked | Fenced:
     """Open the pause and end the attempt, in one transaction. The next one has nothing but the state.
 
-    Calls of the attempt that still wait for people wait no longer.
+    Calls of the attempt that still wait for people wait no longer. `entries` gets the results that show the
+    pause: one for each of its calls, then `run.paused`.
     """
     held = run_notes.hold(tx, run.run_id)
     if held is None or held.attempt != run.attempt or held.status != "running":
@@ -128,6 +132,8 @@ def pause_run(
     if waiting is not None and waiting.form == "implicit":
         pauses.close(tx, waiting, "cancelled", cause="the runner paused the run itself", actor=run.runner_id)
     prepared.kept.refer(tx)
-    pauses.open(tx, prepared.new, cause="the runner pauses the run", actor=run.runner_id)
+    pause = pauses.open(tx, prepared.new, cause="the runner pauses the run", actor=run.runner_id)
+    entries += map(pause_entries.requested, pause_calls.of_pause(tx, pause))
+    entries.append(pause_entries.paused(prepared.new.calls, prepared.expires_in))
     runs.rebase(tx, run.run_id)
     return park(tx, run, entries, actor=actor, used=used)

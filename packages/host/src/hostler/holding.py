@@ -15,9 +15,9 @@ from functools import partial
 from typing import NamedTuple
 
 from hostler.asking import Question, Verdict
-from hostler.domain.pause_values import NewCall, NewPause, Pause
+from hostler.domain.pause_values import NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import MAX_CALLS, OnMessage
-from hostler.pause_questions import Questions, pending_of
+from hostler.pause_questions import Questions
 from hostler.pause_verdicts import find_verdict
 from hostler.ports import Database, Tx
 from hostler.stores import pause_calls, pauses, run_notes
@@ -33,7 +33,6 @@ from hostler_protocol.errors import (
     StorageError,
 )
 from hostler_protocol.ids import new_id
-from hostler_protocol.pausing import PendingCall
 
 GATHER_SECONDS = 0.01
 """Calls that a runner makes at once arrive within this time of each other, nearly always."""
@@ -50,10 +49,10 @@ log = logging.getLogger(__name__)
 
 
 class _Entered(NamedTuple):
-    """What one step found: verdicts by call id, the calls that were newly asked, those without room."""
+    """What one step found: verdicts by call id, the calls that people have to decide, those without room."""
 
     verdicts: dict[str, Verdict]
-    asked: list[NewCall]
+    asked: list[PausedCall]
     too_many: list[str]
     pause: Pause | None
 
@@ -68,8 +67,9 @@ class _Waiting:
 class Holding:
     """Asks people for one attempt. `asking.People`.
 
-    `requested` is told of each call that is newly asked, after the commit; `park` is told when the hold time
-    is over; None: the runner cannot go on from its journal, and its calls are held as long as it lives.
+    `requested` is called, after the commit, with each call that is put to people. `park` is called when the
+    hold time is over, and at once when a call has to be looked into, which holding it would not hasten. None:
+    the runner cannot go on from its journal, and its calls are held as long as it lives.
     `blocked_seconds`: how long a new question waits for the calls of a pause before it to be made again.
     """
 
@@ -80,13 +80,15 @@ class Holding:
     on_message: OnMessage
     hold_seconds: float
     blocked_seconds: float
-    requested: Callable[[NewCall], None]
+    requested: Callable[[PausedCall], None]
     park: Callable[[], None] | None
     entered: Callable[[], None] = lambda: None
     """Told of each call that begins to wait."""
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _shown: dict[str, NewCall] = field(default_factory=dict)
     """What waits, as people see it."""
+    _requested: set[tuple[str, int, str | None, int]] = field(default_factory=set)
+    """What was put to people: calls by id, revision, and how often their effects were in doubt."""
     _given_up: set[str] = field(default_factory=set)
     """Calls that the runner waits for no more."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -127,9 +129,9 @@ class Holding:
         """How many calls wait."""
         return len(self._waiting)
 
-    def pending(self) -> list[PendingCall]:
-        """What waits, as `run.paused` shows it."""
-        return [pending_of(self._shown[call_id]) for call_id in self._waiting if call_id in self._shown]
+    def held(self) -> list[NewCall]:
+        """What waits, as people see it."""
+        return [self._shown[call_id] for call_id in self._waiting if call_id in self._shown]
 
     def close(self) -> None:
         """The attempt is over: nobody is answered any more."""
@@ -193,11 +195,13 @@ class Holding:
                 pause = min(pause * 2, LAST_RETRY_SECONDS)
 
     def _tell(self, waiting: dict[str, _Waiting], entered: _Entered) -> None:
-        for call in entered.asked:
+        asked = [call for call in entered.asked if _request_of(call) not in self._requested]
+        for call in asked:
+            self._requested.add(_request_of(call))
             self.requested(call)
         most = f"more than {MAX_CALLS} calls would wait together"
         self._refuse(entered.too_many, PayloadTooLargeError(most, limit=MAX_CALLS))
-        if entered.asked:
+        if asked:
             self._start_timer()
         for call_id, verdict in entered.verdicts.items():
             one = waiting[call_id]
@@ -207,7 +211,11 @@ class Holding:
 
     async def _wait(self, entered: _Entered) -> None:
         """Wait until something changes, or it is time to look for what nobody told."""
-        if self._hold_timer is None:
+        if entered.pause is not None and entered.pause.status == "needs_review":
+            self._stop_timer()
+            if self.park is not None:
+                self.park()
+        elif self._hold_timer is None:
             self._start_timer()  # asked by an attempt before: it is held once more
         blocked = _blocks(entered.pause)
         self._note_blocked(blocked)
@@ -265,7 +273,10 @@ class Holding:
             pause = pauses.open(tx, fresh, cause="calls wait for people", actor=run.runner_id)
         elif new and pause is not None:
             pause = pauses.add_calls(tx, pause, new, actor=run.runner_id)
-        return _Entered(verdicts, new, too_many, pause)
+        mine = {question.call_id for question in questions}
+        calls_now = [] if pause is None else pause_calls.of_pause(tx, pause)
+        asked = [call for call in calls_now if call.call_id in mine and not call.settled]
+        return _Entered(verdicts, asked, too_many, pause)
 
     # -- the hold time ----------------------------------------------------------------------------
 
@@ -279,6 +290,11 @@ class Holding:
         if self._hold_timer is not None:
             self._hold_timer.cancel()
             self._hold_timer = None
+
+
+def _request_of(call: PausedCall) -> tuple[str, int, str | None, int]:
+    """What makes two requests to people the same one."""
+    return call.call_id, call.revision, call.review, call.resolution
 
 
 def _blocks(pause: Pause | None) -> bool:

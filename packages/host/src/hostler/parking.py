@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hostler import pause_entries
 from hostler.domain.pause_values import Pause
 from hostler.domain.recovery import Settlement
 from hostler.endings import begin_again, end_waiting
@@ -99,9 +100,10 @@ def begin_after_loss(
         return _give_up(tx, run, lost.pause, actor=actor, used=used)
     pause = pauses.unsettled(tx, run.run_id)
     waits = pause is not None and pause.status in {"open", "needs_review"}
-    if waits and settlement.action == "resume" and held.status == "running":
+    if pause is not None and waits and settlement.action == "resume" and held.status == "running":
         cause = f"{settlement.why}; it still waits for people"
-        parked = park(tx, run, [], actor=actor, used=used, cause=cause, since=since)
+        told = pause_entries.after_loss(tx, pause)
+        parked = park(tx, run, told, actor=actor, used=used, cause=cause, since=since)
         return parked if isinstance(parked, Fenced) else parked.moved
     delays = [settlement.delay_seconds * 1000 + tx.now] if settlement.delay_seconds and crashed else []
     if lost is not None and crashed:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from hostler.asking import Question
 from hostler.call_records import effect_key_of
 from hostler.domain.agents import ToolApprovalPolicy
 from hostler.domain.approvers import rule_of
 from hostler.domain.pause_checks import check_calls
-from hostler.domain.pause_values import Asked, NewCall
+from hostler.domain.pause_values import Asked, NewCall, PausedCall
 from hostler.tools.port import ToolService
 from hostler_protocol.calls import InteractionParams
 from hostler_protocol.pausing import PendingCall, PendingKind
-from hostler_protocol.results import InteractionRequested
+from hostler_protocol.results import InteractionKind, InteractionRequested
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Questions:
             editable=policy.editable and question.kind == "approval",
             locked=policy.locked,
             on_expiry=policy.on_expiry,
-            expires_in=policy.expires_in,
+            expires_in=None if question.kind == "in_doubt" else policy.expires_in,
         )
 
 
@@ -73,14 +72,16 @@ _TITLES = {
 def _form(form: InteractionParams) -> Asked:
     return Asked(
         title=form.title,
-        description=form.description or form.fallback_text,
+        description=form.description,
+        question_kind=form.kind,
+        fallback_text=form.fallback_text,
         fields=form.fields,
         actions=form.actions,
         expires_in=form.expires_in,
     )
 
 
-def pending_of(call: NewCall) -> PendingCall:
+def pending_of(call: NewCall | PausedCall) -> PendingCall:
     """A call that waits, as `run.paused` shows it. One that is in doubt is a question."""
     asked = call.asked
     kind: PendingKind = "question" if call.kind == "in_doubt" else call.kind
@@ -90,26 +91,36 @@ def pending_of(call: NewCall) -> PendingCall:
         kind=kind,
         title=asked.title,
         call_id=call.call_id,
-        description=asked.description,
+        description=asked.description or asked.fallback_text,
         schema=asked.fields or None,
         editable=asked.editable,
     )
 
 
-def request_of(call: NewCall) -> InteractionRequested:
-    """A call that waits, as `interaction.requested` tells of it."""
+def request_of(call: PausedCall) -> InteractionRequested:
+    """A call that waits, as `interaction.requested` shows it."""
     asked = call.asked
-    kind: Literal["form", "confirmation", "choice"] = "confirmation"
-    if asked.fields:
-        kind = "form"
-    elif asked.actions:
-        kind = "choice"
+    in_doubt = call.review == "in_doubt"
     return InteractionRequested(
         call_id=call.call_id,
-        kind=kind,
-        title=asked.title,
+        kind=_kind_of(call),
+        title=_TITLES["in_doubt"].format(asked.tool_name) if in_doubt else asked.title,
         description=asked.description,
         fields=asked.fields,
         actions=asked.actions,
-        expires_in=asked.expires_in,
+        expires_in=None if in_doubt else asked.expires_in,
+        fallback_text=asked.fallback_text,
+        tool_name=asked.tool_name,
+        arguments=call.effective,
+        args_hash=call.args_hash,
+        tool_call_id=asked.tool_call_id,
+        expires_at=None if in_doubt or call.expires_at is None else call.expires_at / 1000,
     )
+
+
+def _kind_of(call: PausedCall) -> InteractionKind:
+    if call.review == "in_doubt":
+        return "in_doubt"
+    if call.kind != "question":
+        return call.kind
+    return call.asked.question_kind or ("form" if call.asked.fields else "confirmation")

@@ -87,6 +87,12 @@ CANCEL_GRACE_SECONDS = 5
 """From `run/cancel` to the fence."""
 HOLD_SECONDS = 20
 """How long a call that waits for a person is held before its run is parked."""
+DEFAULT_EXPIRY_SECONDS = 1800
+"""How long people have to decide on a call where nobody says otherwise."""
+MIN_EXPIRY_SECONDS = 60
+"""The smallest `expires_in`: less time than that is none for a person."""
+MAX_EXPIRY_SECONDS = 30 * 86_400
+"""The largest `expires_in`: after longer than that, what was asked is no longer what is wanted."""
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
 """A whole number from 0 to MAX_INTEGER: a size, a position or a number of things."""

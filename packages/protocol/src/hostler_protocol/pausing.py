@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hostler_protocol._base import Lenient, Sparse, always
+from hostler_protocol.limits import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS
 
 PendingKind = Literal["approval", "client_tool", "question"]
+QuestionKind = Literal["form", "confirmation", "choice"]
+"""How a question is meant to be shown, as `interaction.request` says."""
 DecisionOutcome = Literal["approved", "denied", "answered", "expired", "cancelled"]
 FieldType = Literal["text", "textarea", "select", "multiselect", "number", "boolean", "file"]
 
@@ -62,3 +65,16 @@ class InteractionAction(Sparse):
     name: str
     label: str | None = None
     style: str | None = None
+
+
+def expiry_misfit(expires_in: float | None) -> str | None:
+    """Why a call cannot wait for `expires_in` seconds, as a sentence; None: it can.
+
+    None is always possible: the tool's policy, or the default of 30 minutes, says how long.
+    """
+    if expires_in is None or MIN_EXPIRY_SECONDS <= expires_in <= MAX_EXPIRY_SECONDS:
+        return None
+    return (
+        f"expires_in is {expires_in:,g} seconds; {MIN_EXPIRY_SECONDS:,.0f} to {MAX_EXPIRY_SECONDS:,.0f} "
+        "(1 minute to 30 days) are possible"
+    )

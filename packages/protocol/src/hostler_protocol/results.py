@@ -15,7 +15,7 @@ from hostler_protocol._base import DECODE_ERRORS, Lenient, Sparse, always
 from hostler_protocol.content import Message, MessageChunk, Usage
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import MAX_LOG_CHARS, Count
-from hostler_protocol.pausing import FormField, InteractionAction, PendingCall
+from hostler_protocol.pausing import FormField, InteractionAction, PendingCall, QuestionKind
 
 
 def _no_data() -> msgspec.Raw:
@@ -94,17 +94,32 @@ class ActionRequested(Sparse):
     payload: dict[str, Any] = {}
 
 
+InteractionKind = QuestionKind | Literal["approval", "client_tool", "in_doubt"]
+
+
 class InteractionRequested(Sparse):
-    """`interaction.requested`: made by the host when a question is put to a person."""
+    """`interaction.requested`: made by the host, at once, when a call is put to people.
+
+    `kind` of a question is what `interaction.request` said (`form`, `confirmation`, `choice`), of every other
+    call what waits: `approval`, `client_tool` or `in_doubt`. Title, description, fields, actions,
+    `expires_in` and `fallback_text` of a question are those that the runner gave. `call_id` is the host's,
+    `tool_call_id` the model's own. `args_hash` is the digest that a decision sends back. `expires_at` in UTC
+    epoch seconds; null: it does not expire. The same `call_id` again replaces what was shown of it before.
+    """
 
     call_id: str
-    kind: Literal["form", "confirmation", "choice"]
+    kind: InteractionKind
     title: str
     description: str | None = None
     fields: list[FormField] = []
     actions: list[InteractionAction] = []
     expires_in: float | None = None
     fallback_text: str | None = None
+    tool_name: str | None = None
+    arguments: dict[str, Any] = msgspec.field(default_factory=lambda: {})
+    args_hash: str | None = None
+    tool_call_id: str | None = None
+    expires_at: float | None = always(None)
 
 
 class LogWritten(Sparse):
@@ -119,7 +134,10 @@ class LogWritten(Sparse):
 
 
 class RunPaused(Sparse):
-    """`run.paused`: ends the attempt, not the run."""
+    """`run.paused`: ends the attempt, not the run.
+
+    `expires_in` in seconds, 60 to 2,592,000 (1 minute to 30 days); absent: what the tool's policy says.
+    """
 
     pending: list[PendingCall]
     state: Any = None

@@ -111,10 +111,12 @@ class RunContext:
         kind: Literal["form", "confirmation", "choice"] | None = None,
         fallback_text: str | None = None,
     ) -> Decision:
-        """Put a question to a person and wait for the decision; may park the run (`expires_in` seconds).
+        """Put a question to a person and wait for the decision; may park the run.
 
         With `fields` it is a form (answers in `.values`), with `actions` a choice (names may be plain
-        text), with neither a confirmation.
+        text), with neither a confirmation. `expires_in` is how long people have, in seconds, from 60 to
+        2,592,000 (30 days); None: 30 minutes. InvalidArgument for another number, and for two fields, two
+        actions or two options of one field with the same name.
         """
         buttons = [{"name": one} if isinstance(one, str) else one for one in actions]
         params = stated(

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from hostler_protocol.content import ArtifactRef, Content, ContentElement, Message, MessageChunk, Usage
-from hostler_protocol.pausing import PendingCall
+from hostler_protocol.pausing import PendingCall, expiry_misfit
 from hostler_protocol.results import (
     TERMINAL_RESULTS,
     TYPE_OF,
@@ -165,7 +165,13 @@ def log(text: str, level: LogLevel = "info") -> Result:
 def paused(
     pending: Sequence[PendingCall | Mapping[str, Any]], state: Any = None, expires_in: float | None = None
 ) -> Result:
-    """End the attempt until the pending calls are decided; `state` comes back as `ctx.continuation`."""
+    """End the attempt until the pending calls are decided; `state` comes back as `ctx.continuation`.
+
+    `expires_in` is how long people have, in seconds, from 60 to 2,592,000 (30 days); None: as long as the
+    tool's policy says. ValueError for another number.
+    """
+    if (misfit := expiry_misfit(expires_in)) is not None:
+        raise ValueError(f"paused(): {misfit}")
     calls = [_shaped(call, PendingCall, "paused()") for call in pending]
     return _result(RunPaused(pending=calls, state=state, expires_in=expires_in))
 

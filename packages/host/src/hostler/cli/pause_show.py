@@ -79,7 +79,7 @@ def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
         ),
         soft_wrap=True,
     )
-    for text in (call.get("title"), call.get("description")):
+    for text in (call.get("title"), call.get("description") or call.get("fallback_text")):
         if text and text != call.get("tool"):
             out().print(visible(text, lines=True), markup=False, soft_wrap=True)
     if call.get("tool") is not None:

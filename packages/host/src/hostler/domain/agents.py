@@ -8,11 +8,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from hostler.domain.approvers import MAX_APPROVALS, check_subject
-from hostler.domain.pauses import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS, OnExpiry, OnMessage
+from hostler.domain.pauses import OnExpiry, OnMessage
 from hostler.domain.steering import Leftover
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
 from hostler_protocol.limits import MAX_INTEGER
+from hostler_protocol.pausing import expiry_misfit
 
 ScopeType = Literal["agent", "bot", "workspace", "channel", "conversation", "global"]
 OnBusy = Literal["steer", "queue", "reject", "interrupt", "parallel"]
@@ -42,8 +43,8 @@ class ToolApprovalPolicy(Strict):
             check_subject(subject)
         if not 1 <= self.min_approvals <= MAX_APPROVALS:
             raise ValueError(f"min_approvals is {self.min_approvals}; 1 to {MAX_APPROVALS} are possible")
-        if not MIN_EXPIRY_SECONDS <= self.expires_in <= MAX_EXPIRY_SECONDS:
-            raise ValueError(f"expires_in is {self.expires_in:g} seconds; 1 minute to 30 days are possible")
+        if (misfit := expiry_misfit(self.expires_in)) is not None:
+            raise ValueError(misfit)
 
 
 class Budget(Strict):

@@ -11,12 +11,14 @@ from hostler.domain.nearest import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.ids import canonical_json
 from hostler_protocol.limits import KIB, MIB
-from hostler_protocol.pausing import FieldType, FormField
+from hostler_protocol.pausing import FieldType, FormField, InteractionAction
 
 MAX_FIELDS = 100
 """Fields of one form; a person fills them in by hand."""
 MAX_OPTIONS = 1_000
 """Options of one select."""
+MAX_ACTIONS = 100
+"""Buttons of one question; a person reads them all before pressing one."""
 MAX_FIELD_NAME_CHARS = 200
 MAX_TEXT_CHARS = 10_000
 """A `text` field: one line."""
@@ -57,11 +59,32 @@ def check_fields(fields: Sequence[FormField]) -> None:
                 f"fields[{number}].name: expected 1 to {MAX_FIELD_NAME_CHARS} characters and no NUL"
             )
         if field.name in names:
-            raise InvalidArgumentError(f"fields[{number}].name: {field.name!r} stands twice")
+            raise InvalidArgumentError(
+                f"fields[{number}].name: {field.name!r} is the name of a field before it; "
+                "each name is given once"
+            )
         names.add(field.name)
         _check_options(field)
         if field.default is not None and (wrong := _wrong(field, field.default)) is not None:
             raise InvalidArgumentError(f"field {field.name!r}: its default does not fit: {wrong}")
+
+
+def check_actions(actions: Sequence[InteractionAction]) -> None:
+    """Refuse buttons that people or programs cannot tell apart. InvalidArgumentError names the button."""
+    if len(actions) > MAX_ACTIONS:
+        raise InvalidArgumentError(f"there are {len(actions)} actions; at most {MAX_ACTIONS} are possible")
+    names: set[str] = set()
+    for number, action in enumerate(actions):
+        if not 1 <= len(action.name) <= MAX_FIELD_NAME_CHARS or "\x00" in action.name:
+            raise InvalidArgumentError(
+                f"actions[{number}].name: expected 1 to {MAX_FIELD_NAME_CHARS} characters and no NUL"
+            )
+        if action.name in names:
+            raise InvalidArgumentError(
+                f"actions[{number}].name: {action.name!r} is the name of an action before it; "
+                "each name is given once"
+            )
+        names.add(action.name)
 
 
 def check_values(fields: Sequence[FormField], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,9 +187,15 @@ def _check_options(field: FormField) -> None:
         raise InvalidArgumentError(
             f"field {field.name!r}: {len(field.options)} options; 1 to {MAX_OPTIONS} are expected"
         )
-    values = [canonical_json(option_value(option)) for option in field.options]
-    if len(set(values)) != len(values):
-        raise InvalidArgumentError(f"field {field.name!r}: an option stands twice")
+    values: set[bytes] = set()
+    for number, option in enumerate(field.options):
+        value = canonical_json(option_value(option))
+        if value in values:
+            raise InvalidArgumentError(
+                f"field {field.name!r}: options[{number}] is {option_value(option)!r:.80}, like an option "
+                "before it; each option is given once"
+            )
+        values.add(value)
 
 
 def _wrong(field: FormField, value: Any) -> str | None:
@@ -237,6 +266,7 @@ def _field_schema(field: FormField) -> dict[str, Any]:
 
 __all__ = [
     "FormError",
+    "check_actions",
     "check_fields",
     "check_values",
     "defaults",

@@ -11,6 +11,7 @@ from hostler_protocol.errors import (
     InvalidArgumentError,
     UnauthorizedError,
 )
+from hostler_protocol.pausing import QuestionKind
 
 ActionType = Literal["approve", "deny", "result", "error", "answer"]
 ResolveOutcome = Literal["happened", "not_happened"]
@@ -92,6 +93,10 @@ class CallView(Strict):
     """Where somebody edited them: what the agent had proposed."""
     edited_by: str | None = None
     description: str | None = None
+    question_kind: QuestionKind | None = None
+    """Of a question: how it is meant to be shown."""
+    fallback_text: str | None = None
+    """Of a question: what to show where its form cannot be."""
     tool_call_id: str | None = None
     decided_by: str | None = None
     decided_at: float | None = None

@@ -1,4 +1,4 @@
-"""What may be put to people: every size and number, looked at before anybody is asked."""
+"""What may be put to people: sizes, numbers and forms, checked before anybody is asked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.forms import check_actions, check_fields
 from hostler.domain.pause_values import NewCall
 from hostler.domain.pauses import (
     MAX_ARGUMENTS_BYTES,
@@ -16,6 +17,7 @@ from hostler.domain.pauses import (
     MAX_TITLE_CHARS,
 )
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
+from hostler_protocol.pausing import expiry_misfit
 
 
 def check_calls(calls: Sequence[NewCall]) -> None:
@@ -32,6 +34,11 @@ def check_calls(calls: Sequence[NewCall]) -> None:
         check_size(asked.result_schema, MAX_SCHEMA_BYTES, "JSON Schema of the result")
         check_size([asked.fields, asked.actions], MAX_SCHEMA_BYTES, "form")
         check_size(asked.description, MAX_DESCRIPTION_BYTES, "description")
+        check_size(asked.fallback_text, MAX_DESCRIPTION_BYTES, "fallback_text")
+        check_fields(asked.fields)
+        check_actions(asked.actions)
+        if (misfit := expiry_misfit(asked.expires_in)) is not None:
+            raise InvalidArgumentError(misfit)
         if len(asked.title) > MAX_TITLE_CHARS:
             raise PayloadTooLargeError(
                 f"title: {len(asked.title)} characters; at most {MAX_TITLE_CHARS}", limit=MAX_TITLE_CHARS

@@ -21,7 +21,7 @@ from hostler.domain.pauses import (
 )
 from hostler.domain.tools import ToolPin
 from hostler_protocol.ids import digest
-from hostler_protocol.pausing import FormField, InteractionAction
+from hostler_protocol.pausing import FormField, InteractionAction, QuestionKind
 
 VoteWord = Literal["approve", "deny", "result", "error", "answer", "happened", "not_happened"]
 
@@ -34,6 +34,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arguments: dict[str, Any] = {}
     """As the agent proposed them."""
     description: str | None = None
+    question_kind: QuestionKind | None = None
+    """Of a question: how the runner wants it to be shown."""
+    fallback_text: str | None = None
+    """Of a question: what to show where its form cannot be."""
     tool_call_id: str | None = None
     """The model's own id."""
     pin: ToolPin | None = None
@@ -48,7 +52,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Paths of the arguments that an edit must leave as they are."""
     on_expiry: OnExpiry = "resume"
     expires_in: float | None = None
-    """Seconds; None: never."""
+    """Seconds, as given; None: the default, and never where the call is in doubt."""
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from hostler_protocol.limits import KIB, MAX_PENDING_CALLS, MIB
+from hostler_protocol.limits import DEFAULT_EXPIRY_SECONDS, KIB, MAX_PENDING_CALLS, MIB
 
 PauseStatus = Literal[
     "open", "ready", "resuming", "needs_review", "resumed", "cancelled", "superseded", "failed"
@@ -99,11 +99,6 @@ STATE_FORMAT = 1
 """How a runner's state is wrapped. An older one is migrated, a newer one is left to a newer build."""
 MAX_IDEMPOTENCY_KEY_CHARS = 255
 
-DEFAULT_EXPIRY_SECONDS = 1800.0
-MIN_EXPIRY_SECONDS = 60.0
-"""Less time than that is none for a person."""
-MAX_EXPIRY_SECONDS = 30 * 86_400.0
-"""Longer than that, what was asked is no longer what is wanted."""
 MAX_RESUME_ATTEMPTS = 5
 """Attempts at going on that may be lost; then the pause has failed, and its run with it."""
 FIRST_BACKOFF_SECONDS = 1.0
@@ -136,7 +131,5 @@ def backoff_seconds(attempts: int) -> float:
 
 
 def expiry_seconds(asked: float | None) -> float:
-    """How long a call waits: what was asked for, within the bounds; None: the default."""
-    if asked is None:
-        return DEFAULT_EXPIRY_SECONDS
-    return min(max(asked, MIN_EXPIRY_SECONDS), MAX_EXPIRY_SECONDS)
+    """How long a call waits: what was asked for, which was checked before; None: the default."""
+    return DEFAULT_EXPIRY_SECONDS if asked is None else asked

@@ -67,6 +67,8 @@ MAX_TYPE_CHARS = 100
 _CODE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _NO_OUTPUT_TYPES = (LogWritten, ToolCallStarted, ToolCallCompleted)
 """A run that produced nothing but these, and deltas, said nothing."""
+_LAST_RESULTS = TERMINAL_RESULTS | {"run.paused"}
+"""A runner that sent one of these meant it to be its last: one that was invalid is no end."""
 _encoder = msgspec.json.Encoder()
 
 Stop = Literal["cancelled", "timeout"]
@@ -113,7 +115,7 @@ class ResultStream:
         self._ids = MessageIds(self.state.complete_ids)
         self._warnings = 0
         self._unknown_types: set[str] = set()
-        self._invalid_terminal: str | None = None
+        self._invalid_last: str | None = None
         self._stop: tuple[Stop, str] | None = None
 
     @property
@@ -143,9 +145,9 @@ class ResultStream:
                 return self._take_delta(result, raw)
             return self._take(result, data, raw)
         except HostlerError as error:
-            if result.type in TERMINAL_RESULTS:
-                self._invalid_terminal = error.message[:MAX_REASON_CHARS]
             text = error.message.removeprefix(f"{result.type}: ")
+            if result.type in _LAST_RESULTS:
+                self._invalid_last = f"{result.type}: {text}"[:MAX_REASON_CHARS]
             return self.warn(f"{result.type[:MAX_TYPE_CHARS]} dropped: {text}", result.type)
 
     def receive_deltas(self, arrived: Sequence[ResultArrived], start: int = 0) -> StoredDeltas | None:
@@ -174,8 +176,8 @@ class ResultStream:
             return []
         if self._stop is not None:
             return self._stopped()
-        if self._invalid_terminal is not None:
-            return self.fail("runner.protocol", f"the terminal result was invalid: {self._invalid_terminal}")
+        if self._invalid_last is not None:
+            return self.fail("runner.protocol", f"the last result was invalid: {self._invalid_last}")
         if not self.state.produced:
             return self.fail(
                 "runner.no_output",
@@ -233,9 +235,14 @@ class ResultStream:
         """The attempt ends here, since its calls wait for people; the run does not."""
         return self._stored(TYPE_OF[RunPaused], _encoder.encode(RunPaused(pending=pending)))
 
-    def repaused(self, shown: RunPaused) -> Stored:
-        """What everybody sees of a pause that the runner asked for: without the runner's own state."""
-        return self._stored(TYPE_OF[RunPaused], _encoder.encode(shown))
+    def paused_with(self, calls: int) -> int:
+        """Number the results of a pause that the runner asked for: so many calls, then `run.paused`.
+
+        The sequence of the first; what they say is known when the pause is stored.
+        """
+        first = self.state.sequence + 1
+        self.state.sequence += calls + 1
+        return first
 
     def unpaused(self) -> None:
         """A pause that the runner asked for cannot be kept: the run ends in another way."""

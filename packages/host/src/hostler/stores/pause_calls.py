@@ -47,8 +47,6 @@ def insert(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, first_ordinal: int
     for ordinal, call in enumerate(calls, first_ordinal):
         in_doubt = call.kind == "in_doubt"
         asked = call.asked
-        if not in_doubt:
-            asked = msgspec.structs.replace(asked, expires_in=expiry_seconds(asked.expires_in))
         tx.run(
             _q.insert,
             workspace_id=pause.workspace_id,

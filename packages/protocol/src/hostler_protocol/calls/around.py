@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -11,7 +11,7 @@ from hostler_protocol.calls.params import CallParams
 from hostler_protocol.content import ModelMessage
 from hostler_protocol.events import Actor, Input
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, Count, Limits
-from hostler_protocol.pausing import FormField, InteractionAction
+from hostler_protocol.pausing import FormField, InteractionAction, QuestionKind
 
 
 class PromptGetParams(CallParams):
@@ -25,9 +25,13 @@ class PromptReply(Strict):
 
 
 class InteractionParams(CallParams):
-    """`interaction.request`: a question to a person; may park the run."""
+    """`interaction.request`: a question to a person; may park the run.
 
-    kind: Literal["form", "confirmation", "choice"]
+    `expires_in` in seconds, 60 to 2,592,000 (1 minute to 30 days); absent: 1,800. Names of fields and of
+    actions, and the options of one field, are each given once.
+    """
+
+    kind: QuestionKind
     title: str
     description: str | None = None
     fields: list[FormField] = []

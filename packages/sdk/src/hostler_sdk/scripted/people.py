@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from hostler_protocol.calls import InteractionParams
-from hostler_protocol.pausing import Decision
-from hostler_sdk.errors import Cancelled, Denied, Expired, HostError
+from hostler_protocol.pausing import Decision, expiry_misfit
+from hostler_sdk.errors import Cancelled, Denied, Expired, HostError, InvalidArgument
 from hostler_sdk.tools import Tool
 
 Told = Mapping[str, Any] | Decision | Exception
@@ -38,7 +38,9 @@ class People:
         return msgspec.convert({"call_id": call_id, "decision": otherwise, "values": {}} | told, Decision)
 
     def answer(self, params: InteractionParams, call_id: str) -> Decision:
-        """What is decided of a question."""
+        """What is decided of a question. InvalidArgument where a host would not ask it."""
+        if (misfit := expiry_misfit(params.expires_in)) is not None:
+            raise InvalidArgument(misfit)
         return self.decide(call_id, "approved" if params.kind == "confirmation" else "answered")
 
     def settle(self, tool: Tool, parameters: dict[str, Any], call_id: str) -> Decision:
