@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.breaker import BACK_OFF_SECONDS, CLOSED, FAILURES_TO_OPEN, MAX_OPEN_SECONDS, OPEN_SECONDS
+from hostler.domain.breaker import (
+    BACK_OFF_SECONDS,
+    CLOSED,
+    FAILURES_TO_OPEN,
+    MAX_BACK_OFF_SECONDS,
+    MAX_OPEN_SECONDS,
+    OPEN_SECONDS,
+)
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS
 from hostler.plugins.liveness import PATIENCE, Liveness
 from hostler.plugins.open_calls import OpenCalls
@@ -40,6 +47,23 @@ def test_a_lasting_failure_opens_at_once_and_each_failed_trial_doubles_the_rest(
         now += rests[-1]
         assert not breaker.refuses(now)
     assert rests == [OPEN_SECONDS, 120, 240, 480, MAX_OPEN_SECONDS, MAX_OPEN_SECONDS]
+
+
+def test_what_worked_and_failed_again_waits_longer_each_time_and_is_never_given_up() -> None:
+    breaker, now, waits = CLOSED, 0.0, []
+    for _ in range(12):
+        breaker = breaker.failed(now, "it fell over", worked=True)
+        assert not breaker.refuses(now)
+        waits.append(breaker.wait_seconds(now))
+        now += waits[-1] + 11
+    assert waits == pytest.approx([*BACK_OFF_SECONDS[1:], 4, 8, 16, 32, *[MAX_BACK_OFF_SECONDS] * 4])
+    breaker = breaker.failed(now, "it does not start any more")
+    assert breaker.refuses(now)
+    for rest in (2 * OPEN_SECONDS, 4 * OPEN_SECONDS):
+        breaker = breaker.failed(now, "it fell over", worked=True)
+        assert not breaker.refuses(now)
+        breaker = breaker.failed(now, "it does not start any more", lasting=True)
+        assert breaker.wait_seconds(now) == pytest.approx(rest)
 
 
 LIMITS = replace(

@@ -36,7 +36,7 @@ network: ["api.example.com:443"]
     [
         ("", "does not say whose plugin it is"),
         ("- a list", "does not say whose plugin it is"),
-        ("plugin: {author: acme", "is not YAML: line 1"),
+        ("plugin: {author: acme", "is not YAML: line 2"),
         ("plugin: {author: acme, name: 'a/b'}", "'a/b' is not a plugin author or name"),
         ("plugin: {author: acme}", "the key 'name' is missing"),
         ("plugin: {author: a, name: b}\nrunnres: []", "did you mean 'runners'"),

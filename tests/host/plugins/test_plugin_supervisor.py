@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from hostler.bundled import bundled
 from hostler.plugins.limits import DEFAULT_START_LIMITS
 from hostler.plugins.sources import Folder, SingleFile
 from hostler.plugins.supervisor import Supervisor
@@ -194,6 +196,68 @@ def test_plugins_kept_running_are_restarted_with_back_off_until_the_breaker_open
             os.kill(pid, signal.SIGKILL)
             await notices.wait_for("started", 2)
             assert host.status()[1].restarts == 1
+
+    asyncio.run(main())
+
+
+def test_a_plugin_that_falls_over_again_and_again_is_started_after_growing_waits(tmp_path: Path) -> None:
+    async def main() -> None:
+        clock = Clock()
+        limits = replace(DEFAULT_START_LIMITS, stable_seconds=10.0, forget_seconds=300.0)
+        async with supervisor(tmp_path, clock=clock, start_limits=limits) as (host, notices):
+            key = host.add(write_wire(tmp_path / "wire"))
+            waits = []
+            for number, lived in enumerate((11, 11, 11, 11, 11, 11, 299, 301, 11)):
+                connection = await host.connection(key)
+                clock.now += lived
+                pid = host.status()[0].pid
+                assert pid
+                os.kill(pid, signal.SIGKILL)
+                await connection.closed
+                await notices.wait_for("crashed", number + 1)
+                status = host.status()[0]
+                assert (status.state, status.restarts) == ("waiting", number + 1)
+                assert status.reason
+                waits.append(status.retry_in_seconds)
+                clock.now += 61
+            assert waits == pytest.approx([0.2, 0.5, 1, 2, 4, 8, 16, 0.2, 0.5])
+
+    asyncio.run(main())
+
+
+def test_a_start_waits_no_longer_than_it_is_told_to(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, _):
+            good = host.add(write_wire(tmp_path / "good", "good"))
+            slow = host.add(write_wire(tmp_path / "slow", "slow"))
+            (tmp_path / "slow" / "main.py").write_text("import time\ntime.sleep(3600)\n")
+            ends = await host.start_all(3.0)
+            assert ends[good] is None
+            assert "still starting after 3 s" in str(ends[slow])
+            assert {status.key: status.state for status in host.status()} == {good: "ready", slow: "starting"}
+
+    asyncio.run(main())
+
+
+def test_what_was_resumable_is_known_before_its_plugin_is_up_again(tmp_path: Path) -> None:
+    runner = "plugin:hostler/guide/default"
+
+    async def main() -> None:
+        async with supervisor(tmp_path) as (host, _):
+            key = host.add(Folder(bundled("examples", "guide"), level="trusted"))
+            assert not host.catalog.is_resumable(runner)
+            manifest = (await host.connection(key)).runners["default"]
+            learnt = msgspec.structs.replace(manifest.capabilities, resumable=True)
+            host.catalog.learn(key, {"default": msgspec.structs.replace(manifest, capabilities=learnt)})
+            assert host.catalog.is_resumable(runner)
+        async with supervisor(tmp_path) as (again, _):
+            assert again.catalog.is_resumable(runner)
+            assert not again.catalog.is_resumable("plugin:hostler/guide/other")
+            again.catalog.learn("hostler/guide", {})
+            assert not again.catalog.is_resumable(runner)
+        (tmp_path / "data" / "plugins" / "runners.json").write_bytes(b"\xff{")
+        async with supervisor(tmp_path) as (third, _):
+            assert not third.catalog.is_resumable(runner)
 
     asyncio.run(main())
 

@@ -50,7 +50,7 @@ def test_a_path_stands_for_a_skill_or_for_those_in_it(tmp_path: Path) -> None:
         ("---\n---\nx", "missing required field `name`"),
         ("---\n- a\n---\nx", "front matter"),
         ("---\nname: brewing\n---\nx", "missing required field `description`"),
-        ("---\nname: [brewing\n---\nx", "SKILL.md, line 2"),
+        ("---\nname: [brewing\n---\nx", "SKILL.md, line 3"),
         ("---\nname: &n brewing\ndescription: *n\n---\nx", "alias"),
         ("---\nname: Brewing\ndescription: d\n---\nx", "'Brewing' is not one"),
         ("---\nname: brewing-\ndescription: d\n---\nx", "is not one"),

@@ -179,6 +179,8 @@ class Settings:
     """Per API key."""
     public_url: str | None = None
     """Where services outside reach this host over HTTP, without a path; None: where it listens."""
+    plugin_start_seconds: float = 10.0
+    """How long a start waits for its plugins; one that takes longer goes on starting while others work."""
     passive: bool = False
     """Only look and configure: no run is taken, and a plugin is started only when something asks for it."""
 

@@ -254,4 +254,4 @@ def _server(entry: McpEntry, base: Path | None) -> McpEntry:
 
 
 def _real(path: str, base: Path | None) -> str:
-    return path if base is None else str((base / Path(path).expanduser()).resolve())
+    return path if base is None else os.path.realpath(base / Path(path).expanduser())

@@ -224,7 +224,8 @@ class Host:
             await self._lease.begin()
         for agent in await self.bindery.agents(self.settings.workspace):
             self._add_shipped(agent.spec.runner)
-        for plugin_key, error in (await self.supervisor.start_all()).items():
+        started = await self.supervisor.start_all(self.settings.plugin_start_seconds)
+        for plugin_key, error in started.items():
             if error is not None:
                 log.error("plugin %s does not start: %s", plugin_key, error.message)
         # the lock on the data directory proves that whoever had this host id before is gone
@@ -340,8 +341,7 @@ class Host:
         )
 
     def _is_resumable(self, runner_id: str) -> bool:
-        manifest = self.supervisor.catalog.find(runner_id)
-        return manifest is not None and manifest.capabilities.resumable
+        return self.supervisor.catalog.is_resumable(runner_id)
 
     def _can_steer(self, runner_id: str) -> bool:
         manifest = self.supervisor.catalog.find(runner_id)

@@ -89,6 +89,10 @@ def restart_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption =
     write_done(record, f"{plugin} is {record['state']}, process {record['pid']}", as_json=as_json)
 
 
+def _in(seconds: float) -> str:
+    return f"in {seconds:,.0f} s, or at the next run once its files change"
+
+
 def _show(record: dict[str, Any]) -> None:
     write_fields(
         (
@@ -96,6 +100,7 @@ def _show(record: dict[str, Any]) -> None:
             ("version", record["version"]),
             ("state", record["state"]),
             ("reason", record.get("reason")),
+            ("next try", None if not record.get("retry_in_seconds") else _in(record["retry_in_seconds"])),
             ("source", record["source"]),
             ("process", record.get("pid")),
             ("started", moment(record.get("started_at"))),

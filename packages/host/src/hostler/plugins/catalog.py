@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
 from hostler.domain.config_checks import referring_default, referring_defaults
 from hostler_protocol.ids import PluginIdentity, split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolManifest
+
+_log = logging.getLogger(__name__)
 
 MAX_RUNNERS = 1000
 """Of one plugin."""
@@ -53,10 +57,39 @@ def _wrong(
     return f"the name {manifest.name!r} stands twice" if manifest.name in known else None
 
 
-class Catalog:
-    """Manifests of runners and tools of all plugins, kept also while a plugin is not running."""
+def _resumable(runners: Mapping[str, AgentRunnerManifest]) -> list[str]:
+    return sorted(name for name, manifest in runners.items() if manifest.capabilities.resumable)
 
-    def __init__(self) -> None:
+
+def _remembered(memory: Path | None) -> dict[str, list[str]]:
+    if memory is None:
+        return {}
+    try:
+        return msgspec.json.decode(memory.read_bytes(), type=dict[str, list[str]])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError) as error:
+        _log.warning("%s cannot be read: %s", memory, error)
+        return {}
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(data)
+    new.replace(path)
+
+
+class Catalog:
+    """Manifests of runners and tools of all plugins, kept also while a plugin is not running.
+
+    `memory`: a file that says which runners were resumable when they were last seen. A host settles the runs
+    of the one before at its start, and does not wait for a slow plugin to ask it.
+    """
+
+    def __init__(self, memory: Path | None = None) -> None:
+        self._memory = memory
+        self._resumable = _remembered(memory)
         self._plugins: dict[str, dict[str, AgentRunnerManifest]] = {}
         self._tools: dict[str, dict[str, ToolManifest]] = {}
         self.revision = 0
@@ -72,12 +105,14 @@ class Catalog:
         self._plugins[plugin_key] = dict(runners)
         self._tools[plugin_key] = dict(tools or {})
         self.revision += 1
+        self._remember({**self._resumable, plugin_key: _resumable(runners)})
 
     def forget(self, plugin_key: str) -> None:
         """The plugin was removed."""
         self._plugins.pop(plugin_key, None)
         self._tools.pop(plugin_key, None)
         self.revision += 1
+        self._remember({key: names for key, names in self._resumable.items() if key != plugin_key})
 
     def tools(self) -> dict[str, dict[str, ToolManifest]]:
         """The tools of each plugin, by its key and their own names."""
@@ -90,6 +125,27 @@ class Catalog:
         except ValueError:
             return None
         return self._plugins.get(plugin_key, {}).get(name)
+
+    def is_resumable(self, runner_id: str) -> bool:
+        """Whether a runner goes on from its journal, as it says, or said when it was last seen."""
+        try:
+            plugin_key, name = split_runner_id(runner_id)
+        except ValueError:
+            return False
+        if plugin_key in self._plugins:
+            found = self._plugins[plugin_key].get(name)
+            return found is not None and found.capabilities.resumable
+        return name in self._resumable.get(plugin_key, ())
+
+    def _remember(self, resumable: dict[str, list[str]]) -> None:
+        if resumable == self._resumable:
+            return
+        self._resumable = resumable
+        if self._memory is not None:
+            try:
+                _write(self._memory, msgspec.json.encode(resumable))
+            except OSError as error:  # only the next start would miss it
+                _log.warning("%s cannot be written: %s", self._memory, error)
 
     def of_plugin(self, plugin_key: str) -> dict[str, AgentRunnerManifest]:
         """The runners of one plugin by name."""

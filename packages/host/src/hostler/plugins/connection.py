@@ -127,7 +127,8 @@ class PluginConnection:
             seconds = self.limits.handshake_seconds
             text = f"it did not finish its handshake within {seconds:g} s"
             self._fail(PluginStartError(text))
-            raise PluginStartError(text) from None
+            # lasting: it may use a processor all that time, and is not to do so again and again
+            raise PluginStartError(text, lasting=True) from None
         except HostlerError as error:
             details = error.details if isinstance(error, PluginError) else {}
             start_error = PluginStartError(error.message, **details)

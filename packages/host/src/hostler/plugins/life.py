@@ -37,8 +37,9 @@ from hostler.plugins.transport import Transport
 from hostler.sandbox.kept import Command
 from hostler.sandbox.port import Told
 from hostler.sandbox.sandboxes import MachineSandbox
-from hostler_protocol.errors import PluginError, PluginStartError, UnavailableError
+from hostler_protocol.errors import HostlerError, PluginError, PluginStartError, UnavailableError
 
+MAX_REASON_CHARS = 600
 LASTING_EXIT_STATUS = 3
 """How a process ends that says itself why it cannot be loaded."""
 
@@ -125,6 +126,7 @@ class PluginLife:
         self._away_since = around.clock()
         """Since when there is no process; of a remote one."""
         self._starting: asyncio.Task[PluginConnection] | None = None
+        self._starting_since = 0.0
         self._restart: asyncio.TimerHandle | None = None
         self._failed_files: tuple[object, ...] | None = None
         self._leaving: set[Running] = set()
@@ -150,6 +152,7 @@ class PluginLife:
         if isinstance(self.source, Remote):
             return await self._rejoined()
         if self._starting is None:
+            self._starting_since = self.around.clock()
             self._starting = asyncio.get_running_loop().create_task(self._start(self.source))
             self._starting.add_done_callback(self._start_over)
         starting = self._starting
@@ -169,9 +172,14 @@ class PluginLife:
         try:
             running = await self._bring_up(source)
             log = running.log
-        except PluginError as error:
-            self._start_failed(error, lasting=bool(error.details.get("lasting")))
-            raise PluginStartError(f"plugin {self.key} cannot be started: {error.message}") from error
+        except HostlerError as error:
+            lasting = isinstance(error, PluginError) and bool(error.details.get("lasting"))
+            raise self._start_failed(error.message, lasting=lasting) from error
+        except Exception as error:
+            # whatever a plugin's files made of it: this plugin does not start, and the host goes on
+            _log.exception("plugin %s: its start failed in an unforeseen way", self.key)
+            text = f"its start failed in an unforeseen way ({type(error).__name__}: {error})"
+            raise self._start_failed(text[:MAX_REASON_CHARS], lasting=True) from error
         connection = running.connection
         self._last_version = connection.version
         self._warnings = (*self._sandbox_warnings, *connection.warnings)
@@ -196,7 +204,7 @@ class PluginLife:
     async def _bring_up(self, source: Folder | SingleFile) -> Running:
         around = self.around
         try:
-            launch = launch_of(source)
+            launch = await asyncio.to_thread(launch_of, source)
         except PluginStartError as error:
             raise PluginStartError(error.message, lasting=True) from error
         if launch.identity.key != self.key:
@@ -271,11 +279,13 @@ class PluginLife:
 
     # -- failing ----------------------------------------------------------------------------------
 
-    def _start_failed(self, error: PluginError, *, lasting: bool) -> None:
-        self.breaker = self.breaker.failed(self.around.clock(), error.message, lasting=lasting)
+    def _start_failed(self, reason: str, *, lasting: bool) -> PluginStartError:
+        """Note it; what to tell whoever waits for the start."""
+        self.breaker = self.breaker.failed(self.around.clock(), reason, lasting=lasting)
         self._failed_files = fingerprint(self.source)
-        self.around.notice("start_failed", self.key, error.message)
-        _log.warning("plugin %s cannot be started: %s", self.key, error.message)
+        self.around.notice("start_failed", self.key, reason)
+        _log.warning("plugin %s cannot be started: %s", self.key, reason)
+        return PluginStartError(f"plugin {self.key} cannot be started: {reason}")
 
     def _ended(self, running: Running, error: PluginError) -> None:
         if self._current is running:
@@ -292,9 +302,10 @@ class PluginLife:
         self.around.notice("crashed", self.key, error.message)
         if isinstance(self.source, Remote):
             return
-        if now - running.started_at >= self.around.start_limits.stable_seconds:
+        limits, lived = self.around.start_limits, now - running.started_at
+        if lived >= limits.forget_seconds:
             self.breaker = CLOSED
-        self.breaker = self.breaker.failed(now, error.message)
+        self.breaker = self.breaker.failed(now, error.message, worked=lived >= limits.stable_seconds)
         self._failed_files = fingerprint(self.source)
         self.restarts += 1
         if self.keep_running:
@@ -430,13 +441,20 @@ class PluginLife:
             tools=tuple(sorted(self.around.catalog.tools().get(self.key, ()))),
             active_runs=0 if current is None else len(current.connection.active_runs),
             restarts=self.restarts,
-            reason=self.breaker.reason if failed else None,
+            reason=self.breaker.reason if failed else self._slowness(now),
             retry_in_seconds=self.breaker.wait_seconds(now) if failed else None,
             containment=None if process is None else f"{self._level}; {process.containment}",
             log_path=log_path if log_path.exists() else None,
             started_at=None if current is None else time.time() - (now - current.started_at),
             warnings=self._warnings,
         )
+
+    def _slowness(self, now: float) -> str | None:
+        """What to say of a start that takes long."""
+        seconds = now - self._starting_since
+        if self._starting is None or seconds < self.around.start_limits.slow_seconds:
+            return None
+        return f"it is still starting, after {seconds:.0f} s"
 
     def _state(self, now: float) -> str:
         if self._current is not None:

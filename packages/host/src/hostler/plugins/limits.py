@@ -72,7 +72,11 @@ class StartLimits:
     exit_seconds: float = 5.0
     """From the answer to `shutdown` and the end of its input to the kill."""
     stable_seconds: float = 10.0
-    """A process that lived so long after its handshake has forgotten its failures."""
+    """A process that lived so long after its handshake worked: it is started again after growing waits."""
+    slow_seconds: float = 10.0
+    """A start that takes so long is told of."""
+    forget_seconds: float = 300.0
+    """A process that lived so long has forgotten its failures."""
     rejoin_seconds: float = 15.0
     """How long runs wait for a remote process that was lost, or was not there yet since the host began."""
     environment_build_seconds: float = 900.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from hostler_protocol.ids import PluginIdentity
 if TYPE_CHECKING:
     from hostler_sdk.loading import PluginFile
 
-MAX_MANIFEST_BYTES = 1024 * 1024
+MAX_MANIFEST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,35 @@ def read_manifest(folder: Path) -> PluginManifest:
 
     path = folder / MANIFEST_NAME
     try:
-        data = path.read_bytes()
+        data = read_plain_file(path, MAX_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         if not os.path.isdir(folder):  # noqa: PTH112 - unlike Path.is_dir it raises nothing
             raise PluginStartError(f"there is no plugin folder {folder}") from None
         raise PluginStartError(f"{folder} is not a plugin folder: it has no {MANIFEST_NAME}") from None
     except OSError as error:
         raise PluginStartError(f"{path} cannot be read: {error.strerror}") from error
-    if len(data) > MAX_MANIFEST_BYTES:
-        raise PluginStartError(f"{path} has {len(data):,} bytes; at most {MAX_MANIFEST_BYTES:,} are read")
+    except ValueError as error:
+        raise PluginStartError(f"{path} {error}") from error
     return parse_manifest(data, str(path))
+
+
+def read_plain_file(path: Path, most_bytes: int) -> bytes:
+    """The content of an ordinary file that somebody else left there. OSError.
+
+    ValueError for whatever else stands under the name, a FIFO or a device for example, and for a file that is
+    larger. Never waits, and reads no more than a byte too much.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("is no ordinary file, but a folder, FIFO, socket or device")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(most_bytes + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > most_bytes:
+        raise ValueError(f"has over {most_bytes:,} bytes, and no more are read")
+    return data
 
 
 def parse_manifest(data: bytes, source: str) -> PluginManifest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
 import time
 from collections.abc import Collection, Mapping
@@ -13,9 +12,9 @@ from pathlib import Path
 from hostler.domain.places import parse_place
 from hostler.plugins.environment import OWN_PACKAGES, package_folder
 from hostler.plugins.sources import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, argv_of
-from hostler.sandbox.measure import measure_folders
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
 from hostler.sandbox.view import python_paths
+from hostler.workspaces.whole import Usage, measure_tree, remove_tree
 from hostler_protocol.errors import PluginStartError
 
 CERTIFICATES = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")
@@ -31,16 +30,18 @@ _log = logging.getLogger(__name__)
 
 
 def workspace_of(folder: Path, plugin_key: str, limits: SandboxLimits) -> Path:
-    """The plugin's own folder under `folder`, made where it is not there.
+    """The plugin's own folder under `folder`, made where it is not there. Blocks; OSError.
 
-    One that holds more than it may is emptied: the plugin would be killed for it at every start.
+    One that holds more than it may, or folders too deep to be counted, is emptied: the plugin would be killed
+    for it at every start.
     """
     author, _, name = plugin_key.partition("/")
     workspace = folder / author / name
-    size, count = measure_folders([str(workspace)], limits.disk_bytes, limits.files)
-    if size > limits.disk_bytes or count > limits.files:
-        _log.warning("plugin %s: its workspace holds more than it may, and is emptied", plugin_key)
-        shutil.rmtree(workspace)
+    if workspace.exists():
+        held = measure_tree(workspace, Usage(limits.disk_bytes, limits.files))
+        if not held.whole:
+            _log.warning("plugin %s: its workspace holds more than it may, and is emptied", plugin_key)
+            remove_tree(workspace)
     workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.utime(workspace)  # when it was last used, for the sweep
     return workspace
@@ -135,6 +136,10 @@ def sweep_workspaces(folder: Path, known: Collection[str], now: float | None = N
         key = f"{workspace.parent.name}/{workspace.name}"
         if key not in known and workspace.lstat().st_mtime < oldest:
             _log.info("removing the workspace of plugin %s, unused for long", key)
-            shutil.rmtree(workspace, ignore_errors=True)
-            removed.append(workspace)
+            try:
+                remove_tree(workspace)
+            except OSError as error:
+                _log.warning("the workspace %s cannot be removed: %s", workspace, error)
+            else:
+                removed.append(workspace)
     return removed

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -38,7 +39,7 @@ OWN_PREFIX = "HOSTLER_PLUGIN_"
 TOKEN_VARIABLE = "HOSTLER_PLUGIN_TOKEN"  # noqa: S105 - the name of a variable that is never passed on
 PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 MAX_WATCHED_FILES = 2000
-"""Files of a plugin folder that are looked at to see whether it changed."""
+"""Files of a plugin folder that are looked at to see whether it changed; and as many folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def launch_of(source: Folder | SingleFile) -> Launch:
     return Launch(
         identity=manifest.identity,
         argv=tuple(stated.command) or DEFAULT_COMMAND,
-        cwd=source.path.resolve(),
+        cwd=Path(os.path.realpath(source.path)),
         variables={"HOSTLER_PLUGIN_MANIFEST": manifest.json, **_names(manifest.identity)},
         requires=tuple(stated.requires),
         network=tuple(stated.network),
@@ -139,7 +140,7 @@ def _launch_file(source: SingleFile) -> Launch:
     if not path.is_file():
         raise PluginStartError(f"there is no file {path}; a runner is named like path/to/file.py:Class")
     identity = _local_identity(path)
-    real = path.resolve()
+    real = Path(os.path.realpath(path))
     return Launch(
         identity=identity,
         argv=(*DEFAULT_COMMAND, "--runner", f"{real}:{source.class_name}"),
@@ -196,13 +197,32 @@ def fingerprint(source: PluginSource) -> tuple[object, ...]:
         case Folder(path=path):
             from hostler_sdk.loading import MANIFEST_NAME  # noqa: PLC0415  as above
 
-            stamps: list[object] = [_stamp(path / MANIFEST_NAME)]
-            for folder, below, names in os.walk(path):
-                below[:] = sorted(name for name in below if not name.startswith((".", "__pycache__")))
-                stamps += [_stamp(Path(folder, name)) for name in sorted(names)]
-                if len(stamps) > MAX_WATCHED_FILES:
-                    break
-            return tuple(stamps)
+            return (_stamp(path / MANIFEST_NAME), *_stamps_below(path))
+
+
+def _stamps_below(top: Path) -> list[tuple[object, ...]]:
+    """Stamps of the files below a folder, up to MAX_WATCHED_FILES and as many folders.
+
+    Whatever lies there: what cannot be listed or named any more is left out, and nothing is followed.
+    """
+    stamps: list[tuple[object, ...]] = []
+    folders, looked = [str(top)], 0
+    while folders and looked < MAX_WATCHED_FILES and len(stamps) < MAX_WATCHED_FILES:
+        folder = folders.pop(0)
+        looked += 1
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(islice(entries, MAX_WATCHED_FILES), key=lambda entry: entry.name)
+            below = {entry.path for entry in found if entry.is_dir(follow_symlinks=False)}
+        except OSError:
+            continue
+        stamps += [_stamp(Path(entry.path)) for entry in found if entry.path not in below]
+        folders += [
+            entry.path
+            for entry in found
+            if entry.path in below and not entry.name.startswith((".", "__pycache__"))
+        ]
+    return stamps[:MAX_WATCHED_FILES]
 
 
 def _stamp(path: Path) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ from hostler.plugins.sandboxing import sweep_workspaces
 from hostler.plugins.sources import PluginSource, Remote, identity_of, is_same_place, place_of
 from hostler.sandbox.probe import find_sandbox
 from hostler.sandbox.sandboxes import MachineSandbox
-from hostler_protocol.errors import ConflictError, NotFoundError, PluginError
+from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError, PluginError, PluginStartError
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 
@@ -36,6 +36,20 @@ log = logging.getLogger(__name__)
 def environments_folder(data_dir: Path) -> Path:
     """Where the Python environments of a data directory's plugins lie."""
     return data_dir / "plugins" / "environments"
+
+
+async def _start_error(start: asyncio.Future[PluginConnection], seconds: float | None) -> PluginError | None:
+    """Why a start that was waited for came to nothing; one that goes on is not waited for any more."""
+    if not start.done():
+        start.cancel()  # the waiting alone: the start itself goes on
+        await asyncio.wait([start])
+        return PluginStartError(f"it is still starting after {seconds:g} s; the others go on without it")
+    error = start.exception()
+    if error is None or isinstance(error, PluginError):
+        return error
+    if isinstance(error, HostlerError):
+        return PluginStartError(error.message)
+    raise error
 
 
 def _no_notice(kind: str, plugin_key: str, text: str) -> None:
@@ -65,7 +79,7 @@ class Supervisor:
         command_prefix: tuple[str, ...] = (),
         sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
     ) -> None:
-        self.catalog = Catalog()
+        self.catalog = Catalog(data_dir / "plugins" / "runners.json")
         self._around = Surroundings(
             log_folder=data_dir / "logs" / "plugins",
             register=Register(data_dir / "plugins" / "processes"),
@@ -168,20 +182,20 @@ class Supervisor:
         """The connection to start runs on. NotFoundError; PluginStartError with the reason."""
         return await self._life(plugin_key).connection()
 
-    async def start_all(self) -> dict[str, PluginError | None]:
-        """Start every plugin and keep it running from here on; by key, why one does not run yet."""
+    async def start_all(self, seconds: float | None = None) -> dict[str, PluginError | None]:
+        """Start every plugin and keep it running from here on; by key, why one does not run yet.
+
+        `seconds`: how long to wait. What takes longer goes on starting, and is told of as such.
+        """
         for life in self._plugins.values():
             life.keep_running = not isinstance(life.source, Remote)
         local = [life for life in self._plugins.values() if life.keep_running]
         used = frozenset([*self._plugins, *(life.key for life in self._leaving.values())])
         await asyncio.to_thread(sweep_workspaces, self._around.workspaces, used)
-        ends = await asyncio.gather(*(life.connection() for life in local), return_exceptions=True)
-        found: dict[str, PluginError | None] = {}
-        for life, end in zip(local, ends, strict=True):
-            if isinstance(end, BaseException) and not isinstance(end, PluginError):
-                raise end
-            found[life.key] = end if isinstance(end, PluginError) else None
-        return found
+        starts = {asyncio.ensure_future(life.connection()): life.key for life in local}
+        if starts:
+            await asyncio.wait(starts, timeout=seconds)
+        return {key: await _start_error(start, seconds) for start, key in starts.items()}
 
     async def restart(self, plugin_key: str) -> None:
         """Replace a plugin's process by one from the files as they are now.

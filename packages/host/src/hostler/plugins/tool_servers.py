@@ -234,7 +234,7 @@ def _program_folders(program: str, path: str) -> list[Path]:
     if Path(found).name.startswith("python"):
         return python_paths(found)
     folders: list[Path] = []
-    for place in dict.fromkeys((Path(found), Path(found).resolve())):
+    for place in dict.fromkeys((Path(found), Path(os.path.realpath(found)))):
         if any(place.is_relative_to(folder) for folder in _SYSTEM):
             continue
         prefix = place.parent.parent

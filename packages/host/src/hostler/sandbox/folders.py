@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hostler.sandbox.measure import measure_folders
+from hostler.sandbox.measure import MAX_DEPTH, measure_folders
 
 FAR_SECONDS, NEAREST_SECONDS = 0.2, 0.005
 """From one look to the next: at most, and at least."""
@@ -66,7 +66,10 @@ class Folders:
         if size > self._most_bytes:
             return "disk", f"{_mib(size)} in its folders; {_mib(self._most_bytes)} are allowed"
         if count > self._most_files:
-            return "files", f"over {self._most_files} files and folders; {self._most_files} are allowed"
+            return "files", (
+                f"over {self._most_files} files and folders; {self._most_files} are allowed, and none over "
+                f"{MAX_DEPTH} levels deep"
+            )
         return None
 
 

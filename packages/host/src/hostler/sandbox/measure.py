@@ -6,11 +6,13 @@ Runs in the keeper's process, with nothing but the standard library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+MAX_DEPTH = 200
+"""Folders within each other; each keeps a descriptor open while it is walked through."""
 BLOCK_BYTES = 512
 """In which the kernel counts the size of files."""
 THREADS_FIELD = 17
@@ -19,6 +21,7 @@ SESSION_FIELD = 3
 """The same."""
 DATA_FIELD = 5
 """In /proc/PID/statm: private memory that can be written, in pages."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Measured(NamedTuple):
@@ -105,24 +108,85 @@ def measure_folders(
 ) -> tuple[int, int]:
     """Bytes on disk and number of entries; the walk ends where either is over what is asked about.
 
-    `on_full` hears of each file that has `file_bytes` or more.
+    `on_full` hears of each file that has `file_bytes` or more. Folders over MAX_DEPTH deep are not walked
+    through: they count as more files than are asked about.
     """
     size = count = 0
-    queue = list(folders)
-    while queue and size <= most_bytes and count <= most_files:
-        with suppress(OSError), os.scandir(queue.pop()) as entries:
-            for entry in entries:
-                count += 1
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    size += status.st_blocks * BLOCK_BYTES
-                    if file_bytes is not None and status.st_size >= file_bytes:
-                        on_full(entry.path)
-                    if entry.is_dir(follow_symlinks=False):
-                        queue.append(entry.path)
-                if count > most_files:
-                    break
+    for top in folders:
+        walk = Walk(top)
+        try:
+            while walk.step() and size <= most_bytes and count <= most_files:
+                for entry in walk.entries():
+                    count += 1
+                    with suppress(OSError):
+                        status = entry.stat(follow_symlinks=False)
+                        size += status.st_blocks * BLOCK_BYTES
+                        if file_bytes is not None and status.st_size >= file_bytes:
+                            on_full(f"{walk.path}/{entry.name}")
+                        if entry.is_dir(follow_symlinks=False):
+                            walk.note(entry.name)
+                    if count > most_files:
+                        break
+                if walk.is_too_deep:
+                    count = most_files + 1
+        finally:
+            walk.close()
     return size, count
+
+
+class Walk:
+    """A way through all folders below one, each opened relative to the one above and never through a link."""
+
+    def __init__(self, top: str) -> None:
+        self.path = top
+        self.is_too_deep = False
+        self._fds: list[int] = []
+        self._paths: list[str] = []
+        self._left: list[list[str]] = [[top]]
+
+    def step(self) -> bool:
+        """Go into the next folder; False when there is none."""
+        while self._left:
+            if not self._left[-1]:
+                self._left.pop()
+                if self._fds:
+                    os.close(self._fds.pop())
+                    self._paths.pop()
+                continue
+            name = self._left[-1].pop()
+            if len(self._fds) > MAX_DEPTH:
+                self.is_too_deep = True
+                return True
+            try:
+                fd = os.open(name, _FOLDER, dir_fd=self._fds[-1] if self._fds else None)
+            except OSError:
+                continue  # gone meanwhile, or closed by its owner
+            self.path = f"{self._paths[-1]}/{name}" if self._paths else name
+            self._fds.append(fd)
+            self._paths.append(self.path)
+            self._left.append([])
+            return True
+        return False
+
+    def entries(self) -> Iterator[os.DirEntry[str]]:
+        """What is in the folder."""
+        if not self.is_too_deep:
+            with suppress(OSError), os.scandir(self._fds[-1]) as entries:
+                yield from entries
+
+    @property
+    def fd(self) -> int:
+        """The folder."""
+        return self._fds[-1]
+
+    def note(self, name: str) -> None:
+        """Go into this folder of it later."""
+        self._left[-1].append(name)
+
+    def close(self) -> None:
+        """Close what is open."""
+        for fd in self._fds:
+            os.close(fd)
 
 
 def _read(path: str) -> bytes:

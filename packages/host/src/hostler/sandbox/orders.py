@@ -258,7 +258,7 @@ def _order(
             "disk": limits.disk_bytes,
             "files": limits.files,
             "file_bytes": rlimits["FSIZE"],
-            "folders": [str(path.resolve()) for path in spec.writable],
+            "folders": [os.path.realpath(path) for path in spec.writable],
         },
     }
 

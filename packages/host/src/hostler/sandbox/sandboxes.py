@@ -15,6 +15,7 @@ from typing import Any
 from hostler.sandbox.exits import ExitStatus
 from hostler.sandbox.ground import Ground
 from hostler.sandbox.kept import Command, KeptProcess
+from hostler.sandbox.measure import Walk
 from hostler.sandbox.orders import TMP_NAME, command_for, user_of
 from hostler.sandbox.port import LimitName, Mechanism, Outcome, SandboxSpec, Told
 from hostler.sandbox.proxy import Proxy
@@ -111,11 +112,14 @@ def _make_ready(spec: SandboxSpec, uid: int | None, *, own_tmp: bool) -> None:
 
 def _give(folder: Path, uid: int) -> None:
     os.chown(folder, uid, uid)
-    for _, folders, files, at in os.fwalk(folder, follow_symlinks=False):
-        for name in (*folders, *files):
-            with contextlib.suppress(FileNotFoundError):
-                if os.stat(name, dir_fd=at, follow_symlinks=False).st_uid != uid:
-                    os.chown(name, uid, uid, dir_fd=at, follow_symlinks=False)
+    with contextlib.closing(Walk(str(folder))) as walk:
+        while walk.step():
+            for entry in walk.entries():
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.stat(follow_symlinks=False).st_uid != uid:
+                        os.chown(entry.name, uid, uid, dir_fd=walk.fd, follow_symlinks=False)
+                    if entry.is_dir(follow_symlinks=False):
+                        walk.note(entry.name)
 
 
 class _CommandRun:

@@ -55,7 +55,7 @@ def both_ways(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
     """Each path as it is named, and as it really is; with the real one. Parents come first."""
     found: dict[Path, Path] = {}
     for path in paths:
-        named, real = Path(os.path.abspath(path)), path.resolve()  # noqa: PTH100 - keeps links
+        named, real = Path(os.path.abspath(path)), Path(os.path.realpath(path))  # noqa: PTH100 - keeps links
         found[real] = real
         found.setdefault(named, real)
     return sorted(found.items(), key=lambda pair: len(pair[0].parts))

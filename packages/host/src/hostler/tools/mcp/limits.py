@@ -51,6 +51,8 @@ class McpLimits:
     refresh_seconds: float = 600.0
     """So often the list is read without being asked for: not every server tells of changes."""
     stable_seconds: float = 30.0
+    """A connection that lasted so long worked: it is opened again after growing waits."""
+    forget_seconds: float = 300.0
     """A connection that lasted so long has forgotten its failures."""
     follow_seconds: float = 15.0
     """So often what was approved is read again: another host on the same database may have been told."""

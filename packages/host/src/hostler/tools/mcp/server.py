@@ -127,8 +127,8 @@ class McpServer:
             raise
         return connection
 
-    def _failed(self, reason: str, *, lasting: bool = False) -> None:
-        self._breaker = self._breaker.failed(time.monotonic(), reason, lasting=lasting)
+    def _failed(self, reason: str, *, lasting: bool = False, worked: bool = False) -> None:
+        self._breaker = self._breaker.failed(time.monotonic(), reason, lasting=lasting, worked=worked)
         self._last_fault = reason
         self._tell("failed" if self._breaker.is_open else "down", reason)
 
@@ -162,10 +162,11 @@ class McpServer:
             silent = time.monotonic() - connection.heard_at > self._limits.idle_seconds
             if silent and connection.is_open and not connection.active:
                 await self._probe(connection)
-        if time.monotonic() - began >= self._limits.stable_seconds:
+        lived = time.monotonic() - began
+        if lived >= self._limits.forget_seconds:
             self._breaker = CLOSED
         self.restarts += 1
-        self._failed(connection.over.result())
+        self._failed(connection.over.result(), worked=lived >= self._limits.stable_seconds)
 
     async def _refresh(self, connection: McpConnection) -> None:
         """List again where it is time to."""
