@@ -6,12 +6,15 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from hostler.assembling import RunMeter
+from hostler.budgets import RunBudget
 from hostler.calls import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.scope import CallScope, Effect, Services
 from hostler.config import ModelEntry, Price
@@ -36,6 +39,7 @@ from hostler_protocol.errors import HostlerError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import PROTOCOL_VERSION, Limits
 from support.call_params import params_of
+from support.gate_checks import check
 from support.grants import ResourcePolicy, StatePolicy, agent_of, catalog_of, event_of, grant_of
 
 CONNECTION = object()
@@ -100,6 +104,7 @@ class Caller:
 
     def __post_init__(self) -> None:
         self.gated = GatedRun(self.run_id, 1, self.grant, CONNECTION, deadline_at=self.deadline_at)
+        self.meter = RunMeter(RunBudget(self.world.db, self.event.workspace_id, ()), Decimal(0))
 
     def scope(self) -> CallScope:
         return CallScope(
@@ -108,7 +113,7 @@ class Caller:
             grant=self.grant,
             event=self.event,
             services=self.world.services,
-            meter=self.gated,
+            meter=self.meter,
             history_before=self.history_before,
             event_seq=self.world.seqs[self.event.workspace_id, "e-own"],
             uploads=self.uploads,
@@ -117,7 +122,7 @@ class Caller:
     async def call(self, method: str, **changes: Any) -> Any:
         """Make a call as the host does; raises what it is refused with."""
         params = params_of(method, self.run_id, **changes)
-        self.world.gate.check(self.gated, CONNECTION, 1, method, params)
+        check(self.world.gate, self.gated, CONNECTION, 1, method, params)
         if method in STREAM_FUNCTIONS:
             return [piece async for piece in STREAM_FUNCTIONS[method](self.scope(), params)]
         reply = await CALL_FUNCTIONS[method](self.scope(), params)

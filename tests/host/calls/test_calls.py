@@ -334,8 +334,9 @@ def test_models_answer_are_streamed_counted_and_paid_for(database: SqlDatabase, 
                 assert all(isinstance(chunk, ModelChunk) for chunk in chunks)
                 assert isinstance(last, ModelReply)
                 assert last.message.content == "in pieces"
-                assert caller.gated.spent.tokens == 36
-                assert float(caller.gated.spent.cost) == pytest.approx(2 * (11 + 2 * 7) / 1_000_000)
+                assert caller.meter.usage is not None
+                assert caller.meter.usage.total_tokens == 36
+                assert float(caller.meter.cost) == pytest.approx(2 * (11 + 2 * 7) / 1_000_000)
                 assert (await caller.call("model.count_tokens")).input_tokens > 0
                 server.raw(
                     b'{"results":[{"index":1,"relevance_score":0.9},{"index":0,"relevance_score":0.1}]}'

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 import pytest
 
-from hostler.domain.agents import Budget, Rate
+from hostler.domain.agents import Rate
 from hostler.domain.arguments import MAX_CURSOR_CHARS
 from hostler.domain.grants import Catalog, Grant
-from hostler.gate import Gate, GatedRun, Spending, TokenBucket
+from hostler.gate import Gate, GatedRun, TokenBucket
 from hostler_protocol.calls import CALLS
-from hostler_protocol.content import Usage
-from hostler_protocol.errors import HostlerError, NotFoundError, RateLimitedError
+from hostler_protocol.errors import HostlerError, NotFoundError, RateLimitedError, UnauthorizedError
 from hostler_protocol.grants import FileResource
 from hostler_protocol.manifest import Capabilities, FormItem, Permissions
 from support.call_params import params_of
+from support.gate_checks import check
 from support.grants import (
     FORM,
     ResourcePolicy,
@@ -98,7 +97,7 @@ def refusal(
     run_id = changes.pop("run_id", "r1")
     code = "ok"
     try:
-        gate.check(run, connection, attempt, method, params_of(method, run_id, **changes))
+        check(gate, run, connection, attempt, method, params_of(method, run_id, **changes))
     except HostlerError as error:
         code = error.code if error.message else "refused without a word"
     assert gate.counts == {(method, code): 1}
@@ -139,7 +138,7 @@ def test_a_foreign_connection_learns_nothing_of_a_run(method: str) -> None:
     answers = set()
     for run in (None, gated(), gated(standing="ended"), gated(bare_grant()), gated(deadline_at=0.0)):
         with pytest.raises(NotFoundError) as caught:
-            Gate(Clock()).check(run, object(), 1, method, params_of(method))
+            check(Gate(Clock()), run, object(), 1, method, params_of(method))
         answers.add(msgspec.json.encode([caught.value.message, caught.value.details]))
     assert len(answers) == 1
 
@@ -275,7 +274,7 @@ def test_rate_is_an_average_with_a_burst_and_says_when_to_come_again() -> None:
         let_through = 0
         while True:
             try:
-                gate.check(run, CONNECTION, 1, "host.info", params_of("host.info"))
+                check(gate, run, CONNECTION, 1, "host.info", params_of("host.info"))
             except RateLimitedError as error:
                 return let_through, error.retry_after
             let_through += 1
@@ -299,47 +298,45 @@ def test_a_rate_below_one_a_second() -> None:
     assert bucket.take(2.0) == 0.0
 
 
-def test_the_budget_of_a_run() -> None:
-    calls = gated(full_grant(budget=Budget(max_calls_per_run=2)))
-    assert [refusal(calls, "host.info") for _ in range(3)] == ["ok", "ok", "unauthorized"]
+class Purse:
+    """A budget of so many calls, of which so many may spend."""
 
-    tokens = gated(full_grant(budget=Budget(max_tokens_per_run=10)))
-    assert refusal(tokens, "model.invoke") == "ok"
-    tokens.add(Usage(input_tokens=6, output_tokens=4), None)
-    assert refusal(tokens, "model.invoke") == "unauthorized"
-    assert refusal(tokens, "model.count_tokens") == "ok"
-    assert refusal(tokens, "state.set") == "ok", "what costs nothing goes on"
+    def __init__(self, calls: int, spending: int) -> None:
+        self.calls, self.spending = calls, spending
 
-    cost = gated(full_grant(budget=Budget(max_cost_per_run=0.3)))
-    for _ in range(3):
-        assert refusal(cost, "model.stream") == "ok"
-        cost.add(None, Decimal("0.1"))
-    assert refusal(cost, "model.stream") == "unauthorized"
+    async def take(self, *, spends: bool) -> None:
+        if self.calls == 0 or (spends and self.spending == 0):
+            raise UnauthorizedError("used up")
+        self.calls -= 1
+        self.spending -= spends
 
 
-def test_the_budget_of_a_day_is_the_agents_and_starts_again() -> None:
-    clock = Clock(86_400 * 100 + 86_000.0)
-    daily = Spending(day=100)
-    grant = full_grant(budget=Budget(max_tokens_per_day=10))
-    first, second = gated(grant, daily=daily), gated(grant, daily=daily)
-    first.add(Usage(total_tokens=10), None)
-    gate = Gate(clock)
-    with pytest.raises(RateLimitedError) as caught:
-        gate.check(second, CONNECTION, 1, "model.invoke", params_of("model.invoke"))
-    assert caught.value.retry_after == 400
-    clock.now += 400
-    gate.check(second, CONNECTION, 1, "model.invoke", params_of("model.invoke"))
+def test_a_budget_is_asked_last_and_told_what_spends() -> None:
+    run = gated(budget=Purse(4, 1))
+    methods = ["host.info", "model.invoke", "model.stream", "model.count_tokens", "state.set", "host.info"]
+    assert [refusal(run, method) for method in methods] == [
+        "ok",
+        "ok",
+        "unauthorized",
+        "ok",
+        "ok",
+        "unauthorized",
+    ]
+    untouched = Purse(1, 0)
+    assert refusal(gated(budget=untouched, deadline_at=0.0), "host.info") == "deadline_exceeded"
+    assert refusal(gated(budget=untouched), "state.get", scope="galaxy") == "invalid_argument"
+    assert untouched.calls == 1
 
 
 def test_an_unknown_method_is_counted_under_one_name() -> None:
     gate = Gate(Clock())
     for method in ("no.such", "x" * 1000):
         with pytest.raises(HostlerError):
-            gate.check(gated(), CONNECTION, 1, method, params_of("host.info"))
+            check(gate, gated(), CONNECTION, 1, method, params_of("host.info"))
     assert gate.counts == {("unknown", "invalid_argument"): 2}
 
 
 def test_missing_identities_are_named() -> None:
     run = gated(grant_of(event=event_of(conversation_id=None)))
     with pytest.raises(HostlerError, match="no conversation_id"):
-        Gate(Clock()).check(run, CONNECTION, 1, "state.get", params_of("state.get", scope="conversation"))
+        check(Gate(Clock()), run, CONNECTION, 1, "state.get", params_of("state.get", scope="conversation"))

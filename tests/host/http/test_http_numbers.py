@@ -19,6 +19,7 @@ OF_AGENTS: dict[str, Any] = {
     "cost a run": lambda n: {"resource_policy": {"budget": {"max_cost_per_run": n}}},
     "cost a day": lambda n: {"resource_policy": {"budget": {"max_cost_per_day": n}}},
     "calls a run": lambda n: {"resource_policy": {"budget": {"max_calls_per_run": n}}},
+    "calls a day": lambda n: {"resource_policy": {"budget": {"max_calls_per_day": n}}},
     "calls a second": lambda n: {"resource_policy": {"rate": {"calls_per_second": n}}},
     "message size": lambda n: {"delivery_policy": {"max_message_size": n}},
     "debounce": lambda n: {"concurrency": {"debounce": n}},

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from itertools import count
-from typing import Any, Protocol
-from weakref import WeakValueDictionary
+from typing import Protocol
 
 from hostler.assets import RunDoors
 from hostler.attempt_pauses import Attempt, AttemptPauses
 from hostler.attempt_results import AttemptResults
+from hostler.budgets import RunBudget
 from hostler.domain.pause_values import PausedCall
 from hostler.domain.sequence import ResultStream
 from hostler.domain.usage import added
@@ -61,23 +61,23 @@ class Equipment:
     """How long recorded answers of a resumed attempt wait for what the runner did before them."""
     assets: RunDoors = field(default_factory=RunDoors)
     """Tokens for services outside that runs work with."""
-    gated: WeakValueDictionary[str, GatedRun] = field(default_factory=WeakValueDictionary)
-    """The runs under way, by id: a child finds the budget of its parent."""
 
 
 class RunMeter:
-    """What the run's model calls used; the gate's budget counts along."""
+    """What the run's model calls used; its budget counts along. `cost`: of the attempts before."""
 
-    def __init__(self, gated: GatedRun) -> None:
-        self._gated = gated
+    def __init__(self, budget: RunBudget, cost: Decimal) -> None:
+        self._budget = budget
         self.usage: Usage | None = None
+        self.cost = cost
         self.measured = False
 
-    def add(self, usage: Usage | None, cost: Any) -> None:
+    async def add(self, usage: Usage | None, cost: Decimal | None) -> None:
         """Count one model call."""
         self.measured = True
         self.usage = added(self.usage, usage)
-        self._gated.add(usage, cost)
+        self.cost += cost or 0
+        await self._budget.spend(usage, cost)
 
 
 class Attempting(Attempt, Protocol):
@@ -136,7 +136,7 @@ class Parts:
         """What the host measured over all attempts; None: the run called no model here."""
         if not self.meter.measured:
             return None
-        cost = self.gated.spent.cost
+        cost = self.meter.cost
         return Used(added(self.run.usage, self.meter.usage), str(cost) if cost else None)
 
     def to_running(self, host_id: str, tx: Tx, entries: Entries) -> Moved | Fenced:
@@ -178,8 +178,16 @@ def assemble(
         uploads=uploads,
         artifact_id=lambda: artifact_id_of(run.run_id, run.base_attempt, next(artifacts)),
     )
-    gated = _gated(equipment, run, connection, prepared)
-    meter = RunMeter(gated)
+    budget = RunBudget(equipment.db, run.workspace_id, prepared.accounts)
+    gated = GatedRun(
+        run.run_id,
+        run.attempt,
+        prepared.grant,
+        connection,
+        deadline_at=prepared.deadline_at,
+        budget=budget,
+    )
+    meter = RunMeter(budget, Decimal(run.cost or 0))
     scope = prepared.scope(meter, uploads)
     results.connection, results.scope = connection, scope
     going_on = None
@@ -229,21 +237,6 @@ def assemble(
         attempt.used,
     )
     return Parts(run, prepared, connection, stream, gated, meter, calls, pauses, going_on)
-
-
-def _gated(equipment: Equipment, run: Run, connection: PluginConnection, prepared: Prepared) -> GatedRun:
-    gated = GatedRun(
-        run.run_id,
-        run.attempt,
-        prepared.grant,
-        connection,
-        deadline_at=prepared.deadline_at,
-        daily=prepared.daily,
-        parent=equipment.gated.get(run.parent_run_id or ""),
-    )
-    gated.spent.add(run.usage, None if run.cost is None else Decimal(run.cost))
-    equipment.gated[run.run_id] = gated
-    return gated
 
 
 async def _confirm(db: Database, run: Run) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from hostler.domain.agents import Agent
+from hostler.domain.budgets import Account, accounts_of, merged
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant, decode_grant, grant_for
@@ -38,6 +39,12 @@ class Origin:
     """What the run may not outlast, in milliseconds: its parent's deadline."""
     source: Source | None
     """The run that it was made from."""
+    above: tuple[Account, ...] = ()
+    """What the runs above it are charged to."""
+
+    def accounts_with(self, run: Run, grant: Grant) -> tuple[Account, ...]:
+        """What the attempt's calls are charged to: its own accounts, and those of the runs above it."""
+        return merged([*accounts_of(run.run_id, run.agent_id, grant.budget), *self.above])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +115,36 @@ def _origin(tx: Tx, run: Run) -> Origin:
     source = sources.find(tx, run.workspace_id, run.run_id)
     event = _edited(event, source)
     own = transcripts.of_event(tx, run.workspace_id, first_id)
+    above = _runs_above(tx, run)
+    accounts = tuple(account for one in above for account in _accounts(one))
     if run.attempt == 1:
-        return Origin(event, agent, own, frozenset(), {}, run.deadline_at, source)
+        return Origin(event, agent, own, frozenset(), {}, run.deadline_at, source, accounts)
     said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
     ids = frozenset(message.message_id for message in said if message.message_id is not None)
     uploads = {
         made.artifact_id: Uploaded(made.size_bytes, made.sha256, made.mime_type, made.name)
         for made in artifacts.uploaded_by(tx, run.workspace_id, run.run_id)
     }
-    parent = None if run.parent_run_id is None else runs.find(tx, run.workspace_id, run.parent_run_id)
-    return Origin(event, agent, own, ids, uploads, None if parent is None else parent.deadline_at, source)
+    outer_deadline = above[0].deadline_at if above else None
+    return Origin(event, agent, own, ids, uploads, outer_deadline, source, accounts)
+
+
+def _runs_above(tx: Tx, run: Run) -> list[Run]:
+    """The run's parent, its parent, and so on."""
+    found: list[Run] = []
+    while run.parent_run_id is not None:
+        parent = runs.find(tx, run.workspace_id, run.parent_run_id)
+        if parent is None:  # deleted meanwhile
+            break
+        found.append(parent)
+        run = parent
+    return found
+
+
+def _accounts(run: Run) -> list[Account]:
+    if run.grant_json is None:
+        return []
+    return accounts_of(run.run_id, run.agent_id, decode_grant(run.grant_json).budget)
 
 
 def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:

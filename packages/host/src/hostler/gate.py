@@ -1,7 +1,7 @@
 """The one gate in front of every Host API call.
 
 In this order: the run is active and not fenced; the caller is the connection that owns it; the grant holds
-the operation; the arguments are valid and within limits; rate and budget; deadline. A refusal is a typed
+the operation; the arguments are valid and within limits; rate; deadline; budget. A refusal is a typed
 error; what lies outside the grant is `not_found`, whether or not it exists. The caller journals refusals.
 """
 
@@ -11,9 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from hostler.domain.arguments import check_arguments
 from hostler.domain.grants import Grant
@@ -33,7 +32,6 @@ from hostler_protocol.calls import (
     StorageKeysParams,
     StorageSetParams,
 )
-from hostler_protocol.content import Usage
 from hostler_protocol.errors import (
     CancelledCallError,
     DeadlineExceededError,
@@ -51,9 +49,8 @@ Standing = Literal["active", "fenced", "paused", "ended"]
 
 _STATE_PARAMS = (StateGetParams, StateSetParams, StateDeleteParams, StateListParams)
 _STORAGE_PARAMS = (StorageGetParams, StorageSetParams, StorageDeleteParams, StorageKeysParams)
-_SPENDING_CALLS = frozenset({"model.invoke", "model.stream", "model.rerank"})
+SPENDING_CALLS = frozenset({"model.invoke", "model.stream", "model.rerank"})
 """Calls that are refused once the token or cost budget is used up."""
-_SECONDS_PER_DAY = 86_400
 
 
 class TokenBucket:
@@ -75,34 +72,19 @@ class TokenBucket:
         return (1.0 - self._level) / self.rate
 
 
-@dataclass(slots=True)
-class Spending:
-    """Tokens and cost so far. Shared between all runs of an agent where it counts a day."""
+class Budget(Protocol):
+    """What a run may still spend: `budgets.RunBudget` is one."""
 
-    tokens: int = 0
-    cost: Decimal = Decimal(0)
-    day: int | None = None
-    """Days since the epoch (UTC); None: a run's own spending, which never starts again."""
-
-    def add(self, usage: Usage | None, cost: Decimal | None) -> None:
-        """Count one model call; what is unknown counts nothing."""
-        if usage is not None:
-            self.tokens += usage.total_tokens or (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        self.cost += cost or 0
-
-    def roll(self, now: float) -> None:
-        """Start again when the day is another."""
-        today = int(now // _SECONDS_PER_DAY)
-        if self.day is not None and self.day != today:
-            self.tokens, self.cost, self.day = 0, Decimal(0), today
+    async def take(self, *, spends: bool) -> None:
+        """Count one call. A refusal is raised, and counts nothing."""
+        ...
 
 
-@dataclass(slots=True, weakref_slot=True, eq=False)
+@dataclass(slots=True, eq=False)
 class GatedRun:
     """One attempt of a run as the gate sees it. Held by whoever executes the run.
 
-    `connection` is compared by identity. `deadline_at` in UTC epoch seconds. `daily` is the agent's, shared.
-    A child run counts against the budgets of the runs above it; `below` is what the runs below one spent.
+    `connection` is compared by identity. `deadline_at` in UTC epoch seconds. `budget` None: there is none.
     """
 
     run_id: str
@@ -111,27 +93,8 @@ class GatedRun:
     connection: object
     deadline_at: float | None = None
     standing: Standing = "active"
-    calls: int = 0
-    spent: Spending = field(default_factory=Spending)
-    daily: Spending | None = None
     bucket: TokenBucket | None = None
-    parent: GatedRun | None = None
-    below: Spending = field(default_factory=Spending)
-
-    def add(self, usage: Usage | None, cost: Decimal | None) -> None:
-        """Count what a model call used, for this run, those above it, and its agent's day."""
-        self.spent.add(usage, cost)
-        for above in self.line()[1:]:
-            above.below.add(usage, cost)
-        if self.daily is not None:
-            self.daily.add(usage, cost)
-
-    def line(self) -> list[GatedRun]:
-        """This run, its parent, and so on."""
-        found = [self]
-        while found[-1].parent is not None:
-            found.append(found[-1].parent)
-        return found
+    budget: Budget | None = None
 
 
 class Gate:
@@ -140,15 +103,6 @@ class Gate:
     def __init__(self, clock: Clock = time.time) -> None:
         self._clock = clock
         self.counts: Counter[tuple[str, str]] = Counter()
-
-    def check(
-        self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
-    ) -> Call:
-        """Let one call through, or raise why not: `admit`, then `charge`."""
-        call = self.admit(run, connection, attempt, method, params)
-        if run is not None:
-            self.charge(run, call)
-        return call
 
     def admit(
         self, run: GatedRun | None, connection: object, attempt: int, method: str, params: CallParams
@@ -161,18 +115,18 @@ class Gate:
         with self._counted(method):
             return self._admit(run, connection, attempt, method, params)
 
-    def charge(self, run: GatedRun, call: Call) -> None:
-        """The second half, for a call that is carried out: rate and budget, deadline."""
+    async def charge(self, run: GatedRun, call: Call) -> None:
+        """The second half, for a call that is carried out: rate, deadline and budget."""
         with self._counted(call.method):
-            self._check_rate(run, call)
+            self._check_rate(run)
             if run.deadline_at is not None and self._clock() >= run.deadline_at:
                 raise DeadlineExceededError("the run's deadline is over")
-        self.repeat(run, call)
+            if run.budget is not None:
+                await run.budget.take(spends=call.method in SPENDING_CALLS)
+        self.repeat(call)
 
-    def repeat(self, run: GatedRun, call: Call) -> None:
-        """Instead of `charge`, for a call that is answered from the run's own recording: only counted."""
-        for one in run.line():
-            one.calls += 1
+    def repeat(self, call: Call) -> None:
+        """Instead of `charge`, for a call that is answered from the run's own recording."""
         self.counts[call.method, "ok"] += 1
 
     @contextmanager
@@ -198,18 +152,16 @@ class Gate:
         check_arguments(params)
         return call
 
-    def _check_rate(self, run: GatedRun, call: Call) -> None:
-        now = self._clock()
+    def _check_rate(self, run: GatedRun) -> None:
         rate = run.grant.calls_per_second
-        if rate is not None:
-            if run.bucket is None:
-                run.bucket = TokenBucket(rate, now)
-            wait = run.bucket.take(now)
-            if wait > 0:
-                raise RateLimitedError(f"more than {rate:g} calls a second", round(wait, 3) or 0.001)
-        for one in run.line():
-            _check_budget(one, call)
-        _check_daily(run, call, now)
+        if rate is None:
+            return
+        now = self._clock()
+        if run.bucket is None:
+            run.bucket = TokenBucket(rate, now)
+        wait = run.bucket.take(now)
+        if wait > 0:
+            raise RateLimitedError(f"more than {rate:g} calls a second", round(wait, 3) or 0.001)
 
 
 _OVER: dict[str, str] = {
@@ -217,42 +169,6 @@ _OVER: dict[str, str] = {
     "paused": "the run is paused: this attempt is over",
     "ended": "the run has ended",
 }
-
-
-def _check_budget(run: GatedRun, call: Call) -> None:
-    budget = run.grant.budget
-    if budget.max_calls_per_run is not None and run.calls >= budget.max_calls_per_run:
-        raise _spent("calls", "run", budget.max_calls_per_run)
-    if call.method not in _SPENDING_CALLS:
-        return
-    for what, used, most in (
-        ("tokens", run.spent.tokens + run.below.tokens, budget.max_tokens_per_run),
-        ("cost", run.spent.cost + run.below.cost, budget.max_cost_per_run),
-    ):
-        if most is not None and used >= most:
-            raise _spent(what, "run", most)
-
-
-def _check_daily(run: GatedRun, call: Call, now: float) -> None:
-    budget = run.grant.budget
-    if run.daily is None or call.method not in _SPENDING_CALLS:
-        return
-    run.daily.roll(now)
-    for what, used, most in (
-        ("tokens", run.daily.tokens, budget.max_tokens_per_day),
-        ("cost", run.daily.cost, budget.max_cost_per_day),
-    ):
-        if most is not None and used >= most:
-            wait = _SECONDS_PER_DAY - now % _SECONDS_PER_DAY
-            raise RateLimitedError(
-                f"the agent's daily budget of {most:g} ({what}) is used up", round(wait, 3)
-            )
-
-
-def _spent(what: str, span: str, most: float) -> UnauthorizedError:
-    return UnauthorizedError(
-        f"the budget of {most:g} ({what}) of this {span} is used up", budget=what, limit=most
-    )
 
 
 # -- what the grant holds ---------------------------------------------------------------------------------

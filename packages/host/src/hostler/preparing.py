@@ -8,8 +8,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,6 +19,7 @@ from hostler.calls.scope import CallScope, Meter, Services
 from hostler.config import resolve_secret
 from hostler.cursors import Cursors
 from hostler.domain.agents import Recovery
+from hostler.domain.budgets import Account
 from hostler.domain.config_form import Configuration
 from hostler.domain.context import Position, build_context
 from hostler.domain.events import Event
@@ -29,11 +29,10 @@ from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
 from hostler.domain.sequence import StreamState
 from hostler.explicit_pauses import ExplicitPauses
-from hostler.gate import Spending
 from hostler.inheriting import Inherited, forked_context, inherited_of
 from hostler.plugins.connection import PluginConnection
 from hostler.resuming import Loaded, load, resumed_context
-from hostler.stores import artifacts, runs, states
+from hostler.stores import artifacts, states
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Run
@@ -51,7 +50,6 @@ from hostler_protocol.limits import INLINE_BASE64_TO_ARTIFACT_BYTES
 from hostler_protocol.manifest import AgentRunnerManifest
 
 log = logging.getLogger(__name__)
-_SECONDS_PER_DAY = 86_400
 DEFAULT_CAUSE = "the attempt before was lost"
 MIN_DEADLINE_LEFT_MS = 1_000
 """What an attempt has at least that goes on when the time was nearly over: enough to say what it knows."""
@@ -73,7 +71,8 @@ class Prepared:
     uploads: dict[str, Uploaded]
     """What earlier attempts uploaded."""
     deadline_at: float | None
-    daily: Spending | None
+    accounts: tuple[Account, ...]
+    """What the attempt's calls are charged to."""
     prompt: tuple[ModelMessage, ...]
     notes: tuple[str, ...]
     cause: str
@@ -113,7 +112,6 @@ class Preparer:
     catalog: Callable[[], Catalog]
     host_version: str
     explicit_pauses: ExplicitPauses
-    _daily: dict[tuple[str, str], Spending] = field(default_factory=dict)
 
     async def prepare(self, run: Run, connection: PluginConnection) -> Prepared:
         """Build grant and context.
@@ -160,7 +158,7 @@ class Preparer:
             ),
             uploads=origin.uploads,
             deadline_at=deadline_at,
-            daily=await self._spending(run, grant),
+            accounts=origin.accounts_with(run, grant),
             prompt=configuration.prompt,
             notes=() if recording is not None else tuple(grant.notes) + _omitted(place.state),
             cause=DEFAULT_CAUSE if loaded is None or loaded.cause is None else loaded.cause,
@@ -216,24 +214,6 @@ class Preparer:
         if kind == "image_base64":
             return ImageBase64Element(image_base64=text, mime_type=element.mime_type)
         return FileBase64Element(file_base64=text, file_name=element.file_name, mime_type=element.mime_type)
-
-    async def _spending(self, run: Run, grant: Grant) -> Spending | None:
-        """What the agent has spent today, shared by its runs; only where its budget counts days."""
-        budget = grant.budget
-        if budget.max_tokens_per_day is None and budget.max_cost_per_day is None:
-            return None
-        key = (run.workspace_id, run.agent_id)
-        spending = self._daily.get(key)
-        if spending is None:
-            today = int(time.time() // _SECONDS_PER_DAY)
-            since = today * _SECONDS_PER_DAY * 1000
-            used = await self.services.db.read(
-                lambda tx: runs.spent_since(tx, run.workspace_id, run.agent_id, since)
-            )
-            spending = self._daily.setdefault(key, Spending(day=today))
-            for usage, cost in used:
-                spending.add(usage, None if cost is None else Decimal(cost))
-        return spending
 
 
 def trace_id_of(run_id: str) -> str:

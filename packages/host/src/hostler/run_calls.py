@@ -149,13 +149,13 @@ class RunCalls:
         recorded = None if going_on is None else going_on.find(record.name)
         try:
             if going_on is not None and recorded is not None and recorded.position is not None:
-                self._gate.repeat(self._gated, call)
+                self._gate.repeat(call)
                 record.is_written = True
                 await self._answer_again(call_id, call, going_on, recorded)
             elif self._inherited is not None and (passed := self._inherited.find(record.name)) is not None:
-                self._gate.repeat(self._gated, call)
+                self._gate.repeat(call)
                 await self._pass_on(call_id, call, record, self._inherited, passed)
-            elif self._charged(call_id, call, record):
+            elif await self._charged(call_id, call, record):
                 await self._make(call_id, call, record, recorded)
         except HostlerError as error:
             self._refuse(call_id, record, error)
@@ -204,9 +204,9 @@ class RunCalls:
             people.no_longer(call_id)
             self._written.withdrawn(record, lambda tx: people.withdraw(tx, call_id), people.changed)
 
-    def _charged(self, call_id: MessageId, call: Call, record: CallRecord) -> bool:
+    async def _charged(self, call_id: MessageId, call: Call, record: CallRecord) -> bool:
         try:
-            self._gate.charge(self._gated, call)
+            await self._gate.charge(self._gated, call)
         except HostlerError as error:
             name = record.name
             self._written.refused(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))

@@ -24,7 +24,7 @@ async def invoke(scope: CallScope, params: ModelParams) -> ModelReply:
     """`model.invoke`: the whole answer at once."""
     model = scope.services.models.get(params.model_id)
     reply = await model.provider.invoke(_request(scope, params))
-    scope.meter.add(reply.usage, model.cost(reply.usage))
+    await scope.meter.add(reply.usage, model.cost(reply.usage))
     return reply
 
 
@@ -34,7 +34,7 @@ async def stream(scope: CallScope, params: ModelParams) -> AsyncGenerator[ModelC
     async with aclosing(model.provider.stream(_request(scope, params))) as pieces:
         async for piece in pieces:
             if isinstance(piece, ModelReply):
-                scope.meter.add(piece.usage, model.cost(piece.usage))
+                await scope.meter.add(piece.usage, model.cost(piece.usage))
                 yield piece
                 return
             yield piece

@@ -120,9 +120,9 @@ class Services:
 
 
 class Meter(Protocol):
-    """Counts what a run uses: `gate.GatedRun` is one."""
+    """Counts what a run uses: `assembling.RunMeter` is one."""
 
-    def add(self, usage: Usage | None, cost: Decimal | None) -> None:
+    async def add(self, usage: Usage | None, cost: Decimal | None) -> None:
         """Count one model call."""
         ...
 

@@ -48,13 +48,18 @@ class ToolApprovalPolicy(Strict):
 
 
 class Budget(Strict):
-    """Upper bounds; None: none."""
+    """Upper bounds; None: none.
+
+    Calls are Host API calls that are carried out. Those of a run are counted over all its attempts and its
+    child runs; those of a day (UTC) over all runs of the agent, on all hosts of the database.
+    """
 
     max_tokens_per_run: int | None = None
     max_tokens_per_day: int | None = None
     max_cost_per_run: float | None = None
     max_cost_per_day: float | None = None
     max_calls_per_run: int | None = None
+    max_calls_per_day: int | None = None
 
 
 class Rate(Strict):

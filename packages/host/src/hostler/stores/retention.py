@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hostler.domain.retention import RetentionPolicy
 from hostler.ports import Database, Tx
 from hostler.sql.statements import load
-from hostler.stores import artifacts, blobs, chain, erasing, pause_retention, transcripts, uploads
+from hostler.stores import artifacts, blobs, budgets, chain, erasing, pause_retention, transcripts, uploads
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.erasing import STEP_ROWS, until_nothing
 
@@ -54,6 +54,7 @@ async def collect(database: Database, folder: BlobFolder, policy: RetentionPolic
 async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy) -> dict[str, int]:
     """Collect one workspace; how much went, by kind."""
     now = await database.read(lambda tx: tx.now)
+    await until_nothing(database, lambda tx: budgets.sweep(tx, ws))  # counters, which nobody misses
     counts = {
         "artifacts": await until_nothing(database, lambda tx: _expired_artifacts(tx, ws)),
         "uploads": await until_nothing(database, lambda tx: _old_uploads(tx, ws)),

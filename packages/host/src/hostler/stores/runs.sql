@@ -151,12 +151,6 @@ RETURNING *
 -- How many wait in all queues; counts no further than :limit.
 SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE status = 'queued' LIMIT :limit) AS some_of_them
 
--- name: spent_since
--- What the ended runs of an agent used since a time.
-SELECT usage, cost FROM runs
-WHERE workspace_id = :workspace_id AND agent_id = :agent_id AND created_at >= :since AND usage IS NOT NULL
-ORDER BY created_at DESC LIMIT :limit
-
 -- name: cancelled_of_host
 -- What a host works on although its end was asked for, perhaps at another host.
 SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND cancel_reason IS NOT NULL
