@@ -31,7 +31,7 @@ runs: dict[str, "Run"] = {}
 
 def send(**message):
     """Write one message. Several runs write at once, so each line is written whole."""
-    line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False)
+    line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False, allow_nan=False)
     with writing:
         OUTPUT.write(line + "\n")
         OUTPUT.flush()

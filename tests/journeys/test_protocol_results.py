@@ -291,6 +291,22 @@ def test_half_a_character_costs_nobody_the_connection(tmp_path: Path) -> None:
     run(main())
 
 
+@pytest.mark.parametrize(("number", "word"), [("nan", "NaN"), ("inf", "Infinity")])
+def test_a_number_that_json_does_not_have_ends_the_run_and_is_named(
+    tmp_path: Path, number: str, word: str
+) -> None:
+    """A plugin without our SDK may write it: many JSON libraries do."""
+
+    async def main() -> None:
+        async with within(), stage(tmp_path) as host:
+            ended = await host.run([["number", number], ["say", "never"]], **PLACE)
+            assert ended.record.status == "failed"
+            assert f"JSON has no {word}; write null" in ended.last["error"], ended.last
+            assert (await host.run([["say", "again"]], **PLACE)).said == ["again"]
+
+    run(main())
+
+
 def test_every_completed_message_is_in_the_transcript_and_the_one_of_the_end_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with within(), stage(tmp_path) as host:

@@ -132,7 +132,7 @@ async def _cancels_itself(ctx: RunContext) -> None:
         (_yields_text, "runner.error", "yielded str 'plain text', which is not a result; use delta(text)"),
         (_returns_number, "runner.error", "returned int 42, which is not a result"),
         (_is_plain, "runner.error", "must be an async generator (async def with yield) or a coroutine"),
-        (_emits_unencodable, "runner.error", "TypeError: Encoding objects of type object is unsupported"),
+        (_emits_unencodable, "runner.error", "TypeError: state.updated: value is an object: use None, bool"),
         (_cancels_itself, "cancelled", "the runner cancelled itself"),
     ],
 )

@@ -155,7 +155,7 @@ def test_a_refused_call_raises_the_class_of_its_code(
 
 def test_parameters_that_are_not_json_are_refused_before_they_leave() -> None:
     async def run(ctx: RunContext) -> str:
-        with pytest.raises(InvalidArgument, match=r"tool\.call: parameters must be JSON"):
+        with pytest.raises(InvalidArgument, match=r"tool\.call: parameters\['x'\] is an object"):
             await ctx.tools.call("t", {"x": object()})
         with pytest.raises(InvalidArgument, match="Expected `str`"):
             await ctx.call("state.get", scope=1, key=[])

@@ -180,9 +180,11 @@ def test_each_failure_says_what_it_is() -> None:
         error = await refusal(plugin, "fail", text="no such seat")
         assert (to_fault(error).code, error.message) == ("runtime_error", "KeyError: 'no such seat'")
         assert isinstance(await refusal(plugin, "refuse", text="taken"), ConflictError)
-        error = await refusal(plugin, "not_json")
-        assert to_fault(error).code == "runtime_error"
-        assert "not_json is not JSON" in error.message
+        for kind, says in (("object", "an object"), ("nan", "nan"), ("set", "a set"), ("half", "half a")):
+            error = await refusal(plugin, "not_json", kind=kind)
+            assert to_fault(error).code == "runtime_error"
+            assert "the result of not_json is not JSON: result['of'] " in error.message
+            assert says in error.message
         error = await refusal(plugin, "quit_itself")
         assert error.message == "SystemExit: 3"
         error = await refusal(plugin, "ask_client", what="x")

@@ -28,6 +28,12 @@ class Strict(msgspec.Struct, metaclass=_FrozenMeta, forbid_unknown_fields=True):
     """A value whose unknown keys are refused: manifests, result payloads, API pages and errors."""
 
 
+def is_wire_type(value: Any) -> bool:
+    """Whether a value is of a type of the protocol or of the SDK, whose JSON is defined."""
+    package = type(value).__module__.partition(".")[0]
+    return isinstance(value, msgspec.Struct) and package in ("hostler_protocol", "hostler_sdk")
+
+
 def always(value: Any) -> Any:
     """The default of a field that a sparse value states even where it holds its default."""
     return msgspec.field(default_factory=lambda: value)

@@ -101,6 +101,8 @@ _ESCAPE = re.compile(
     rb"|\\.",
     re.DOTALL,
 )
+_PLACE = re.compile(r"\(byte (\d+)\)")
+_NO_NUMBER = re.compile(rb"NaN|Infinity")
 _encoder = msgspec.json.Encoder()
 
 
@@ -113,7 +115,7 @@ def parse(line: bytes | bytearray | memoryview) -> Frame | Malformed:
     try:
         wire = _decode(line)
     except DECODE_ERRORS as error:
-        return Malformed(f"not a JSON-RPC message: {str(error)[:MAX_REASON_CHARS]}")
+        return Malformed(f"not a JSON-RPC message: {_why(str(error), line)}")
     if wire.jsonrpc != "2.0":
         return Malformed(f'"jsonrpc" is {wire.jsonrpc[:20]!r}; expected "2.0"')
     if not _fits(wire.id):
@@ -131,6 +133,15 @@ def _decode(line: bytes | bytearray | memoryview) -> _Wire:
         if whole == line:
             raise
         return _decoder.decode(whole)
+
+
+def _why(said: str, line: bytes | bytearray | memoryview) -> str:
+    """Why a line is no JSON, naming the numbers that JSON does not have: many libraries write them."""
+    place = _PLACE.search(said)
+    number = place and _NO_NUMBER.match(bytes(line), int(place[1]))
+    if place and number:
+        return f"byte {place[1]}: JSON has no {number[0].decode()}; write null"
+    return said[:MAX_REASON_CHARS]
 
 
 def _without_halves(escape: re.Match[bytes]) -> bytes:

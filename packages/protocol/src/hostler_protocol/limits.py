@@ -17,6 +17,10 @@ MAX_RESULT_BYTES = 1 * MIB
 """One result as JSON. Larger content belongs into an artifact."""
 MAX_INTEGER = 2**53 - 1
 """The largest count, size or position: what every JSON implementation reads exactly."""
+MAX_INTEGER_BITS = 64
+"""Of an integer in a value of a runner: most languages read no larger one. JavaScript rounds over 53 bits."""
+MAX_JSON_DEPTH = 128
+"""Lists and objects inside one another. Decoders stop at some 1,000, less the deeper they are called from."""
 MAX_MESSAGE_ID_CHARS = 128
 """A request id that is text. It is repeated in answers and kept while the request is open."""
 MAX_OPEN_REQUESTS = 1024

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from hostler_protocol.errors import ErrorCode, Fault, HostlerError, to_fault
+from hostler_protocol.json_values import json_problem
 
 
 class HostError(Exception):
@@ -21,6 +22,9 @@ class HostError(Exception):
     def __init__(
         self, message: str, *, retryable: bool | None = None, details: dict[str, Any] | None = None
     ) -> None:
+        problem = None if details is None else json_problem(details, "details")
+        if problem is not None:
+            raise TypeError(problem)
         super().__init__(message)
         self.message = message
         self.retryable = self._retryable_by_default if retryable is None else retryable
@@ -28,9 +32,13 @@ class HostError(Exception):
 
     def fault(self) -> Fault:
         """The wire form."""
-        return Fault(
-            code=self.code, message=self.message, retryable=self.retryable, details=dict(self.details)
-        )
+        message = writable(self.message)
+        return Fault(code=self.code, message=message, retryable=self.retryable, details=dict(self.details))
+
+
+def writable(text: str) -> str:
+    """The text of an error as UTF-8 can write it: halves of surrogate pairs become question marks."""
+    return text.encode("utf-8", "replace").decode()
 
 
 # The names below are part of the published interface and carry no "Error" at their end.

@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaita
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
+from hostler_protocol.json_values import fields_problem
 from hostler_protocol.limits import MAX_LOG_CHARS
 from hostler_protocol.methods import RunStartParams
 from hostler_sdk.context import RunContext
-from hostler_sdk.errors import Cancelled, HostError
+from hostler_sdk.errors import Cancelled, HostError, InvalidArgument, writable
 from hostler_sdk.host_calls import CallInFlight
 from hostler_sdk.outflow import Outflow, Wire
 from hostler_sdk.results import Result, failed, log, message
@@ -123,6 +124,9 @@ class Execution:
         """Make a streaming Host API call in this run's name."""
         if self.fenced:
             raise Cancelled(f"{method}: this attempt of the run is over")
+        problem = fields_problem(params)
+        if problem is not None:
+            raise InvalidArgument(f"{method}: {problem}")
         named = {**params, "run_id": self.run_id}
         async with self._connection.open_call(method, named, self._calls) as call:
             yield call
@@ -195,12 +199,12 @@ def _not_a_result(verb: str, value: Any) -> str:
 
 
 def _results_of(error: BaseException) -> tuple[Result, Result]:
-    trace = "".join(traceback.format_exception(error))
+    trace = writable("".join(traceback.format_exception(error)))
     if len(trace) > MAX_LOG_CHARS:
         half = MAX_LOG_CHARS // 2 - 50
         trace = f"{trace[:half]}\n... {len(trace) - 2 * half:,} characters left out ...\n{trace[-half:]}"
     retryable = error.retryable if isinstance(error, HostError) else False
-    return log(trace, "error"), failed("runner.error", _sentence(error), retryable)
+    return log(trace, "error"), failed("runner.error", writable(_sentence(error)), retryable)
 
 
 def _sentence(error: BaseException) -> str:

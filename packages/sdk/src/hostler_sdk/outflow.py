@@ -81,6 +81,8 @@ class Outflow:
             raise RateLimited(
                 f"{MAX_WAITING_RESULTS} results wait for the host; await what ctx.log() gives to go slower"
             )
+        if result.type != "message.delta" and (problem := result.problem()) is not None:
+            raise TypeError(problem)  # it was changed since it was made
         sequence = self._sequence + 1
         params = _Params(self._run_id, result.type, sequence, result.data, result.usage)
         data = _encode(_Frame("2.0", "run/result", params)) + b"\n"

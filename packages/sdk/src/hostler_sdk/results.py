@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from hostler_protocol.content import ArtifactRef, Content, ContentElement, Message, MessageChunk, Usage
+from hostler_protocol.json_values import fields_problem, is_text, json_problem
 from hostler_protocol.pausing import PendingCall, expiry_misfit
 from hostler_protocol.results import (
     TERMINAL_RESULTS,
@@ -46,6 +47,21 @@ class Result(msgspec.Struct, frozen=True):
     data: ResultData | dict[str, Any]
     usage: Usage | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what JSON cannot carry as it is: TypeError names its place."""
+        problem = self.problem()
+        if problem is not None:
+            raise TypeError(problem)
+
+    def problem(self) -> str | None:
+        """Say what of the payload JSON cannot carry; None: nothing."""
+        data = self.data
+        if type(data) is MessageDelta and type(data.chunk.content) is str and is_text(data.chunk.content):
+            return None  # nearly every result
+        named = msgspec.structs.asdict(data) if isinstance(data, msgspec.Struct) else {"data": data}
+        problem = fields_problem(named)
+        return problem and f"{self.type}: {problem}"
+
     @property
     def ends_attempt(self) -> bool:
         """Whether the host takes nothing after it from this attempt."""
@@ -72,6 +88,14 @@ def content_of(content: Any, what: str) -> Content:
     raise TypeError(
         f"{what} takes text or a list of content elements, not {type(content).__name__} {content!r:.80}"
     )
+
+
+def utf8(content: str, what: str) -> bytes:
+    """Encode text as UTF-8; TypeError where it cannot be written so. `what` names the caller."""
+    problem = json_problem(content, "content")
+    if problem is not None:
+        raise TypeError(f"{what}: {problem}")
+    return content.encode()
 
 
 def delta(text: ContentLike, message_id: str | None = None) -> Result:
@@ -131,7 +155,7 @@ def artifact(
         raise TypeError("artifact() needs content, or the artifact_id that ctx.artifacts.upload gave")
     if isinstance(content, str):
         mime_type = mime_type or "text/plain; charset=utf-8"
-    data = content.encode() if isinstance(content, str) else content
+    data = utf8(content, "artifact()") if isinstance(content, str) else content
     return _result(
         ArtifactCreated(
             artifact_type=type,

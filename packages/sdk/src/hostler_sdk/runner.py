@@ -9,6 +9,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 
 from hostler_protocol.ids import PluginIdentity
+from hostler_protocol.json_values import fields_problem
 from hostler_protocol.manifest import AgentRunnerManifest, Capabilities, Capability, FormItem, Permissions
 from hostler_sdk.context import RunContext
 from hostler_sdk.results import Result
@@ -74,7 +75,7 @@ def manifest_of(
     capabilities = stated.capabilities if stated.capabilities is not None else runner.capabilities
     permissions = stated.permissions if stated.permissions is not None else runner.permissions
     config = stated.config if stated.config is not None else runner.config
-    return AgentRunnerManifest(
+    manifest = AgentRunnerManifest(
         id=identity.runner_id(stated.name),
         name=stated.name,
         label=_locales(label),
@@ -84,6 +85,10 @@ def manifest_of(
         config_schema=_form(config),
         metadata=stated.metadata or {},
     )
+    problem = fields_problem(msgspec.structs.asdict(manifest))
+    if problem is not None:
+        raise ManifestError(f"{runner.__name__}: {problem}")
+    return manifest
 
 
 def _first(*texts: Text | None) -> Text:

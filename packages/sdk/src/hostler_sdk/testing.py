@@ -32,6 +32,7 @@ from hostler_protocol.events import (
     Trigger,
 )
 from hostler_protocol.ids import new_id
+from hostler_protocol.json_values import fields_problem
 from hostler_protocol.limits import CANCEL_GRACE_SECONDS
 from hostler_protocol.manifest import AgentRunnerManifest, defaults_of
 from hostler_protocol.methods import RunStartParams
@@ -177,6 +178,9 @@ class ScriptedHost:
         overrides: Mapping[str, Any] | None,
         seconds: float,
     ) -> AgentRunContext:
+        problem = fields_problem({"config": dict(config or {}), "context": dict(overrides or {})})
+        if problem is not None:
+            raise TypeError(f"drive(): {problem}")
         given = Input(text=text) if text is None or isinstance(text, str) else msgspec.convert(text, Input)
         apis = AvailableApis(**dict.fromkeys(AvailableApis.__struct_fields__, True))
         now = time.time()

@@ -25,7 +25,7 @@ from hostler_protocol.frames import MessageId, raw
 from hostler_protocol.link import Called, Link
 from hostler_protocol.manifest import ToolList
 from hostler_protocol.tools import ToolCallContext, ToolFound, ToolInvokeParams, ToolLookupParams, ToolOutcome
-from hostler_sdk.errors import HostError
+from hostler_sdk.errors import HostError, writable
 from hostler_sdk.execution import MAX_ERROR_CHARS
 from hostler_sdk.tools import Tool, ToolContext
 
@@ -113,14 +113,11 @@ class ToolCalls:
     async def _answer(self, tool: Tool, params: ToolInvokeParams | ToolLookupParams) -> msgspec.Raw:
         if isinstance(params, ToolLookupParams):
             found = await self._run(tool.lookup_function, {"effect_key": params.effect_key}, by_name=False)
-            answer: Any = ToolFound(found=found is not None, result=found)
+            answer: Any = ToolFound(found=found is not None, result=tool.json_result(found))
         else:
             arguments = tool.arguments_of(params.parameters, _context_of(params.context))
-            answer = ToolOutcome(result=await self._run(tool.function, arguments))
-        try:
-            encoded = raw(answer)
-        except (TypeError, ValueError, RecursionError) as error:  # msgspec: not JSON, or endless
-            raise HostlerError(f"the result of {tool.name} is not JSON: {error}") from error
+            answer = ToolOutcome(result=tool.json_result(await self._run(tool.function, arguments)))
+        encoded = raw(answer)
         size, limit = len(bytes(encoded)) + ENVELOPE_BYTES, self._link.limits.max_message_bytes
         if size > limit:
             raise PayloadTooLargeError(
@@ -156,7 +153,7 @@ def _context_of(given: ToolCallContext) -> ToolContext:
 
 def _failure_of(error: BaseException) -> HostlerError:
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return RemoteFaultError(Fault(code="runtime_error", message=text[:MAX_ERROR_CHARS]))
+    return RemoteFaultError(Fault(code="runtime_error", message=writable(text[:MAX_ERROR_CHARS])))
 
 
 async def _in_thread(call: Callable[[], Any]) -> Any:

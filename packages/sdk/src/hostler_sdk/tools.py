@@ -10,8 +10,9 @@ from typing import Any, Literal, get_args, overload
 import msgspec
 
 from hostler_protocol.events import Actor
+from hostler_protocol.json_values import fields_problem, json_problem
 from hostler_protocol.manifest import ToolEffect, ToolManifest
-from hostler_sdk.errors import InvalidArgument
+from hostler_sdk.errors import InvalidArgument, RuntimeFailure
 
 Effect = ToolEffect
 EFFECTS: tuple[Effect, ...] = get_args(ToolEffect)
@@ -59,8 +60,12 @@ class Tool:
         self._arguments = msgspec.defstruct(self.name, self._fields, kw_only=True, forbid_unknown_fields=True)
         self.parameters = _schema(self._arguments, notes)
         """JSON Schema of the parameters."""
-        self.output_schema = _output_schema(function)
+        self._returns = typing.get_type_hints(function, include_extras=True).get("return", Any)
+        self.output_schema = _output_schema(self._returns)
         """JSON Schema of the result, where the function says what it returns."""
+        problem = fields_problem({"parameters": self.parameters, "output_schema": self.output_schema})
+        if problem is not None:
+            raise TypeError(f"tool {self.name}: {problem}")
         self._lookup: Lookup | None = None
 
     def lookup(self, function: Lookup) -> Lookup:
@@ -87,6 +92,23 @@ class Tool:
         if self._context_name is not None:
             named[self._context_name] = ctx
         return named
+
+    def json_result(self, result: Any) -> Any:
+        """The result as it goes on the wire. RuntimeFailure where JSON cannot carry it as it is.
+
+        What the signature declares is carried as its schema says, like a dataclass as an object.
+        """
+        problem = json_problem(result, "result")
+        if problem is None:
+            return result
+        try:
+            plain = msgspec.to_builtins(result)
+            is_declared = self._returns is not Any and msgspec.convert(plain, self._returns) == result
+        except (TypeError, ValueError, RecursionError):  # msgspec: it is neither JSON nor what is declared
+            is_declared = False
+        if is_declared and json_problem(plain) is None:
+            return plain
+        raise RuntimeFailure(f"the result of {self.name} is not JSON: {problem}")
 
     async def outcome_of(self, effect_key: str) -> Any:
         """What came of the call with this key, or None where nothing is recorded."""
@@ -179,8 +201,7 @@ def _read_signature(function: Callable[..., Any]) -> tuple[list[Any], str | None
     return fields, context_name
 
 
-def _output_schema(function: Callable[..., Any]) -> dict[str, Any] | None:
-    kind = typing.get_type_hints(function, include_extras=True).get("return", Any)
+def _output_schema(kind: Any) -> dict[str, Any] | None:
     if kind is Any or kind is type(None):
         return None
     try:

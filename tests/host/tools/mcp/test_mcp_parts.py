@@ -154,6 +154,15 @@ def test_an_answer_becomes_elements_and_says_nothing_twice() -> None:
     assert unknown == [{"type": "text", "text": "[hologram: content that this host does not know]"}]
 
 
+def test_numbers_that_json_does_not_have_are_the_tool_s_failure() -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"n":[1,NaN]}}}\n'
+    (answer,) = messages(LineReader(1000), line)
+    with pytest.raises(
+        ToolFailedError, match=r"a of mcp:s was called, but structuredContent\['n'\]\[1\] is nan"
+    ):
+        result_of("mcp:s", "a", answer.result)
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

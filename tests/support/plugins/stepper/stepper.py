@@ -7,6 +7,7 @@ A step is a list, its first item says which:
     say TEXT                  send a completed message
     long SIZE                 say that many characters
     half                      say half a character
+    number TEXT               write a state value as `nan` or `inf`, which JSON does not have
     deltas COUNT [TEXT]       send that many deltas
     call METHOD PARAMS        make a host call and keep what came back
     give_up METHOD PARAMS N   make a call and give it up after N pieces of its answer; says how many came
@@ -172,6 +173,9 @@ class Run:
 
     async def half(self):
         await self.say("half \ud83d")
+
+    async def number(self, text):
+        await self.result("state.updated", {"scope": "actor", "key": "k", "value": float(text)})
 
     async def long(self, size):
         await self.say("x" * size)

@@ -121,9 +121,9 @@ async def pretend_denied() -> None:
 
 
 @tool
-async def not_json() -> Any:
-    """Gives what is no JSON."""
-    return {"loop": object()}
+async def not_json(kind: str = "object") -> Any:
+    """Gives what JSON cannot carry."""
+    return {"of": {"object": object(), "nan": float("nan"), "set": {1}, "half": "\ud800"}[kind]}
 
 
 @tool(effect="pure")

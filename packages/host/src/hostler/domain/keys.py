@@ -11,13 +11,10 @@ import msgspec
 
 from hostler_protocol.calls import STATE_KEY_ALIASES
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
-from hostler_protocol.limits import MAX_KEY_CHARS, MAX_STATE_VALUE_BYTES
+from hostler_protocol.limits import MAX_JSON_DEPTH, MAX_KEY_CHARS, MAX_STATE_VALUE_BYTES
 
 MAX_ID_CHARS = 512
 """An id of anything: longer ones exist nowhere, and an index entry must stay small."""
-MAX_JSON_DEPTH = 128
-"""Lists and objects inside one another. Decoders give up at some 1,000, less the deeper they are called from:
-what is taken here must be readable everywhere later."""
 
 
 def check_id(name: str, value: str) -> None:

@@ -10,7 +10,6 @@ import msgspec
 
 from hostler.domain.grants import Grant
 from hostler.domain.keys import (
-    MAX_JSON_DEPTH,
     base64_of,
     check_depth,
     check_id,
@@ -21,7 +20,7 @@ from hostler.domain.outcomes import ArtifactWrite, StateWrite, Uploaded
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.grants import STATE_SCOPES, StateScope
-from hostler_protocol.limits import MAX_INLINE_ARTIFACT_BYTES
+from hostler_protocol.limits import MAX_INLINE_ARTIFACT_BYTES, MAX_JSON_DEPTH
 from hostler_protocol.results import ArtifactCreated, StateUpdated
 
 MAX_WORD_CHARS = 255

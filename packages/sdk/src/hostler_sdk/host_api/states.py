@@ -6,6 +6,8 @@ import base64
 from typing import Any
 
 from hostler_protocol.calls import StorageArea
+from hostler_protocol.json_values import json_problem
+from hostler_sdk.errors import InvalidArgument
 from hostler_sdk.host_api.port import Group, HostCalls, stated
 
 
@@ -62,6 +64,8 @@ class StorageRoom:
 
     async def set(self, key: str, content: bytes | str) -> None:
         """Store at most 4 MiB; text as UTF-8."""
+        if isinstance(content, str) and (problem := json_problem(content, "content")) is not None:
+            raise InvalidArgument(f"storage.set: {problem}")
         data = content.encode() if isinstance(content, str) else content
         encoded = base64.b64encode(data).decode()
         await self._host.call("storage.set", {"area": self._area, "key": key, "content_base64": encoded})

@@ -131,7 +131,7 @@ class ToolScripts:
         if isinstance(script, Exception):
             raise script
         if isinstance(script, Tool):
-            return await script.invoke(parameters, ctx)
+            return script.json_result(await script.invoke(parameters, ctx))
         if not callable(script):
             return script
         outcome = script(**parameters)

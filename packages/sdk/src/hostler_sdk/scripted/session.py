@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from hostler_protocol.calls import CALLS, CallParams
 from hostler_protocol.errors import HostlerError, PluginProtocolError, from_fault
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId
+from hostler_protocol.json_values import fields_problem
 from hostler_protocol.limits import PROTOCOL_VERSION
 from hostler_protocol.link import (
     Broken,
@@ -227,6 +230,9 @@ class HostSession:
     async def _answer_call(self, id_: MessageId, call: HostCall, given: AgentRunContext) -> None:
         try:
             reply = await self.world.answer(call.params, given, str(id_))
+            problem = fields_problem(msgspec.structs.asdict(reply))
+            if problem is not None:
+                raise RuntimeFailure(f"the scripted answer to {call.method}: {problem}")
             if CALLS[call.method].chunk is not None:
                 for chunk in chunks_of(reply):
                     self._write(self.link.stream(id_, chunk))

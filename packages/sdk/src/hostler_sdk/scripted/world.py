@@ -20,6 +20,7 @@ from hostler_protocol.grants import (
     StorageResource,
 )
 from hostler_protocol.ids import new_id
+from hostler_protocol.json_values import json_problem
 from hostler_protocol.limits import MAX_PAGE_ITEMS, PROTOCOL_VERSION, Limits
 from hostler_protocol.runs import (
     AgentEventRecord,
@@ -156,6 +157,9 @@ class World:
         """Write a state value; gives its version."""
         if scope not in self.states:
             raise InvalidArgument(f"scope {scope!r} is unknown; it is one of {', '.join(STATE_SCOPES)}")
+        problem = json_problem(value, f"{scope}/{key}")
+        if problem is not None:
+            raise InvalidArgument(f"states: {problem}")
         key = _state_key(key)
         _, version = self.states[scope].get(key, (None, 0))
         if if_version is not None and if_version != version:

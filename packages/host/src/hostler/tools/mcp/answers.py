@@ -10,6 +10,7 @@ from hostler.tools.errors import ToolFailedError
 from hostler.tools.mcp.limits import MAX_ERROR_CHARS
 from hostler.tools.schema import ToolSchema
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
+from hostler_protocol.json_values import json_problem
 
 MAX_COMPARED_CHARS = 1024 * 1024
 """Text that is looked at for being the structured content once more."""
@@ -18,7 +19,7 @@ MAX_COMPARED_CHARS = 1024 * 1024
 def result_of(owner: str, tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """The result: `source` and `untrusted`, with `content` (elements as in messages) and `structured`.
 
-    ToolFailedError where the tool says that it failed.
+    ToolFailedError where the tool says that it failed, or gives numbers that JSON does not have, like NaN.
     """
     blocks = [block for block in answer.get("content") or [] if isinstance(block, dict)]
     structured = answer.get("structuredContent")
@@ -28,6 +29,9 @@ def result_of(owner: str, tool: str, answer: Mapping[str, Any]) -> dict[str, Any
         raise ToolFailedError.of(HostlerError(f"{tool} of {owner} failed: {said[:MAX_ERROR_CHARS]}"))
     result: dict[str, Any] = {"source": owner, "untrusted": True}
     if structured is not None:
+        problem = json_problem(structured, "structuredContent")
+        if problem is not None:
+            raise ToolFailedError.of(HostlerError(f"{tool} of {owner} was called, but {problem}"))
         result["structured"] = structured
         blocks = [block for block in blocks if not _says_the_same(block, structured)]
     if blocks or structured is None:
