@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import os
 import signal
 import subprocess
 import sys
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,34 +17,16 @@ from hostler.plugins.limits import DEFAULT_START_LIMITS, StartLimits
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import PluginStartError
+from support.packages import write_wheel
 from support.plugin_runs import run
+
+TINY = "./tiny-1.0-py3-none-any.whl"
+"""A wheel in the plugin's own folder, which its operator lists."""
 
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UV_OFFLINE", "1")
-
-
-def write_wheel(folder: Path, name: str = "tiny", text: str = "VALUE = 1\n", requires: str = "") -> Path:
-    """A wheel with one module."""
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    info = f"{name}-1.0.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
-    metadata += f"Requires-Dist: {requires}\n" if requires else ""
-    files = {
-        f"{name}.py": text,
-        f"{info}/METADATA": metadata,
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    rows = ""
-    for file, content in files.items():
-        sha = base64.urlsafe_b64encode(hashlib.sha256(content.encode()).digest()).rstrip(b"=").decode()
-        rows += f"{file},sha256={sha},{len(content)}\n"
-    with zipfile.ZipFile(path, "w") as wheel:
-        for file, content in files.items():
-            wheel.writestr(file, content)
-        wheel.writestr(f"{info}/RECORD", f"{rows}{info}/RECORD,,\n")
-    return path
 
 
 def _environments(tmp_path: Path, limits: StartLimits = DEFAULT_START_LIMITS) -> Environments:
@@ -75,10 +54,8 @@ def test_an_environment_holds_what_is_required_and_the_hosts_own_sdk_and_is_buil
 
     async def main() -> set[str]:
         both = (_environments(tmp_path), _environments(tmp_path))  # two hosts on one folder
-        wanted = ["./tiny-1.0-py3-none-any.whl"]
-        return set(
-            await asyncio.gather(*(e.python_for(wanted, base=tmp_path) for e in both for _ in range(3)))
-        )
+        builds = (e.python_for([TINY], base=tmp_path, allowed=[TINY]) for e in both for _ in range(3))
+        return set(await asyncio.gather(*builds))
 
     pythons = asyncio.run(main())
     assert len(pythons) == 1
@@ -98,9 +75,9 @@ def test_changed_requirements_give_another_environment(tmp_path: Path) -> None:
     async def main() -> tuple[str, str]:
         environments = _environments(tmp_path)
         write_wheel(tmp_path)
-        first = await environments.python_for(["./tiny-1.0-py3-none-any.whl"], base=tmp_path)
+        first = await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
         write_wheel(tmp_path, text="VALUE = 22\n")
-        return first, await environments.python_for(["./tiny-1.0-py3-none-any.whl"], base=tmp_path)
+        return first, await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
 
     first, second = asyncio.run(main())
     assert first != second
@@ -111,7 +88,6 @@ def test_changed_requirements_give_another_environment(tmp_path: Path) -> None:
     ("requires", "says"),
     [
         (["surely-not-a-package-of-anybody==9"], "surely-not-a-package-of-anybody"),
-        (["not a requirement!"], "not a requirement!"),
         (["./missing.whl"], "missing.whl"),
     ],
 )
@@ -119,7 +95,7 @@ def test_a_failing_build_gives_uvs_reason_in_a_line_and_leaves_nothing(
     tmp_path: Path, requires: list[str], says: str
 ) -> None:
     with pytest.raises(PluginStartError) as caught:
-        asyncio.run(_environments(tmp_path).python_for(requires, base=tmp_path))
+        asyncio.run(_environments(tmp_path).python_for(requires, base=tmp_path, allowed=["./missing.whl"]))
     assert caught.value.message.startswith("its environment cannot be built: ")
     assert says in caught.value.message
     assert "\n" not in caught.value.message
@@ -134,23 +110,22 @@ def test_a_host_killed_while_building_leaves_no_half_environment(tmp_path: Path)
         "from hostler.plugins.limits import DEFAULT_START_LIMITS\n"
         f"base = Path({str(tmp_path)!r})\n"
         "e = Environments(base / 'environments', DEFAULT_START_LIMITS)\n"
-        "asyncio.run(e.python_for(['./tiny-1.0-py3-none-any.whl'], base=base))\n"
+        f"asyncio.run(e.python_for([{TINY!r}], base=base, allowed=[{TINY!r}]))\n"
     )
     folder = tmp_path / "environments"
     with subprocess.Popen([sys.executable, "-c", code]) as host:
-        while not list(folder.glob(".building-*/pyvenv.cfg")) and host.poll() is None:
+        while not list(folder.glob(".building-*/environment/pyvenv.cfg")) and host.poll() is None:
             pass
         host.send_signal(signal.SIGKILL)
-    python = asyncio.run(_environments(tmp_path).python_for(["./tiny-1.0-py3-none-any.whl"], base=tmp_path))
+    python = asyncio.run(_environments(tmp_path).python_for([TINY], base=tmp_path, allowed=[TINY]))
     assert _ask(python, "import tiny, hostler_sdk; print(tiny.VALUE)") == "1"
 
 
 def test_environments_that_are_not_used_are_swept(tmp_path: Path) -> None:
     async def build(value: int, limits: StartLimits) -> Path:
         write_wheel(tmp_path, text=f"VALUE = {10**value}\n")
-        python = await _environments(tmp_path, limits).python_for(
-            ["./tiny-1.0-py3-none-any.whl"], base=tmp_path
-        )
+        environments = _environments(tmp_path, limits)
+        python = await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
         return Path(python).parent.parent
 
     first, second = (asyncio.run(build(n, DEFAULT_START_LIMITS)) for n in range(2))
@@ -183,7 +158,7 @@ def test_a_plugin_with_requirements_serves_from_its_own_environment(tmp_path: Pa
 
     async def main() -> None:
         supervisor = Supervisor(tmp_path / "data")
-        connection = await supervisor.connection(supervisor.add(Folder(folder)))
+        connection = await supervisor.connection(supervisor.add(Folder(folder, allow_requires=(TINY,))))
         assert (await run(connection, "hello")).texts == ["from the wheel"]
         await supervisor.close(5.0)
 

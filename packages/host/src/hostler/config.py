@@ -16,6 +16,7 @@ import msgspec
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import misfit
 from hostler.domain.places import parse_place
+from hostler.domain.requirements import check_listed
 from hostler.domain.retention import RetentionPolicy
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings
 from hostler.domain.webhooks import Webhook
@@ -48,17 +49,21 @@ class PluginEntry(Strict):
     """A plugin folder.
 
     It is sandboxed unless its level is `trusted`. `network`: what it may reach (`name:port`), of what its
-    manifest names.
+    manifest names. `allow_requires`: wheels that its manifest requires by path or address; everything else
+    that it requires has to be a package's name.
     """
 
     path: str
     level: PluginLevel | None = None
     network: list[str] = []
+    allow_requires: list[str] = []
     limits: PluginLimitsEntry | None = None
 
     def __post_init__(self) -> None:
         for place in self.network:
             parse_place(place)
+        for text in self.allow_requires:
+            check_listed(text)
 
 
 class Price(Strict):

@@ -12,7 +12,7 @@ import msgspec
 from hostler.config import ConfigFile, PluginEntry
 from hostler.domain.changes import Problem
 from hostler.plugins.limits import PLUGIN_LIMITS
-from hostler.plugins.sources import Folder, identity_of
+from hostler.plugins.sources import Folder, identity_of, launch_of
 from hostler.sandbox.port import MIB, SandboxLimits
 from hostler.stored_config import StoredConfig
 from hostler_protocol.errors import InvalidArgumentError, PluginError
@@ -33,7 +33,7 @@ def identify(config: ConfigFile, stored: StoredConfig) -> dict[str, PluginEntry]
     found: dict[str, PluginEntry] = {}
     for entry in plugin_entries(config):
         try:
-            key = identity_of(Folder(Path(entry.path))).key
+            key = launch_of(folder_of(entry)).identity.key
         except PluginError as error:
             if known.get(entry.path) != entry:
                 raise InvalidArgumentError(f"plugins: {error.message}") from error
@@ -80,7 +80,13 @@ def _both(key: str, first: PluginEntry, second: PluginEntry) -> str:
 def folder_of(entry: PluginEntry) -> Folder:
     """What is started for an entry."""
     level = entry.level or "sandboxed"
-    return Folder(Path(entry.path), level=level, network=tuple(entry.network), limits=_limits(entry))
+    return Folder(
+        Path(entry.path),
+        level=level,
+        network=tuple(entry.network),
+        allow_requires=tuple(entry.allow_requires),
+        limits=_limits(entry),
+    )
 
 
 def stored_by_name(stored: StoredConfig) -> Mapping[str, PluginEntry]:

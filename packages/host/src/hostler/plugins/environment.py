@@ -1,7 +1,9 @@
 """A plugin's own Python environment: built once per set of requirements by uv, kept, and swept.
 
 It holds the host's own builds of the SDK and the protocol, copied from where this host imports them, so
-that host and plugin always speak the same version and nothing is downloaded for them.
+that host and plugin always speak the same version and nothing is downloaded for them. The plan by which it
+was built, each package with its version and digests, stays beside it: an environment that is built again
+holds the same files.
 """
 
 from __future__ import annotations
@@ -15,25 +17,32 @@ import importlib.util
 import logging
 import os
 import platform
-import re
 import secrets
 import shutil
-import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from pathlib import Path
 
-from uv import find_uv_bin
+from packaging.requirements import InvalidRequirement, Requirement
 
+from hostler.domain.requirements import (
+    check_requires,
+    is_listed,
+    own_packages_mistake,
+    read_requirement,
+)
+from hostler.plugins.installer import Installer, wheels_of
 from hostler.plugins.limits import StartLimits
+from hostler.workspaces.whole import remove_tree
 from hostler_protocol.errors import PluginStartError
 
 OWN_PACKAGES = {"hostler_sdk": "hostler-sdk", "hostler_protocol": "hostler-protocol", "msgspec": "msgspec"}
 """What every environment holds as this host has it: import name and distribution name."""
 LOCK_POLL_SECONDS = 0.1
-MAX_UV_OUTPUT_BYTES = 64 * 1024
-MAX_REASON_CHARS = 600
+PLAN_SUFFIX = ".requires.txt"
+PLAN_IDLE_SECONDS = 365 * 24 * 3600.0
+"""How long the plan of an environment is kept that nobody uses."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,45 +55,77 @@ class Environments:
         self.limits = limits
         self._used: set[Path] = set()
 
-    async def python_for(self, requires: Sequence[str], *, base: Path) -> str:
+    async def python_for(self, requires: Sequence[str], *, base: Path, allowed: Collection[str] = ()) -> str:
         """The interpreter for these requirements: the host's own where there are none.
 
-        Paths in requirements are relative to `base`. PluginStartError with uv's reason.
+        `allowed`: wheels that the operator lists, as they stand in `requires`; their paths are relative to
+        `base`. PluginStartError with uv's reason.
         """
         if not requires:
             return sys.executable
-        target = self.folder / await asyncio.to_thread(_digest, tuple(requires), base)
+        try:
+            check_requires(requires, allowed)
+        except ValueError as error:
+            raise PluginStartError(f"requires: {error}", lasting=True) from None
+        listed = [text for text in requires if is_listed(text, allowed)]
+        target = self.folder / await asyncio.to_thread(_digest, tuple(requires), wheels_of(listed, base)[1])
         self._used.add(target)
         python = target / "bin" / "python"
         if not target.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             async with _lock(self.folder / f"{target.name}.lock", self.limits.environment_build_seconds):
                 if not target.exists():
-                    await self._build(target, requires, base)
+                    await self._build(target, requires, listed, base)
                     await asyncio.to_thread(self._sweep)
-        with contextlib.suppress(OSError):
-            os.utime(target)  # when it was last used, for the sweep
+        for used in (target, self._plan_of(target)):
+            with contextlib.suppress(OSError):
+                os.utime(used)  # when it was last used, for the sweep
         return str(python)
 
-    async def _build(self, target: Path, requires: Sequence[str], base: Path) -> None:
+    def _plan_of(self, target: Path) -> Path:
+        return self.folder / f"{target.name}{PLAN_SUFFIX}"
+
+    async def _build(self, target: Path, requires: Sequence[str], listed: Sequence[str], base: Path) -> None:
         building = self.folder / f".building-{secrets.token_hex(8)}"
         _log.info("building the environment for %s", ", ".join(requires))
         try:
             seconds = self.limits.environment_build_seconds
             async with asyncio.timeout(seconds):
-                python = ["--python", sys.executable, "--no-python-downloads", "--no-project"]
-                await _uv(["venv", "--relocatable", *python, str(building)], base)
-                own = await asyncio.to_thread(_copy_own_packages, building)
-                arguments = ["--python", str(building / "bin" / "python"), "--no-progress"]
-                await _uv(["pip", "install", *arguments, *own, *requires], base)
+                building.mkdir(mode=0o700)
+                await self._install(Installer(building, self.limits), target, requires, listed, base)
             await asyncio.to_thread(os.sync)  # a half written environment must not look whole after a crash
-            building.rename(target)
+            (building / "environment").rename(target)
         except TimeoutError:
             raise PluginStartError(f"its environment was not built within {seconds:g} s") from None
         except OSError as error:
             raise PluginStartError(f"its environment cannot be built: {error}") from error
         finally:
-            await asyncio.to_thread(shutil.rmtree, building, ignore_errors=True)
+            await asyncio.to_thread(_remove, building)
+
+    async def _install(
+        self, uv: Installer, target: Path, requires: Sequence[str], listed: Sequence[str], base: Path
+    ) -> None:
+        names = [read_requirement(text) for text in requires if text not in listed]
+        lines, wheels = wheels_of(listed, base)
+        own = {name: importlib.metadata.version(name) for name in OWN_PACKAGES.values()}
+        await uv.make_environment()
+        await asyncio.to_thread(_copy_own_packages, uv.environment)
+        before = _settings_of(uv.environment)
+        plan_file = self._plan_of(target)
+        known = await asyncio.to_thread(_text_of, plan_file)
+        plan = await uv.plan([*map(str, names), *lines], own, wheels) if known is None else known
+        await uv.install(plan, wheels)
+        if _settings_of(uv.environment) != before:
+            raise PluginStartError(
+                "a package that it requires writes over the environment's own interpreter or settings",
+                lasting=True,
+            )
+        asked = [("it", requirement) for requirement in names]
+        asked += await asyncio.to_thread(lambda: list(_asked_by_packages(uv.environment)))
+        if (mistake := own_packages_mistake(asked, own)) is not None:
+            raise PluginStartError(f"its environment cannot be built: {mistake}", lasting=True)
+        if known is None:
+            await asyncio.to_thread(plan_file.write_text, plan, "utf-8")
 
     def _sweep(self) -> None:
         """Remove what was not used for long, the oldest beyond the limit, and what a crash half built."""
@@ -94,26 +135,41 @@ class Environments:
             with contextlib.suppress(OSError):
                 age = now - path.stat().st_mtime
                 if path.name.startswith(".building-") and age > self.limits.environment_build_seconds:
-                    shutil.rmtree(path, ignore_errors=True)
+                    _remove(path)
+                elif path.name.endswith(PLAN_SUFFIX) and age > PLAN_IDLE_SECONDS:
+                    path.unlink(missing_ok=True)
                 elif path.is_dir() and path not in self._used and not path.name.startswith("."):
                     found.append((age, path))
         found.sort(key=lambda item: item[0])
         for index, (age, path) in enumerate(found, 1):
             if age > self.limits.environment_idle_seconds or index >= self.limits.environments:
                 _log.info("removing the environment %s, unused for %.0f days", path.name, age / 86400)
-                shutil.rmtree(path, ignore_errors=True)
+                _remove(path)
                 path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
 
 
-def _digest(requires: tuple[str, ...], base: Path) -> str:
+def _remove(path: Path) -> None:
+    """Remove a folder, whatever packages put into it."""
+    try:
+        remove_tree(path)
+    except OSError as error:
+        _log.warning("%s cannot be removed: %s", path, error)
+
+
+def _text_of(path: Path) -> str | None:
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text("utf-8")
+    return None
+
+
+def _digest(requires: tuple[str, ...], wheels: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     for part in (sys.version, sys.base_prefix, platform.platform(), *requires):
         digest.update(part.encode() + b"\0")
-    for requirement in requires:
-        with contextlib.suppress(OSError):  # a local file: its content may change under the same name
-            path = base / requirement
-            status = path.stat()
-            digest.update(f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    for wheel in wheels:
+        with contextlib.suppress(OSError):  # its content may change under the same name
+            status = wheel.stat()
+            digest.update(f"{wheel}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     for module, distribution in OWN_PACKAGES.items():
         digest.update(importlib.metadata.version(distribution).encode() + b"\0")
         if module.startswith("hostler"):
@@ -121,6 +177,22 @@ def _digest(requires: tuple[str, ...], base: Path) -> str:
             for path in sorted(root.rglob("*.py")):
                 digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:32]
+
+
+def _settings_of(environment: Path) -> tuple[object, ...]:
+    """What decides which interpreter an environment is of."""
+    links = {path.name: str(path.readlink()) for path in (environment / "bin").iterdir() if path.is_symlink()}
+    python = {name: target for name, target in links.items() if name.startswith("python")}
+    return (environment / "pyvenv.cfg").read_bytes(), python
+
+
+def _asked_by_packages(environment: Path) -> Iterator[tuple[str, Requirement]]:
+    """What the installed packages require, read from their metadata without starting anything of them."""
+    site_packages = next((environment / "lib").glob("python*/site-packages"))
+    for distribution in importlib.metadata.distributions(path=[str(site_packages)]):
+        for text in distribution.requires or ():
+            with contextlib.suppress(InvalidRequirement):
+                yield f"{distribution.name} {distribution.version}", Requirement(text)
 
 
 def package_folder(module: str) -> Path:
@@ -131,15 +203,13 @@ def package_folder(module: str) -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-def _copy_own_packages(environment: Path) -> list[str]:
-    """Put the host's own packages into an environment as installed; the requirements that pin them."""
+def _copy_own_packages(environment: Path) -> None:
+    """Put the host's own packages into an environment as installed."""
     site_packages = next((environment / "lib").glob("python*/site-packages"))
-    pins: list[str] = []
     for module, name in OWN_PACKAGES.items():
         folder = site_packages / module
         shutil.copytree(package_folder(module), folder, ignore=shutil.ignore_patterns("__pycache__"))
         distribution = importlib.metadata.distribution(name)
-        pins.append(f"{name}=={distribution.version}")
         stem = f"{name.replace('-', '_')}-{distribution.version}"
         info = site_packages / f"{stem}.dist-info"
         info.mkdir()
@@ -149,7 +219,6 @@ def _copy_own_packages(environment: Path) -> list[str]:
         files = [path for top in (folder, info) for path in sorted(top.rglob("*")) if path.is_file()]
         lines = [f"{path.relative_to(site_packages)},,\n" for path in files]
         (info / "RECORD").write_text("".join([*lines, f"{info.name}/RECORD,,\n"]), "utf-8")
-    return pins
 
 
 @contextlib.asynccontextmanager
@@ -169,48 +238,3 @@ async def _lock(path: Path, seconds: float) -> AsyncIterator[None]:
             text = f"another host has been building the same environment for {seconds:g} s"
             raise PluginStartError(text) from None
         yield
-
-
-async def _uv(arguments: Sequence[str], cwd: Path) -> None:
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("HOSTLER_", "PYTHON")) and name != "VIRTUAL_ENV"
-    }
-    process = await asyncio.create_subprocess_exec(
-        find_uv_bin(),
-        "--color",
-        "never",
-        *arguments,
-        cwd=cwd,
-        env=environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stderr is not None
-    said = b""
-    try:
-        while part := await process.stderr.read(65536):
-            said = (said + part)[-MAX_UV_OUTPUT_BYTES:]
-        status = await process.wait()
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    if status != 0:
-        raise PluginStartError(f"its environment cannot be built: {_reason(said.decode('utf-8', 'replace'))}")
-
-
-_DECORATION = re.compile(r"^[\s×╰─▶│├→·]*(error:|Caused by:)?\s*", re.UNICODE)
-
-
-def _reason(said: str) -> str:
-    """What uv says, without its drawing, in a line."""
-    lines = said.splitlines()
-    first = next((i for i, line in enumerate(lines) if line.lstrip().startswith(("×", "error"))), 0)
-    plain = [_DECORATION.sub("", line).strip() for line in lines[first:]]
-    text = " ".join(line for line in plain if line)
-    return text[:MAX_REASON_CHARS] or "uv did not say why"

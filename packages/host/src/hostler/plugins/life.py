@@ -210,7 +210,9 @@ class PluginLife:
         if launch.identity.key != self.key:
             text = f"its manifest now names {launch.identity.key}; add it anew under that name"
             raise PluginStartError(text, lasting=True)
-        python = await around.environments.python_for(launch.requires, base=launch.cwd)
+        python = await around.environments.python_for(
+            launch.requires, base=launch.cwd, allowed=launch.allow_requires
+        )
         author, _, name = self.key.partition("/")
         log = PluginLog(around.log_folder / author / f"{name}.log", around.process_limits)
         marker = secrets.token_hex(16)

@@ -82,6 +82,9 @@ class StartLimits:
     environment_build_seconds: float = 900.0
     environment_idle_seconds: float = 30 * 24 * 3600.0
     """An environment that no plugin used for so long is removed."""
+    environment_bytes: int = 20 * 1024 * MIB
+    """What is written while one is built, downloads included; the largest frameworks take six GiB."""
+    environment_files: int = 500_000
     environments: int = 40
     """How many are kept at most."""
 

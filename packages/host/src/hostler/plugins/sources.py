@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from hostler.domain.requirements import check_requires
 from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.manifest import read_manifest
 from hostler.sandbox.port import SandboxLimits
@@ -50,6 +51,8 @@ class Folder:
     level: Level = "sandboxed"
     network: tuple[str, ...] = ()
     """What the operator lets it reach, of what its manifest names."""
+    allow_requires: tuple[str, ...] = ()
+    """Wheels by path or address that the operator lets it require, as they stand in its manifest."""
     limits: SandboxLimits = PLUGIN_LIMITS
 
 
@@ -80,6 +83,7 @@ class Launch:
     cwd: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
+    allow_requires: tuple[str, ...] = ()
     network: tuple[str, ...] = ()
 
 
@@ -119,12 +123,17 @@ def launch_of(source: Folder | SingleFile) -> Launch:
         return _launch_file(source)
     manifest = read_manifest(source.path)
     stated = manifest.file
+    try:
+        check_requires(stated.requires, source.allow_requires)
+    except ValueError as error:
+        raise PluginStartError(f"{source.path}: requires: {error}") from error
     return Launch(
         identity=manifest.identity,
         argv=tuple(stated.command) or DEFAULT_COMMAND,
         cwd=Path(os.path.realpath(source.path)),
         variables={"HOSTLER_PLUGIN_MANIFEST": manifest.json, **_names(manifest.identity)},
         requires=tuple(stated.requires),
+        allow_requires=source.allow_requires,
         network=tuple(stated.network),
     )
 

@@ -56,7 +56,8 @@ def _checked(result: int, what: str) -> int:
     return result
 
 
-def _prctl(option: int, value: int, third: int = 0) -> None:
+def prctl(option: int, value: int, third: int = 0) -> None:
+    """Call prctl, or raise."""
     _checked(_libc.prctl(option, value, third, 0, 0), "prctl")
 
 
@@ -78,10 +79,14 @@ def _rights(version: int) -> int:
 
 
 def hold_files(order: dict[str, Any]) -> None:
-    """Leave nothing in reach but the folders of the order, no TCP, and no signals to what is outside."""
+    """Leave nothing in reach but the folders of the order, no TCP, and no signals to what is outside.
+
+    With `network` in the order TCP stays.
+    """
     version = landlock_version()
     everything = _rights(version)
-    wanted = _Ruleset(everything, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
+    tcp = 3 if version >= 4 and not order.get("network") else 0
+    wanted = _Ruleset(everything, tcp, 3 if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = _checked(_libc.syscall(LANDLOCK_CREATE, ctypes.byref(wanted), size, 0), "landlock")
     reading, writing = EXECUTE | READ_FILE | READ_DIR, everything & ~MAKE_DEVICES_AND_SOCKETS
@@ -90,7 +95,7 @@ def hold_files(order: dict[str, Any]) -> None:
         for path in paths:
             with suppress(FileNotFoundError):
                 _allow(ruleset, path, rights)
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
     _checked(_libc.syscall(LANDLOCK_RESTRICT, ruleset, 0), "landlock")
     os.close(ruleset)
 
@@ -116,7 +121,7 @@ def become_user(uid: int) -> None:
     for capability in range(LAST_POSSIBLE_CAP + 1):
         if capability != keep:
             _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # the highest ones are unknown to the kernel
-    _prctl(PR_SET_KEEPCAPS, 1)
+    prctl(PR_SET_KEEPCAPS, 1)
     # access(2) asks for a user without capabilities unless this is set, and would deny what can be read.
     # It takes CAP_SETPCAP; without that access(2) stays wrong about what is root's alone, and nothing else.
     _libc.prctl(PR_SET_SECUREBITS, NO_SETUID_FIXUP | NO_SETUID_FIXUP_LOCKED, 0, 0, 0)
@@ -140,7 +145,7 @@ def hold_capabilities(kept: int | None) -> None:
     _libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     _checked(_libc.capset(ctypes.byref(header), ctypes.byref(data)), "capset")
     if kept is not None:
-        _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, kept)
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, kept)
 
 
 # -- limits and calls -----------------------------------------------------------------------------
@@ -162,7 +167,7 @@ def set_limits(order: dict[str, Any]) -> None:
 
 def filter_calls(order: dict[str, Any]) -> int | None:
     """Load the filter; the descriptor that hears of refused calls; None where another one hears already."""
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
     listener = _load(order["told"], SECCOMP_NEW_LISTENER)
     if listener is not None:
         return listener

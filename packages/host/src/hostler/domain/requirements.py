@@ -1,0 +1,91 @@
+"""What a plugin may require: packages by name, as PEP 508 writes them, and wheels that its operator lists."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+MAX_REQUIREMENTS = 100
+"""Of one plugin; what they require in turn is not counted."""
+MAX_REQUIREMENT_CHARS = 500
+
+
+def read_requirement(text: str) -> Requirement:
+    """One requirement. ValueError says what is wrong with it, and what would be right.
+
+    Only names: no options, paths or addresses, and nothing that would be a second line of a file.
+    """
+    shown = repr(text[:100])
+    if len(text) > MAX_REQUIREMENT_CHARS:
+        raise ValueError(f"{shown} has over {MAX_REQUIREMENT_CHARS} characters")
+    if not text.isprintable():
+        raise ValueError(f"{shown} holds a line break or another character that no requirement has")
+    if text.lstrip().startswith("-"):
+        raise ValueError(f"{shown} is an option; a requirement is a package's name, like httpx>=0.28")
+    try:
+        found = Requirement(text)
+    except InvalidRequirement as error:
+        raise ValueError(
+            f"{shown} is no requirement by name, like httpx>=0.28 ({str(error).splitlines()[0]})"
+        ) from None
+    if found.url is not None:
+        raise ValueError(f"{shown} names an address; a requirement is a package's name, like httpx>=0.28")
+    return found
+
+
+def is_listed(text: str, allowed: Collection[str]) -> bool:
+    """Whether the operator lists this very requirement, which then may be a path or an address."""
+    return text in allowed
+
+
+def check_listed(text: str) -> None:
+    """Refuse what an operator cannot list. ValueError."""
+    if not text.isprintable() or len(text) > MAX_REQUIREMENT_CHARS or text.lstrip().startswith("-"):
+        raise ValueError(f"{text[:100]!r} is no requirement that can be allowed: name a wheel (.whl)")
+    if not place_of_wheel(text).partition("#")[0].partition("?")[0].endswith(".whl"):
+        raise ValueError(
+            f"{text[:100]!r} is no wheel: only files that end in .whl can be allowed, since nothing is built "
+            "from source"
+        )
+
+
+def place_of_wheel(text: str) -> str:
+    """The path or address of a listed requirement, which may have a name before it (`name @ place`)."""
+    name, at, place = text.partition(" @ ")
+    return place.strip() if at and name.strip() else text.strip()
+
+
+def check_requires(requires: Sequence[str], allowed: Collection[str] = ()) -> None:
+    """Refuse a list that no plugin may have. ValueError for the first one that is wrong."""
+    if len(requires) > MAX_REQUIREMENTS:
+        raise ValueError(f"it requires {len(requires)} packages; at most {MAX_REQUIREMENTS} are allowed")
+    for text in requires:
+        if is_listed(text, allowed):
+            check_listed(text)
+        else:
+            try:
+                read_requirement(text)
+            except ValueError as error:
+                raise ValueError(
+                    f"{error}; an operator may list a wheel under `allow_requires` of the plugin's entry"
+                ) from None
+
+
+def own_packages_mistake(
+    requirements: Iterable[tuple[str, Requirement]], own: Mapping[str, str]
+) -> str | None:
+    """Where somebody requires another version of the host's own packages than the host has.
+
+    `requirements`: who asks, and what for; `own`: the versions by name. They are never looked up in an index,
+    where anybody could have taken their names.
+    """
+    versions = {canonicalize_name(name): version for name, version in own.items()}
+    for who, requirement in requirements:
+        version = versions.get(canonicalize_name(requirement.name))
+        if version is None or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            return f"{who} requires {requirement}, and this host has {requirement.name} {version}"
+    return None
