@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from hostler.bundled import bundled
-from hostler.plugins.life import PluginStatus
 from hostler.plugins.sources import Folder
+from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox import probe
 from hostler.sandbox.ground import survey

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from hostler.bundled import shipped_runner
 from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Problem
-from hostler.plugins.life import PluginStatus
 from hostler.plugins.sources import identity_of
+from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.skills.shelf import SkillStanding
 from hostler.tools.mcp.server import McpServerStatus

@@ -7,18 +7,13 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hostler.domain.breaker import CLOSED, Breaker
-from hostler.plugins.catalog import Catalog
 from hostler.plugins.connection import PluginConnection
-from hostler.plugins.environment import Environments
-from hostler.plugins.limits import ConnectionLimits, ProcessLimits, StartLimits
 from hostler.plugins.logs import PluginLog
-from hostler.plugins.orphans import Register
 from hostler.plugins.process import PluginProcess, start_process, start_sandboxed
 from hostler.plugins.sandboxing import network_warnings, spec_of, workspace_of
 from hostler.plugins.sources import (
@@ -32,11 +27,12 @@ from hostler.plugins.sources import (
     launch_of,
     process_environment,
 )
+from hostler.plugins.status import PluginStatus
 from hostler.plugins.stdio import StdioTransport
+from hostler.plugins.surroundings import Surroundings
 from hostler.plugins.transport import Transport
 from hostler.sandbox.kept import Command
 from hostler.sandbox.port import Told
-from hostler.sandbox.sandboxes import MachineSandbox
 from hostler_protocol.errors import HostlerError, PluginError, PluginStartError, UnavailableError
 
 MAX_REASON_CHARS = 600
@@ -44,33 +40,6 @@ LASTING_EXIT_STATUS = 3
 """How a process ends that says itself why it cannot be loaded."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all plugins of one host share."""
-
-    log_folder: Path
-    register: Register
-    environments: Environments
-    catalog: Catalog
-    containment: str
-    connection_limits: ConnectionLimits
-    process_limits: ProcessLimits
-    start_limits: StartLimits
-    clock: Callable[[], float]
-    notice: Callable[[str, str, str], None]
-    """Told `(kind, plugin key, text)`: started, start_failed, crashed, stopped, limit, refused, network."""
-    data_dir: Path
-    sandbox: Callable[[], Awaitable[MachineSandbox]]
-    """Found out when the first plugin needs it."""
-    command_prefix: tuple[str, ...] = ()
-    """What executes every trusted plugin's command; it takes the command as its arguments."""
-
-    @property
-    def workspaces(self) -> Path:
-        """Where each sandboxed plugin has a folder of its own."""
-        return self.data_dir / "plugins" / "workspaces"
 
 
 @dataclass(slots=True, eq=False)
@@ -83,30 +52,6 @@ class Running:
     process: PluginProcess | None = None
     log: PluginLog | None = None
     leaving: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PluginStatus:
-    """What people are shown of a plugin. `state`: stopped, starting, ready, waiting, failed, disconnected."""
-
-    key: str
-    source: PluginSource
-    state: str
-    version: str
-    pid: int | None
-    runners: tuple[str, ...]
-    tools: tuple[str, ...]
-    active_runs: int
-    restarts: int
-    reason: str | None
-    """Why it is not ready."""
-    retry_in_seconds: float | None
-    containment: str | None
-    log_path: Path | None
-    started_at: float | None
-    """UTC epoch seconds."""
-    warnings: tuple[str, ...]
-    """What of its process or its manifests is not as it should be although it runs."""
 
 
 class PluginLife:

@@ -11,7 +11,7 @@ from pathlib import Path
 from hostler.plugins.catalog import Catalog
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.environment import Environments
-from hostler.plugins.life import PluginLife, PluginStatus, Running, Surroundings
+from hostler.plugins.life import PluginLife, Running
 from hostler.plugins.limits import (
     DEFAULT_CONNECTION_LIMITS,
     DEFAULT_PROCESS_LIMITS,
@@ -24,6 +24,8 @@ from hostler.plugins.orphans import Register
 from hostler.plugins.remote import Channel, RemoteTransport
 from hostler.plugins.sandboxing import sweep_workspaces
 from hostler.plugins.sources import PluginSource, Remote, identity_of, is_same_place, place_of
+from hostler.plugins.status import PluginStatus
+from hostler.plugins.surroundings import Surroundings
 from hostler.sandbox.probe import find_sandbox
 from hostler.sandbox.sandboxes import MachineSandbox
 from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError, PluginError, PluginStartError

@@ -20,13 +20,14 @@ LEAST_LANDLOCK = 3
 
 def main() -> None:
     """Hold this process, then become the command."""
-    sys.path.append(str(Path(__file__).parents[2]))
-    from hostler.sandbox.confine import hold_files, landlock_version, prctl  # noqa: PLC0415  -S knows none
-
     order, *command = sys.argv[1:]
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if landlock_version() >= LEAST_LANDLOCK:
-        hold_files({**json.loads(order), "network": True})
+    if sys.platform == "linux":
+        sys.path.append(str(Path(__file__).parents[2]))
+        from hostler.sandbox.confine import hold_files, landlock_version, prctl  # noqa: PLC0415  -S knows none
+
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if landlock_version() >= LEAST_LANDLOCK:
+            hold_files({**json.loads(order), "network": True})
     os.execvp(command[0], command)  # noqa: S606  no shell is wanted
 
 

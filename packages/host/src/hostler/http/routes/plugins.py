@@ -14,8 +14,8 @@ from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
 from hostler.http.problems import UpgradeRequiredError
-from hostler.plugins.life import PluginStatus
 from hostler.plugins.sources import Folder, SingleFile
+from hostler.plugins.status import PluginStatus
 from hostler.stores import audit
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError

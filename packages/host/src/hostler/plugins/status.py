@@ -1,0 +1,32 @@
+"""What people are shown of a plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostler.plugins.sources import PluginSource
+
+
+@dataclass(frozen=True, slots=True)
+class PluginStatus:
+    """What people are shown of a plugin. `state`: stopped, starting, ready, waiting, failed, disconnected."""
+
+    key: str
+    source: PluginSource
+    state: str
+    version: str
+    pid: int | None
+    runners: tuple[str, ...]
+    tools: tuple[str, ...]
+    active_runs: int
+    restarts: int
+    reason: str | None
+    """Why it is not ready."""
+    retry_in_seconds: float | None
+    containment: str | None
+    log_path: Path | None
+    started_at: float | None
+    """UTC epoch seconds."""
+    warnings: tuple[str, ...]
+    """What of its process or its manifests is not as it should be although it runs."""
