@@ -18,6 +18,7 @@ from hostler.domain.events import Caller
 from hostler.host import Host
 from hostler.stores import agents
 from hostler.workspaces.whole import remove_tree
+from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope, Input
 
 ECHO = Path(__file__).parents[2] / "examples" / "echo"
@@ -82,6 +83,11 @@ def unreadable(folder: Path) -> None:
     fails(folder)
 
 
+def requires_a_path(folder: Path) -> None:
+    with (folder / "hostler.yaml").open("a") as file:
+        file.write('requires: ["./evil"]\n')
+
+
 def closed_folder(folder: Path) -> None:
     folder.chmod(0)
 
@@ -124,6 +130,7 @@ BROKEN: dict[str, Callable[[Path], None]] = {
     "manifest-is-no-text": manifest(lambda path: path.write_bytes(b"\xff\xfe\x00\x01\x02")),
     "manifest-has-a-long-number": manifest(lambda path: path.write_text(WHOLE + "x: " + "9" * 60_000)),
     "manifest-has-a-date": manifest(lambda path: path.write_text(WHOLE + "x: 2020-01-01")),
+    "requires-a-path": requires_a_path,
     "gone": shutil.rmtree,
     "hangs": code("import time\ntime.sleep(3600)\n"),
     "spins": code("while True: pass\n"),
@@ -169,6 +176,11 @@ def test_the_host_starts_whatever_its_plugins_became(tmp_path: Path) -> None:
         async with asyncio.timeout(BOUND_SECONDS):
             async with Host.open(passive) as host:
                 await host.apply(ConfigFile(plugins=[plugin(folder, name) for name in names]), actor="test")
+                requires_a_path((folder / "fine").rename(folder / "never-applied"))
+                with pytest.raises(InvalidArgumentError, match=r"'\./evil' is no requirement by name"):
+                    await host.apply(ConfigFile(plugins=[str(folder / "never-applied")]), actor="test")
+                shutil.rmtree(folder / "never-applied")
+                plugin(folder, "fine")
             for name, change in (BROKEN | HARMLESS).items():
                 change(folder / name)
             began = time.monotonic()
@@ -184,6 +196,7 @@ def test_the_host_starts_whatever_its_plugins_became(tmp_path: Path) -> None:
                 assert wrong.keys() == BROKEN.keys()
                 for name in ("fails", "deep", "odd-files", "many-files", "unreadable"):
                     assert "nowhere_to_be_found" in wrong[name]
+                assert "'./evil' is no requirement by name" in wrong["requires-a-path"]
                 for name in ("hangs", "spins", "floods-its-log"):
                     assert "still starting" in wrong[name]
                 for name in BROKEN:
