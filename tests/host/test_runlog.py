@@ -298,3 +298,34 @@ def test_a_wait_for_what_was_added_does_not_wait_for_what_comes_later(database: 
         await pumping
 
     run(story())
+
+
+def test_what_follows_from_a_result_precedes_what_comes_after_it(database: SqlDatabase) -> None:
+    done: list[str] = []
+
+    def note(name: str) -> Callable[[Tx], None]:
+        return lambda _: done.append(name)
+
+    def call(tx: Tx) -> tuple[Entry, None]:
+        done.append("call")
+        return Entry("call", "steering.pull", b"{}"), None
+
+    def end(tx: Tx, entries: Any) -> Any:
+        done.append("end")
+        return move("failed")(tx, entries)
+
+    async def story() -> None:
+        one = await attempt(database)
+        await database.write(move("running"))
+        for item in (
+            Item(entry=Entry("result", "message.completed", b'{"data":{}}'), after=note("first message")),
+            Item(work=call),
+            Item(entry=Entry("result", "message.completed", b'{"data":{}}'), after=note("last message")),
+            Item(move=end, after=note("message of the end"), last=True),
+        ):
+            one.log.add(item)
+        one.log.close()
+        await one.log.pump()
+        assert done == ["first message", "call", "last message", "message of the end", "end"]
+
+    run(story())

@@ -16,7 +16,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.lanes import lane_of
 from hostler.orchestrator import Accepted
 from hostler.ports import Tx
-from hostler.stores import agents, events, gathering, pauses, runs
+from hostler.stores import agents, events, gathering, pauses, runs, transcripts
 from hostler.stores.run_rows import NewRun
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
@@ -80,6 +80,8 @@ def test_a_burst_of_five_is_one_run_with_all_of_them_in_order(
             assert [element["text"] for element in context["input"]["contents"]] == texts
             assert context["event"]["event_id"] == "part-4" == ended.record.event_id
             assert not context["context"]["has_history_before"], "what is its input is not its history too"
+            page = await made.host.db.read(lambda tx: transcripts.page(tx, WORKSPACE, conversation_id="c"))
+            assert [item.content for item in reversed(page.items)] == [*texts, ended.said[0]]
             for text in texts:
                 event = await made.host.db.read(
                     lambda tx, text=text: events.find(tx, WORKSPACE, text.replace(" ", "-"))  # type: ignore[misc]

@@ -33,6 +33,7 @@ from hostler_sdk import (
     RateLimited,
     Result,
     RunContext,
+    Runner,
     RuntimeFailure,
     delta,
     log,
@@ -274,6 +275,23 @@ def test_a_pulled_message_is_typed_like_the_input_of_a_run() -> None:
     ]
     driven = drive_sync(of(run), steering=arrived, context={"actor": {"actor_id": "ada"}})
     assert driven.error is None
+
+
+def test_a_pulled_message_stands_in_the_history_where_it_was_pulled() -> None:
+    class Slow(Runner):
+        async def run(self, ctx: RunContext) -> AsyncIterator[Result]:
+            yield message("thinking")
+            for item in await ctx.steering.pull("one-at-a-time"):
+                yield message(f"heard {item.input.text}")
+            await ctx.steering.pull()
+
+    async def recall(ctx: RunContext) -> str:
+        return " | ".join([f"{item.role}: {item.content}" async for item in ctx.history.all()])
+
+    host = ScriptedHost()
+    host.drive_sync(Slow, "one", steering=["two", "three"])
+    said = ["user: one", "assistant: thinking", "user: two", "assistant: heard two", "user: three"]
+    assert host.drive_sync(of(recall), "four").text == " | ".join(said)
 
 
 def test_items_of_the_history_give_the_whole_message() -> None:

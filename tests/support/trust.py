@@ -8,8 +8,8 @@ from hostler.config import PluginEntry
 
 REACH_OUT = frozenset(
     {
-        *("attacker", "busy", "doer", "doomed", "effects", "flood", "lender", "listener", "puppet"),
-        *("stepper", "toolbox"),
+        *("attacker", "busy", "doer", "doomed", "effects", "flood", "historian", "lender", "listener"),
+        *("puppet", "stepper", "toolbox"),
     }
 )
 """By the names of their folders."""

@@ -21,7 +21,7 @@ from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.endings import Asked, request_cancel
 from hostler.pause_steps import supersede
 from hostler.ports import Tx
-from hostler.stores import artifacts, events, runs, transcripts
+from hostler.stores import artifacts, events, runs, transcripts, waiting
 from hostler.stores.artifacts import NewArtifact
 from hostler.stores.blobs import Blob
 from hostler.stores.run_rows import NewRun, Run
@@ -89,7 +89,8 @@ def open_event(tx: Tx, opening: Opening, claim: str | None) -> Opened:
         return Opened(first)
     opened = _joined(tx, opening, run, agent) or _admitted(tx, opening, run, agent, claim)
     if opened.run is not None and opening.message is not None:
-        transcripts.append(tx, event.workspace_id, opening.message)
+        takes_it = transcripts.append if opened.begins == "now" else waiting.put
+        takes_it(tx, event.workspace_id, opening.message)
     if opened.outcome != first or (opened.run is not None and opened.run.run_id != run.run_id):
         reason = {"reason": opened.reason} if opened.reason else {}
         run_id = None if opened.run is None else opened.run.run_id

@@ -17,10 +17,11 @@ from hostler.domain.outcomes import Uploaded
 from hostler.domain.scopes import scopes_for
 from hostler.gathering import whole
 from hostler.ports import Tx
-from hostler.stores import agents, artifacts, events, runs, sources, states, transcripts
+from hostler.stores import agents, artifacts, events, journal, runs, sources, states, transcripts
 from hostler.stores.events import StoredEvent
 from hostler.stores.run_rows import Run
 from hostler.stores.sources import Source
+from hostler_protocol._base import Lenient
 from hostler_protocol.errors import HostError
 from hostler_protocol.manifest import AgentRunnerManifest
 
@@ -156,9 +157,32 @@ def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:
     )
 
 
+class _Access(Lenient):
+    transcript_seq: int | None = None
+
+
+class _RecordedContext(Lenient):
+    """Of a recorded context: where its history ended."""
+
+    context: _Access
+
+
+def _history_end(tx: Tx, run: Run, origin: Origin) -> int:
+    """The sequence that the run's history ends before: for each attempt the one that the first had.
+
+    A message stands where its run took it up. Other events have no place of their own: what stood there when
+    the first attempt began.
+    """
+    if origin.own_seq is not None:
+        return origin.own_seq
+    recorded = journal.first_context(tx, run.run_id) if run.attempt > 1 else None
+    if recorded is not None:
+        return (msgspec.json.decode(recorded, type=_RecordedContext).context.transcript_seq or 0) + 1
+    return transcripts.latest_seq(tx, run.workspace_id) + 1
+
+
 def _place(tx: Tx, run: Run, grant: Grant, origin: Origin) -> Place:
-    newest = transcripts.latest_seq(tx, run.workspace_id)
-    before = origin.own_seq if origin.own_seq is not None else newest + 1
+    before = _history_end(tx, run, origin)
     # what came without a conversation has none: it is not the history of all that came so
     latest = (
         0

@@ -13,7 +13,7 @@ import msgspec
 
 from hostler import steering
 from hostler.ports import Tx
-from hostler.stores import pauses, runs
+from hostler.stores import pauses, runs, waiting
 from hostler.stores.journal import Entries, Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
@@ -53,6 +53,7 @@ def finish(
 
     `entries` (the terminal result among them) are journalled with it. What the run absorbed and did not pull
     goes to the next run of its lane, or is dropped where the agent's policy says so. Its pause is settled.
+    A message that no run took up takes its place in the conversation.
     Fenced: nothing was written. NotFoundError for no such run.
     """
     pauses.end_with_run(tx, run_id, attempt, status, cause=cause, actor=actor)
@@ -69,9 +70,19 @@ def finish(
         cost=cost,
         crashed=crashed,
     )
-    if isinstance(moved, Moved) and moved.steers:
-        steering.settle(tx, run_id)
+    if isinstance(moved, Moved):
+        if moved.before == "queued" and moved.attempt == 1:
+            _place_unheard(tx, run_id)
+        if moved.steers:
+            steering.settle(tx, run_id)
     return moved
+
+
+def _place_unheard(tx: Tx, run_id: str) -> None:
+    """The run never began: what was said to it takes its place in the conversation nevertheless."""
+    run = runs.by_id(tx, run_id)
+    if run is not None:
+        waiting.take_up(tx, run)
 
 
 def begin_again(

@@ -37,7 +37,7 @@ class Item:
     `entry` is known, or made by `work` inside the transaction, together with an answer for `done` (None:
     nothing is to be journalled). `move` changes the run's status and journals what it is given with it: the
     entries of the batch so far, this item's own last, in one update of the run. `before` awaits what must be
-    on disk first (blobs); `after` writes what depends on the entry.
+    on disk first (blobs); `after` writes what follows from the entry, before the effects of later items.
     """
 
     entry: Entry | Deltas | None = None
@@ -211,7 +211,11 @@ class RunLog:
 
 
 def _store(tx: Tx, run_id: str, attempt: int, batch: list[Item]) -> list[Any]:
-    """Write a batch in one transaction: effects, entries, then what depends on them."""
+    """Write a batch in one transaction: effects and entries, and what follows from each, in their order.
+
+    What follows from a result precedes the effects of later calls and the end of the run, so that a
+    conversation holds what was said in the order in which it was.
+    """
     entries: list[Entry | Deltas] = []
     answers: list[Any] = []
     for item in batch:
@@ -219,13 +223,12 @@ def _store(tx: Tx, run_id: str, attempt: int, batch: list[Item]) -> list[Any]:
         if entry is not None:
             entries.append(entry)
         answers.append(answer)
+        if item.after is not None:
+            item.after(tx)
         if item.move is not None:
             _unfenced(item.move(tx, entries))
             entries = []
     _append(tx, run_id, attempt, entries)
-    for item in batch:
-        if item.after is not None:
-            item.after(tx)
     return answers
 
 

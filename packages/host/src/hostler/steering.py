@@ -17,7 +17,7 @@ from hostler.domain.context import conversation_of, event_ref_of
 from hostler.domain.events import Event
 from hostler.domain.steering import claim_record
 from hostler.ports import Tx
-from hostler.stores import agents, audit, events, runs
+from hostler.stores import agents, audit, events, runs, waiting
 from hostler.stores import steering as steers
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Run, new_run_after
@@ -81,6 +81,8 @@ class Steering:
                 step=appended.position + number,
                 sequence=sequence,
             )
+        waiting.place(tx, ws, [one.event_id for one in taken])
+        waiting.discard(tx, ws, [one.event_id for one in gone])
         _drop(tx, gone, _DELETED)
         return items
 
@@ -123,6 +125,7 @@ def settle(tx: Tx, run_id: str) -> None:
         why = "the agent's policy drops what a run has not read" if agent else "its agent is not known"
         entries = [_entry("steering.dropped", one.event_id, reason=why) for one in left]
         _drop(tx, left, why)
+        waiting.place(tx, run.workspace_id, [one.event_id for one in left])
         for one in left:
             body = {"run_id": run_id, "reason": why}
             audit.record(tx, run.workspace_id, "host", "steering.dropped", f"event:{one.event_id}", body)
@@ -141,6 +144,7 @@ def give_back(tx: Tx, run_id: str) -> None:
     if pulled:
         entries = [_entry("steering.queued", one.event_id, place=one.position) for one in pulled]
         runs.annotate(tx, run.workspace_id, run_id, entries)
+        waiting.take_back(tx, run.workspace_id, [one.event_id for one in pulled])
     for one in pulled:
         record = claim_record(run_id, run.runner_id, one.claimed_at)
         events.set_steering(tx, run.workspace_id, one.event_id, record)

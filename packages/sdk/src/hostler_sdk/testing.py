@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler_protocol.calls import SteeringPullReply
 from hostler_protocol.content import Message, Usage, text_of
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import (
@@ -93,16 +94,17 @@ class Driven:
     @property
     def messages(self) -> list[Message]:
         """The completed messages."""
-        return [
-            result.data.message
-            for result in self.results
-            if isinstance(result.data, MessageCompleted | RunCompleted) and result.data.message is not None
-        ]
+        found = (_message_in(result) for result in self.results)
+        return [message for message in found if message is not None]
 
     @property
     def text(self) -> str:
         """The text of the completed messages, joined by line ends."""
         return "\n".join(text_of(message.content) for message in self.messages)
+
+
+def _message_in(result: Result) -> Message | None:
+    return result.data.message if isinstance(result.data, MessageCompleted | RunCompleted) else None
 
 
 class ScriptedHost:
@@ -209,10 +211,7 @@ class ScriptedHost:
 
     def _keep(self, given: AgentRunContext, driven: Driven) -> None:
         """Do what a host does with what a run gave."""
-        if given.input.text:
-            self.world.remember("user", given.input.text)
-        for message in driven.messages:
-            self.world.remember("assistant", message.content, message.artifact_refs)
+        self._remember(given, driven)
         for result in driven.results:
             data = result.data
             if isinstance(data, StateUpdated):
@@ -230,6 +229,22 @@ class ScriptedHost:
                     name=data.name,
                     metadata=data.metadata,
                 )
+
+    def _remember(self, given: AgentRunContext, driven: Driven) -> None:
+        """Add to the history what was said, in order: a pulled message stands where the run pulled it."""
+        if given.input.text:
+            self.world.remember("user", given.input.text)
+        pulled = [
+            (call.after, item.input.text or text_of(item.input.contents))
+            for call in driven.calls
+            if isinstance(call.reply, SteeringPullReply)
+            for item in call.reply.items
+        ]
+        for number in range(len(driven.results) + 1):
+            while pulled and (pulled[0][0] <= number or number == len(driven.results)):
+                self.world.remember("user", pulled.pop(0)[1])
+            if number < len(driven.results) and (message := _message_in(driven.results[number])) is not None:
+                self.world.remember("assistant", message.content, message.artifact_refs)
 
 
 async def drive(

@@ -273,7 +273,8 @@ def command(background: Background, talk: Talk, line: str) -> None:
                 show_pause(pause)
         case "/history":
             for item in background.run(talk.history(HISTORY_ITEMS)):
-                out().print(f"{item['role']:>9}  ", style="dim", end="", markup=False)
+                mark = "waiting" if "waits_for" in item else item["role"]
+                out().print(f"{mark:>9}  ", style="dim", end="", markup=False)
                 out().print(item["content"], markup=False)
         case _:
             note(f"{name} is no command here; /help lists what there is")

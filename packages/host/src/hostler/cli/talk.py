@@ -12,6 +12,7 @@ from hostler.feed import StoredResult
 from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.ids import new_id
+from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 MAX_WAITING = 20
 """Pauses of one conversation that are looked at: one a run, few runs at once."""
@@ -102,13 +103,17 @@ class Talk:
         return len(running)
 
     async def history(self, limit: int) -> list[dict[str, Any]]:
-        """What was said, oldest first, the last `limit` messages."""
+        """The conversation, oldest first: the last `limit` messages of it, then those that wait for a run.
+
+        A waiting message has `waits_for`.
+        """
         path = route("conversations", self.conversation_id, "history")
         try:
-            found = await self.api.items(path, limit=limit, cursor="before")
+            page = await self.api.get(path, limit=min(limit, MAX_PAGE_ITEMS))
         except NotFoundError:
             return []
-        return list(reversed(found))
+        found: list[dict[str, Any]] = [*reversed(page["items"]), *page.get("waiting", [])]
+        return found
 
     async def state(self) -> list[dict[str, Any]]:
         """The values kept for this conversation."""

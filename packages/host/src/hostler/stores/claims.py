@@ -14,7 +14,7 @@ import msgspec
 from hostler.domain.slots import Place, Slots, place_of
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
-from hostler.stores import agents, journal, runs
+from hostler.stores import agents, journal, runs, waiting
 from hostler.stores.run_rows import Run, run_of
 
 _q = load(__file__)
@@ -124,6 +124,8 @@ def _claim(tx: Tx, host_id: str, run_id: str) -> Run | None:
     if row is None:
         return None
     run = run_of(row)
+    if run.attempt == 1:
+        waiting.take_up(tx, run)
     entry = runs.lifecycle("queued", "claimed", cause="claimed", actor=host_id, status_code=None)
     journal.append(
         tx,

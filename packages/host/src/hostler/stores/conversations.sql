@@ -36,4 +36,5 @@ ORDER BY scope_key, key LIMIT :limit
 SELECT 1 AS found WHERE
     EXISTS (SELECT 1 FROM transcripts WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
  OR EXISTS (SELECT 1 FROM events WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
+ OR EXISTS (SELECT 1 FROM waiting_messages WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
  OR EXISTS (SELECT 1 FROM states WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)

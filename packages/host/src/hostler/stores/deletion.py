@@ -16,7 +16,7 @@ from typing import Any
 
 from hostler.ports import Database, Row, Tx
 from hostler.sql.statements import load
-from hostler.stores import artifacts, audit, chain, erasing, pause_retention, transcripts
+from hostler.stores import artifacts, audit, chain, erasing, pause_retention, transcripts, waiting
 from hostler.stores.erasing import STEP_ROWS, until_nothing
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError
@@ -62,6 +62,7 @@ async def delete_conversation(
     await erasure.runs(conversation_id, since=0)
     await erasure.conversation_items(conversation_id)
     await erasure.conversation_files(conversation_id)
+    await erasure.waiting_messages(conversation_id)
     await erasure.step(
         "states", lambda tx: tx.run(_q.drop_state_of_conversation, ws=ws, conversation_id=conversation_id)
     )
@@ -120,6 +121,12 @@ class _Erasure:
 
     async def conversation_items(self, conversation_id: str) -> None:
         await self._items(_q.items_of_conversation, conversation_id=conversation_id, until=self._last_item)
+
+    async def waiting_messages(self, conversation_id: str) -> None:
+        await self.step(
+            "waiting_messages",
+            lambda tx: waiting.drop_conversation(tx, self._ws, conversation_id, self._now),
+        )
 
     async def conversation_files(self, conversation_id: str) -> None:
         await self._artifacts(_q.artifacts_of_conversation, conversation_id=conversation_id, until=self._now)
@@ -248,8 +255,14 @@ class _Erasure:
         await self.step("artifacts", remove)
 
     async def _empty_events(self, rows: Iterable[Row]) -> None:
-        seqs = [int(row["seq"]) for row in rows]
-        self._count("events", await self._database.write(lambda tx: erasing.empty_events(tx, self._ws, seqs)))
+        given = list(rows)
+        seqs = [int(row["seq"]) for row in given]
+
+        def empty(tx: Tx) -> int:
+            waiting.discard(tx, self._ws, [row["event_id"] for row in given])
+            return erasing.empty_events(tx, self._ws, seqs)
+
+        self._count("events", await self._database.write(empty))
 
     async def _read(self, query: Any, **where: Any) -> list[Row]:
         return await self._database.read(lambda tx: tx.all(query, ws=self._ws, **where))

@@ -184,6 +184,12 @@ def types_of_attempt(tx: Tx, run_id: str, attempt: int) -> list[str]:
     return [str(row["type"]) for row in tx.all(_q.types_of_attempt, run_id=run_id, attempt=attempt)]
 
 
+def first_context(tx: Tx, run_id: str) -> str | None:
+    """The context that a run's first attempt began with, as JSON; None where the journal holds none."""
+    row = tx.one(_q.first_context, run_id=run_id)
+    return None if row is None else str(row["data"])
+
+
 def model_calls(tx: Tx, run_id: str, attempt: int) -> Iterator[str]:
     """Data of the `call` entries of an attempt's model calls, oldest first."""
     after = 0

@@ -33,6 +33,9 @@ ORDER BY last_position LIMIT :limit
 SELECT DISTINCT type FROM journal WHERE run_id = :run_id AND attempt = :attempt AND kind IN ('call', 'result')
 LIMIT 1000
 
+-- name: first_context
+SELECT data FROM journal WHERE run_id = :run_id AND kind = 'context' ORDER BY last_position LIMIT 1
+
 -- name: model_calls
 -- The outcomes of an attempt's model calls, oldest first.
 SELECT last_position, data FROM journal

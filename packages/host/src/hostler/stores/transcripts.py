@@ -264,6 +264,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 _found = itemgetter(*_Found.__struct_fields__)
+_given = itemgetter(*NewTranscriptItem.__struct_fields__)
 _Indexed = _Found | NewTranscriptItem
 
 
@@ -383,6 +384,18 @@ def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
             tx.run(_q.unindex, ws=ws, seq=seq)
         removed += tx.run(_q.delete, ws=ws, seq=seq)
     return removed
+
+
+def withdraw(tx: Tx, ws: str, event_id: str) -> NewTranscriptItem | None:
+    """Take the item of an event out again: as it was given to `append`, with the time that it had.
+
+    None: there is none. An item of this very transaction stays: it gets its sequence at the end of it.
+    """
+    row = tx.one(_q.whole_of_event, ws=ws, event_id=event_id)
+    if row is None:
+        return None
+    remove(tx, ws, [int(row["seq"])])
+    return NewTranscriptItem(*_given(row))
 
 
 def merge_index(tx: Tx, pages: int, *, begin: bool) -> bool:

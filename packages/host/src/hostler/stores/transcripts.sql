@@ -128,6 +128,11 @@ SELECT total_changes() AS changes
 -- The item that an event made. The plus keeps SQLite from walking the whole transcript in the order of seq.
 SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq LIMIT 1
 
+-- name: whole_of_event
+SELECT seq, transcript_id, role, content, content_json, search_text, artifact_refs, metadata, event_id, run_id, bot_id,
+       conversation_id, thread_id, message_id, created_at
+FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq LIMIT 1
+
 -- name: of_run
 -- What a run said, in order.
 SELECT message_id, content_json FROM transcripts WHERE workspace_id = :ws AND run_id = :run_id

@@ -55,6 +55,8 @@ class HostCall:
     reply: Any = None
     error: HostError | None = None
     given_up: bool = False
+    after: int = 0
+    """How many results the run had sent before it."""
 
 
 @dataclass(slots=True)
@@ -220,8 +222,8 @@ class HostSession:
     # -- Host API calls --------------------------------------------------------------------------
 
     def _answer(self, id_: MessageId, method: str, params: CallParams) -> None:
-        call = HostCall(method.removeprefix("host/"), params)
         run = self.runs[params.run_id]
+        call = HostCall(method.removeprefix("host/"), params, after=len(run.results))
         run.calls.append(call)
         task = asyncio.get_running_loop().create_task(self._answer_call(id_, call, run.context))
         self._answering[id_] = (task, call)

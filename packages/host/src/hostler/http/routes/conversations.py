@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -11,24 +11,64 @@ from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import Limit, Moment, PageQuery, scoped
-from hostler.stores import conversations, deletion, search, transcripts
+from hostler.ports import Tx
+from hostler.stores import conversations, deletion, search, transcripts, waiting
+from hostler.stores.conversations import Conversation, ConversationPage
 from hostler.stores.deletion import DeletionReceipt
+from hostler.stores.transcripts import TranscriptPage
 from hostler.stores.unfiltered import ANY, AnyOr
+from hostler.stores.waiting import Unheard, WaitingMessage, WaitingPage
 from hostler.upkeep import Holdings, folders_with, sweep_folders
 from hostler_protocol._base import Strict
+from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS
 from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 
 
 class ConversationRecord(Strict):
-    """A conversation by its latest message."""
+    """A conversation by its latest message.
+
+    `waiting`: nothing stands in it yet; its latest message waits for a run, and `latest_seq` is 0.
+    """
 
     conversation_id: str
     latest_at: float
     latest_role: str
     latest_content: str
     latest_seq: int
+    waiting: bool = False
+
+
+class WaitingRecord(Strict):
+    """A message that no run has taken up yet, and that therefore has no place in the conversation.
+
+    `waits_for`: `run`, it is the input of the run `run_id`, which has not begun; `pull`, that run is at work
+    and may pull it. `created_at`: when it was said.
+    """
+
+    event_id: str
+    run_id: str | None
+    waits_for: Literal["run", "pull"]
+    conversation_id: str | None
+    thread_id: str | None
+    role: str
+    content: str
+    content_json: dict[str, Any]
+    artifact_refs: list[ArtifactRef]
+    created_at: float
+
+
+class ConversationHistory(Page[TranscriptItem]):
+    """A page of a conversation.
+
+    `waiting`, on a page that reaches the conversation's end, and only where something waits: what follows,
+    once runs take it up, in the order in which it was said; at most 100 messages and about 1 MiB, with
+    `has_more_waiting` true where that is not all.
+    """
+
+    waiting: list[WaitingRecord] | msgspec.UnsetType = msgspec.UNSET
+    has_more_waiting: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class HistoryQuery(Strict):
@@ -74,37 +114,57 @@ class ActorQuery(Strict):
 async def list_conversations(ask: Ask, query: PageQuery) -> Listing[ConversationRecord]:
     """List conversations, the one with the latest message first.
 
-    A page may be short, or even empty, while `has_more` is true.
+    Before all others those in which nothing but waiting messages was said. A page may be short, or even
+    empty, while `has_more` is true.
     """
     host = ask.surface.host
     cursors = scoped(host.cursors, "conversations", ask.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
-    page = await host.db.read(
-        lambda tx: conversations.page(tx, ask.workspace_id, before=before, limit=query.size)
-    )
+
+    def read(tx: Tx) -> tuple[list[Unheard], ConversationPage]:
+        unheard = waiting.unheard(tx, ask.workspace_id, query.size) if before is None else []
+        room = query.size - len(unheard)
+        if not room:
+            return unheard, ConversationPage([], transcripts.NEWEST)
+        return unheard, conversations.page(tx, ask.workspace_id, before=before, limit=room)
+
+    unheard, page = await host.db.read(read)
     return Listing(
-        items=[
-            ConversationRecord(
-                conversation_id=item.conversation_id,
-                latest_at=item.created_at / 1000,
-                latest_role=item.role,
-                latest_content=item.content,
-                latest_seq=item.seq,
-            )
-            for item in page.items
-        ],
+        items=[*map(_unheard, unheard), *map(_conversation, page.items)],
         next_cursor=None if page.before is None else cursors.issue(page.before),
         has_more=page.before is not None,
+    )
+
+
+def _conversation(item: Conversation) -> ConversationRecord:
+    return ConversationRecord(
+        conversation_id=item.conversation_id,
+        latest_at=item.created_at / 1000,
+        latest_role=item.role,
+        latest_content=item.content,
+        latest_seq=item.seq,
+    )
+
+
+def _unheard(one: Unheard) -> ConversationRecord:
+    return ConversationRecord(
+        conversation_id=one.conversation_id,
+        latest_at=one.created_at / 1000,
+        latest_role=one.role,
+        latest_content=one.content,
+        latest_seq=0,
+        waiting=True,
     )
 
 
 @endpoint(
     "GET", "/v1/conversations/{conversation_id}/history", right="conversations:read", tag="conversations"
 )
-async def get_history(ask: Ask, query: HistoryQuery) -> Page[TranscriptItem]:
+async def get_history(ask: Ask, query: HistoryQuery) -> ConversationHistory:
     """Read a conversation, newest first; with `after` oldest first.
 
-    A page ends at 4 MiB. `next_cursor` goes on in the page's direction.
+    A page ends at 4 MiB. `next_cursor` goes on in the page's direction. A message stands where a run took it
+    up; those that wait for that are told apart, as `waiting`.
     """
     conversation_id = ask.parameters["conversation_id"]
     if query.before is not None and query.after is not None:
@@ -112,20 +172,48 @@ async def get_history(ask: Ask, query: HistoryQuery) -> Page[TranscriptItem]:
     cursors = _history_cursors(ask, conversation_id, query.thread_id, query.bot_id)
     before = None if query.before is None else cursors.read_sequence(query.before, "before")
     after = None if query.after is None else cursors.read_sequence(query.after, "after")
-    page = await ask.surface.host.db.read(
-        lambda tx: transcripts.page(
+    place = {"thread_id": _any(query.thread_id), "bot_id": _any(query.bot_id)}
+
+    def read(tx: Tx) -> tuple[TranscriptPage, WaitingPage]:
+        page = transcripts.page(
             tx,
             ask.workspace_id,
             conversation_id=conversation_id,
-            thread_id=_any(query.thread_id),
-            bot_id=_any(query.bot_id),
+            **place,
             before_seq=before,
             after_seq=after,
             limit=min(query.limit, MAX_PAGE_ITEMS),
             direction="forward" if after is not None else "backward",
         )
+        if before is not None or (after is not None and page.has_more):
+            return page, WaitingPage([], False)
+        return page, waiting.page(tx, ask.workspace_id, conversation_id, **place)
+
+    page, left = await ask.surface.host.db.read(read)
+    found = page.record(cursors)
+    return ConversationHistory(
+        items=found.items,
+        next_cursor=found.next_cursor,
+        prev_cursor=found.prev_cursor,
+        has_more=found.has_more,
+        waiting=[_waiting(message) for message in left.items] or msgspec.UNSET,
+        has_more_waiting=left.has_more or msgspec.UNSET,
     )
-    return page.record(cursors)
+
+
+def _waiting(message: WaitingMessage) -> WaitingRecord:
+    return WaitingRecord(
+        event_id=message.event_id,
+        run_id=message.run_id,
+        waits_for="pull" if message.is_steer else "run",
+        conversation_id=message.conversation_id,
+        thread_id=message.thread_id,
+        role=message.role,
+        content=message.content,
+        content_json=message.content_json,
+        artifact_refs=message.artifact_refs,
+        created_at=message.created_at / 1000,
+    )
 
 
 @endpoint(
