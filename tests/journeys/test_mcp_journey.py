@@ -181,6 +181,7 @@ def test_a_sandboxed_server_is_configured_changed_and_approved_from_the_shell(ho
     agent = {
         "name": "clerk",
         "runner": "plugin:acme/shop/default",
+        "config": {"tools": ["s.*"]},
         "resource_policy": {"allowed_tool_names": ["s.*"]},
     }
     entry = {"name": "s", "command": command(folder), "read": [str(PROGRAM)], "write": [str(folder)]}

@@ -132,8 +132,27 @@ class Behaviour:
         print("I die now", file=sys.stderr, flush=True)
         os._exit(9)
 
-    async def do_large(self, ctx: Any, given: dict[str, Any]) -> str:
-        return "x" * int(given["n"])
+    async def do_large(self, ctx: Any, given: dict[str, Any]) -> Any:
+        """So many characters: as text, said twice, as structured content alone, or as a resource."""
+        text = given.get("of", "x") * int(given["n"])
+        match given.get("as", "text"):
+            case "twice":  # what the official SDK makes of a function that gives a text
+                structured = {"result": text}
+                return types.CallToolResult(
+                    content=[types.TextContent(text=text)], structured_content=structured
+                )
+            case "json":
+                rows = {"rows": [text]}
+                return types.CallToolResult(
+                    content=[types.TextContent(text=json.dumps(rows))], structured_content=rows
+                )
+            case "structured":
+                return types.CallToolResult(content=[], structured_content={"result": text})
+            case "resource":
+                held = types.TextResourceContents(uri="file:///a.txt", text=text)
+                return types.CallToolResult(content=[types.EmbeddedResource(resource=held)])
+            case _:
+                return text
 
     async def do_chatter(self, ctx: Any, given: dict[str, Any]) -> str:
         for n in range(given["n"]):

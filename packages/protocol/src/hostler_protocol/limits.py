@@ -41,6 +41,9 @@ REMEMBERED_GIVEN_UP = 4096
 """Requests that were given up, whose late answers are dropped without a word."""
 MAX_TOOL_ARGUMENT_BYTES = 64 * KIB
 """The parameters of one tool call as JSON: what a person can still be asked to approve."""
+MAX_TOOL_RESULT_BYTES = 8 * MIB
+"""The result of one tool call as JSON, whatever tool it is, unless the tool's configuration says otherwise.
+Over `MAX_RESULT_BYTES` it becomes an artifact. A plugin's has to fit into one message with its envelope."""
 MAX_TOOL_NAME_CHARS = 64
 """A tool's own name: with its plugin's it still fits what model services take as a function's name."""
 INITIAL_RESULT_CREDIT = 64

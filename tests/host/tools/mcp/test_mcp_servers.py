@@ -148,12 +148,14 @@ async def test_a_changed_description_waits_for_the_operator(kind: str, tmp_path:
 async def test_a_flood_is_bounded(kind: str, tmp_path: Path) -> None:
     limits = McpLimits(probe_seconds=1, messages_per_second=20, message_burst=50, dropped_messages=500)
     async with serving(kind, tmp_path, limits, result_kib=64) as one:
-        with pytest.raises(
-            ToolFailedError, match="was called, but the answer has over 131,072 bytes"
-        ) as caught:
-            await one.call("large", n=1_000_000)
-        assert to_fault(caught.value).code == "payload_too_large"
+        for size, told in [(1_000_000, "the answer has over 196,608 bytes"), (66_000, "at most 65,536")]:
+            with pytest.raises(ToolFailedError, match=f"was called, but .*{told}") as caught:
+                await one.call("large", n=size)
+            assert to_fault(caught.value).code == "payload_too_large"
         assert len(await one.text("large", n=60_000)) == 60_000
+        how: dict[str, Any] = {"as": "twice"}
+        said_twice = await one.call("large", n=60_000, **how)
+        assert (said_twice["structured"], "content" in said_twice) == ({"result": "x" * 60_000}, False)
         assert await one.text("chatter", n=300, errors=1_000_000) == "enough"  # most of it unread
         with pytest.raises(OutcomeUnknownError):
             await one.call("chatter", n=100_000)

@@ -14,6 +14,7 @@ from hostler.domain.places import parse_place
 from hostler.domain.secret_refs import is_reference
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.limits import KIB, MAX_TOOL_RESULT_BYTES
 from hostler_protocol.manifest import ToolEffect
 
 McpApproval = Literal["never", "required"]
@@ -58,8 +59,8 @@ class McpEntry(Strict):
     """The longest that one call may take."""
     connect_seconds: Seconds = 60.0
     """From the start of the server to the list of its tools; the first start of many has to download."""
-    result_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 4096
-    """What one answer may have."""
+    result_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = MAX_TOOL_RESULT_BYTES // KIB
+    """What one result may have; what a server says twice, as text and as structured content, counts once."""
     level: McpLevel = "sandboxed"
     network: list[str] = []
     read: list[str] = []
@@ -80,7 +81,7 @@ class McpEntry(Strict):
     @property
     def result_bytes(self) -> int:
         """`result_kib` in bytes."""
-        return self.result_kib * 1024
+        return self.result_kib * KIB
 
     def allows(self, tool: str) -> bool:
         """Whether agents may be given the server's tool of this name."""

@@ -11,7 +11,7 @@ import msgspec
 from hostler.domain.patterns import best_match, matches
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
-from hostler_protocol.limits import KIB
+from hostler_protocol.limits import KIB, MAX_TOOL_RESULT_BYTES
 from hostler_protocol.manifest import ToolEffect
 
 OpenApiApproval = Literal["never", "required"]
@@ -52,7 +52,7 @@ class OpenApiEntry(Strict):
     network: list[str] = []
     seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 30.0
     """The longest that one call may take, with what is tried again."""
-    response_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 4096
+    response_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = MAX_TOOL_RESULT_BYTES // KIB
     """What one answer may have; the rest is not read."""
 
     @property

@@ -17,7 +17,7 @@ from hostler.domain.mistakes import Mistake
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
-from hostler_protocol.limits import KIB, MIB
+from hostler_protocol.limits import KIB, MAX_TOOL_RESULT_BYTES, MIB
 
 MAX_TOOL_ENTRIES = 200
 """Entries of one configuration."""
@@ -67,7 +67,7 @@ class ExecEntry(Strict):
     approval: Approval = "never"
     seconds: Seconds = 60.0
     """The longest that one command may take; a call can ask for less."""
-    output_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = 1024
+    output_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = MAX_TOOL_RESULT_BYTES // KIB
     """What a command may print, stdout and stderr together."""
     memory_mib: Mebibytes = 512
     processes: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64

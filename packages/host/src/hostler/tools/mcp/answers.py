@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from hostler.tools.errors import ToolFailedError
 from hostler.tools.mcp.limits import MAX_ERROR_CHARS
 from hostler.tools.schema import ToolSchema
-from hostler_protocol.errors import HostlerError, InvalidArgumentError
+from hostler_protocol._base import DECODE_ERRORS
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.json_values import json_problem
-
-MAX_COMPARED_CHARS = 1024 * 1024
-"""Text that is looked at for being the structured content once more."""
 
 
 def result_of(owner: str, tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,6 +39,14 @@ def result_of(owner: str, tool: str, answer: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
+def check_size(owner: str, tool: str, result: Mapping[str, Any], limit: int) -> None:
+    """Refuse a result over `limit` bytes of JSON. ToolFailedError, since the tool has done its work."""
+    size = len(msgspec.json.encode(result))
+    if size > limit:
+        text = f"{tool} of {owner} was called, but its result has {size:,} bytes; at most {limit:,} are kept"
+        raise ToolFailedError.of(PayloadTooLargeError(text, limit_bytes=limit))
+
+
 def check_output(owner: str, tool: str, schema: ToolSchema, result: Mapping[str, Any]) -> None:
     """Hold the structured content against the schema that the tool declares of it. ToolFailedError."""
     what = f"{tool} of {owner} was called, but its result is not what it declares"
@@ -53,12 +61,14 @@ def check_output(owner: str, tool: str, schema: ToolSchema, result: Mapping[str,
 def _says_the_same(block: Mapping[str, Any], structured: Any) -> bool:
     """Servers repeat structured content as text, for clients that do not know it."""
     text = block.get("text")
-    if block.get("type") != "text" or not isinstance(text, str) or len(text) > MAX_COMPARED_CHARS:
+    if block.get("type") != "text" or not isinstance(text, str):
         return False
+    if structured in (text, {"result": text}):  # a text needs no parsing, however long it is
+        return True
     try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        said = text
+        said = msgspec.json.decode(text)
+    except DECODE_ERRORS:
+        return False
     return structured in (said, {"result": said})
 
 

@@ -25,6 +25,8 @@ for _name, _level in {"mcp": "CRITICAL", "client": "CRITICAL", "httpx2": "WARNIN
 
 ROOM_BYTES = 64 * 1024
 """What a message has around the result that counts."""
+SAID_TWICE = 2
+"""A result comes as text and as structured content from most servers: so much more a message may have."""
 SEND_SECONDS = 30.0
 """To send a request, or wait for a connection to send it on."""
 HTTP_CALLS = 24
@@ -35,7 +37,7 @@ QUIET_SECONDS = 300.0
 
 async def open_pipes(entry: McpEntry, around: McpSurroundings, pipes: ServerPipes) -> McpConnection:
     """Speak with a process that has just been started."""
-    max_bytes = entry.result_bytes + ROOM_BYTES
+    max_bytes = _message_bytes(entry)
     transport = over_pipes(pipes, max_bytes=max_bytes, close_seconds=around.limits.cancel_seconds / 2)
     return await McpConnection.open(
         entry.name,
@@ -49,12 +51,16 @@ async def open_pipes(entry: McpEntry, around: McpSurroundings, pipes: ServerPipe
 
 async def open_url(entry: McpEntry, around: McpSurroundings, headers: Mapping[str, str]) -> McpConnection:
     """Speak streamable HTTP with the entry's address."""
-    max_bytes = entry.result_bytes + ROOM_BYTES
+    max_bytes = _message_bytes(entry)
     transport = _over_http(entry, around, headers, max_bytes)
     limits = replace(around.limits, calls=min(around.limits.calls, HTTP_CALLS))
     return await McpConnection.open(
         entry.name, transport, limits, seconds=entry.connect_seconds, max_bytes=max_bytes
     )
+
+
+def _message_bytes(entry: McpEntry) -> int:
+    return SAID_TWICE * entry.result_bytes + ROOM_BYTES
 
 
 @asynccontextmanager

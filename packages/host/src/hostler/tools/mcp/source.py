@@ -16,7 +16,7 @@ from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import StoredPin
 from hostler.egress import EgressPolicy
 from hostler.tools.errors import ToolChangedError
-from hostler.tools.mcp.answers import check_output, result_of
+from hostler.tools.mcp.answers import check_output, check_size, result_of
 from hostler.tools.mcp.definitions import Definition
 from hostler.tools.mcp.port import McpSurroundings
 from hostler.tools.mcp.server import McpServer, McpServerStatus
@@ -161,6 +161,7 @@ class McpTools:
                 raise DeadlineExceededError(f"the deadline passed before {invocation.tool_name} was called")
         answer = await server.call(connection, tool, invocation, seconds)
         result = result_of(server.entry.owner, tool, answer)
+        check_size(server.entry.owner, tool, result, server.entry.result_bytes)
         await self._check_output(server, tool, invocation.pin.schema_digest, result)
         return result
 
