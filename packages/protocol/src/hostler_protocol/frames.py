@@ -95,14 +95,11 @@ class _Wire(msgspec.Struct, omit_defaults=True):
 
 
 _decoder = msgspec.json.Decoder(_Wire)
-_ESCAPE = re.compile(
+_ESCAPE = (  # compiled when it is first needed: every plugin pays for what is done at import
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
     rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-    rb"|\\.",
-    re.DOTALL,
+    rb"|\\."
 )
-_PLACE = re.compile(r"\(byte (\d+)\)")
-_NO_NUMBER = re.compile(rb"NaN|Infinity")
 _encoder = msgspec.json.Encoder()
 
 
@@ -129,7 +126,7 @@ def _decode(line: bytes | bytearray | memoryview) -> _Wire:
     try:
         return _decoder.decode(line)
     except DECODE_ERRORS:
-        whole = _ESCAPE.sub(_without_halves, bytes(line))
+        whole = re.sub(_ESCAPE, _without_halves, bytes(line), flags=re.DOTALL)
         if whole == line:
             raise
         return _decoder.decode(whole)
@@ -137,10 +134,10 @@ def _decode(line: bytes | bytearray | memoryview) -> _Wire:
 
 def _why(said: str, line: bytes | bytearray | memoryview) -> str:
     """Why a line is no JSON, naming the numbers that JSON does not have: many libraries write them."""
-    place = _PLACE.search(said)
-    number = place and _NO_NUMBER.match(bytes(line), int(place[1]))
-    if place and number:
-        return f"byte {place[1]}: JSON has no {number[0].decode()}; write null"
+    place = re.search(r"\(byte (\d+)\)", said)
+    for number in ("NaN", "Infinity"):
+        if place and bytes(line).startswith(number.encode(), int(place[1])):
+            return f"byte {place[1]}: JSON has no {number}; write null"
     return said[:MAX_REASON_CHARS]
 
 
