@@ -278,7 +278,8 @@ async def _configured(around: _Around) -> dict[str, Folder]:
     for entry in (await around.api.get("/v1/config")).get("plugins") or []:
         named = {"path": entry} if isinstance(entry, str) else entry
         level: Level = "trusted" if named.get("level") == "trusted" else "sandboxed"
-        folder = Folder(Path(named["path"]), level=level)
+        allowed = tuple(named.get("allow_requires") or ())
+        folder = Folder(Path(named["path"]), level=level, allow_requires=allowed)
         try:
             found[identity_of(folder).key] = folder
         except PluginError:
