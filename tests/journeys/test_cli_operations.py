@@ -132,7 +132,11 @@ def test_secrets_that_are_written_out_are_not_shown(hostler: CommandLine, conf: 
     config(conf, models=[{"id": "n", "base_url": "http://127.0.0.1:9/v1", "api_key": "env:KEY_OF_N"}])
     assert hostler("apply", conf, env={"KEY_OF_N": "k"}).status == 0
     without = hostler("models", "list", "--json")  # who only looks needs no key of a model
-    assert (without.status, [model["model_id"] for model in without.json]) == (0, ["m"])
+    problems = {model["model_id"]: model["problem"] for model in without.json}
+    assert (without.status, problems) == (
+        0,
+        {"m": None, "n": "api_key: env:KEY_OF_N: the environment variable KEY_OF_N is not set"},
+    )
 
 
 # -- the ledger, plugins and keys -----------------------------------------------------------------

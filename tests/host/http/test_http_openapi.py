@@ -79,6 +79,7 @@ def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
             "runner_id": "plugin%3Atest%2Fpuppet%2Fdefault",
             "artifact_id": upload.json()["artifact_id"],
             "actor_id": "ada",
+            "kind": "agents",
         }
         check(made, "/v1/keys", "post", 201)
         check(upload, "/v1/artifacts", "post", 201)

@@ -158,6 +158,8 @@ class Settings:
     database: str | None = None
     """None: SQLite in the data directory; else `postgresql://...`."""
     config: Path | None = None
+    prune: bool = False
+    """The configuration file is all there is: what it does not name is removed whenever it is applied."""
     host: str = "127.0.0.1"
     port: int = 8420
     admin_key: str | None = None

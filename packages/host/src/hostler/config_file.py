@@ -72,12 +72,19 @@ def read_config(text: str, *, name: str, base: Path | None = None) -> tuple[Conf
     data = _loaded(text, name)
     found, mistakes = fit({} if data is None else data, ConfigFile)
     config = found or ConfigFile()
-    plugins: list[str | PluginEntry] = [_absolute(entry, base) for entry in config.plugins]
-    tools = [_tool(entry, base) for entry in config.tools]
-    skills = [_real(path, base) for path in config.skills]
-    config = msgspec.structs.replace(config, plugins=plugins, skills=skills, tools=tools)
+    config = absolute(config, base)
     source = ConfigSource(name, tuple(mistakes), _names(data), _numbers(data, mistakes), text)
     return config, replace(source, mistakes=(*mistakes, *_entry_mistakes(config, source)))
+
+
+def absolute(config: ConfigFile, base: Path | None) -> ConfigFile:
+    """The configuration with its relative paths taken from `base`; None: as they are."""
+    return msgspec.structs.replace(
+        config,
+        plugins=[_absolute(entry, base) for entry in config.plugins],
+        tools=[_tool(entry, base) for entry in config.tools],
+        skills=[_real(path, base) for path in config.skills],
+    )
 
 
 def load_config(path: Path) -> ConfigFile:
@@ -254,4 +261,4 @@ def _server(entry: McpEntry, base: Path | None) -> McpEntry:
 
 
 def _real(path: str, base: Path | None) -> str:
-    return path if base is None else os.path.realpath(base / Path(path).expanduser())
+    return path if base is None or "\x00" in path else os.path.realpath(base / Path(path).expanduser())

@@ -11,9 +11,11 @@ import msgspec
 
 from hostler.bindery import Bindery
 from hostler.config import ConfigFile, PluginEntry
+from hostler.config_entries import POLICY, EntryKind, entries_by_kind
 from hostler.domain.agents import AgentSpec
-from hostler.domain.changes import Change, ChangeType, ConfigDiff, Kind, Problem, compare
+from hostler.domain.changes import Change, ChangeType, ConfigDiff, ConfigProblem, Kind, compare, sparse
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
+from hostler.domain.nearest import did_you_mean
 from hostler.domain.retention import check_retention
 from hostler.domain.tool_entries import (
     MAX_TOOL_ENTRIES,
@@ -25,21 +27,22 @@ from hostler.domain.tool_entries import (
 from hostler.domain.webhooks import MAX_WEBHOOKS, check_webhooks
 from hostler.egress import EgressPolicy
 from hostler.models.catalog import ModelCatalog, usable_catalog
-from hostler.plugin_entries import folder_of, identify, identify_stored, stored_by_name
+from hostler.plugin_entries import (
+    folder_of,
+    identify,
+    identify_stored,
+    plugin_entries,
+    stored_by_name,
+)
 from hostler.plugins.supervisor import Supervisor
 from hostler.ports import Database
-from hostler.stored_config import (
-    POLICY,
-    NewConfig,
-    StoredConfig,
-    entries_by_kind,
-    read_config,
-    write_config,
-)
+from hostler.stored_config import NewConfig, StoredConfig, read_config, write_config
 from hostler.vault import LiveVault, Locked, open_vault
-from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import split_runner_id
 
+MAX_NAME_CHARS = 4096
+"""Of an entry; some are named by a path."""
 _MOST: Mapping[Kind, int] = {"tool": MAX_TOOL_ENTRIES, "webhook": MAX_WEBHOOKS}
 """Entries of one kind that can be stored."""
 
@@ -78,7 +81,41 @@ class _Checked:
     """A configuration that may be applied: its plugins by identity, and what of it does not work."""
 
     plugins: Mapping[str, PluginEntry]
-    problems: Sequence[Problem]
+    problems: Sequence[ConfigProblem]
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Stored entries by kind and name (plugins: `author/name`, else the path)."""
+
+    readable: Mapping[Kind, Mapping[str, msgspec.Struct]]
+    unreadable: Sequence[ConfigProblem]
+
+    def get(self, kind: EntryKind, name: str) -> msgspec.Struct:
+        """One entry. NotFoundError; InvalidArgumentError where it cannot be read."""
+        found = self.readable[kind.kind]
+        if name in found:
+            return found[name]
+        for entry in found.values():
+            if isinstance(entry, PluginEntry) and entry.path == name:
+                return entry
+        for problem in self.unreadable:
+            if (problem.kind, problem.name) == (kind.kind, name):
+                raise InvalidArgumentError(f"{kind.kind} {name!r}: {problem.problem}")
+        hint = did_you_mean(name, found) if found else "none is stored"
+        raise NotFoundError(f"the configuration has no {kind.kind} {name!r}: {hint}")
+
+    def removal(self, kind: EntryKind, name: str) -> Change:
+        """The change that removes an entry. NotFoundError."""
+        if any((problem.kind, problem.name) == (kind.kind, name) for problem in self.unreadable):
+            return Change(kind=kind.kind, name=name, change="removed")
+        entry = self.get(kind, name)
+        stored_as = entry.path if isinstance(entry, PluginEntry) else name
+        return Change(kind=kind.kind, name=stored_as, change="removed", before=sparse(entry))
+
+
+def _entries(stored: StoredConfig) -> Entries:
+    return Entries(entries_by_kind(stored.config, stored_by_name(stored)), stored.problems)
 
 
 class Configurator:
@@ -107,7 +144,7 @@ class Configurator:
         self._plugins: frozenset[str] = frozenset()
         """The plugins that the supervisor has because of an entry."""
         self._applying = asyncio.Lock()
-        self.problems: Sequence[Problem] = ()
+        self.problems: Sequence[ConfigProblem] = ()
         """The stored entries that are not in effect, as of the last `load` or `apply`."""
         self.vault = LiveVault()
         """What pauses are sealed with, as configured right now."""
@@ -121,13 +158,24 @@ class Configurator:
         """What is stored, as a configuration file."""
         return (await self._read()).config
 
+    async def entries(self) -> Entries:
+        """The stored entries by kind and name, and those that cannot be read."""
+        return await asyncio.to_thread(_entries, await self._read())
+
     async def apply(
-        self, config: ConfigFile, *, actor: str, dry_run: bool = False, prune: bool = False
+        self,
+        config: ConfigFile,
+        *,
+        actor: str,
+        dry_run: bool = False,
+        prune: bool = False,
+        guard: Callable[[NewConfig], None] = lambda _: None,
     ) -> ConfigDiff:
         """Make the configuration hold. Nothing is changed where any part of it is wrong.
 
         What the file does not name stays, unless `prune`. InvalidArgumentError says what is wrong where. An
         entry that is stored like this already, and does not work any more, is one of the `problems` instead.
+        `guard` is given what would be stored, and may raise.
         """
         async with self._applying:
             stored = await self._read()
@@ -138,9 +186,19 @@ class Configurator:
             if dry_run:
                 return ConfigDiff(changes=changes, applied=False, problems=list(checked.problems))
             new = NewConfig(config, checked.plugins, changes)
+            guard(new)
             await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
             await self._take_effect()
             return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
+
+    async def remove(self, kind: EntryKind, name: str, *, actor: str) -> ConfigDiff:
+        """Remove one entry; a plugin's may also be named by its path. NotFoundError where there is none."""
+        async with self._applying:
+            change = (await self.entries()).removal(kind, name)
+            new = NewConfig(ConfigFile(), {}, [change])
+            await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
+            await self._take_effect()
+            return ConfigDiff(changes=[change], applied=True, problems=list(self.problems))
 
     async def _read(self) -> StoredConfig:
         return await self._db.read(lambda tx: read_config(tx, self._workspace))
@@ -149,6 +207,7 @@ class Configurator:
 
     async def _check(self, config: ConfigFile, stored: StoredConfig) -> _Checked:
         """InvalidArgumentError for what is wrong with an entry that is new or changed."""
+        _check_names(config)
         if config.retention is not None:
             check_retention(config.retention)
         check_webhooks(config.webhooks)
@@ -166,24 +225,24 @@ class Configurator:
         skills = await self._skill_problems(config.skills)
         return _Checked(await asyncio.to_thread(identify, config, stored), [*found, *skills])
 
-    def _tool_problems(self, entries: Sequence[ToolEntry]) -> list[Problem]:
-        found: list[Problem] = []
+    def _tool_problems(self, entries: Sequence[ToolEntry]) -> list[ConfigProblem]:
+        found: list[ConfigProblem] = []
         for key, entry in entries_by_key(entries).items():
             try:
                 for kind in self._tools:
                     kind.check([entry])
             except InvalidArgumentError as error:
-                found.append(Problem(kind="tool", name=key, problem=error.message))
+                found.append(ConfigProblem(kind="tool", name=key, problem=error.message))
         return found
 
-    async def _skill_problems(self, paths: Sequence[str]) -> list[Problem]:
+    async def _skill_problems(self, paths: Sequence[str]) -> list[ConfigProblem]:
         if self._skills is None or not paths:
             return []
         try:
             found = await asyncio.to_thread(self._skills.check, paths)
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"skills: {error.message}") from None
-        return [Problem(kind="skill", name=name, problem=why) for name, why in found]
+        return [ConfigProblem(kind="skill", name=name, problem=why) for name, why in found]
 
     # -- taking effect ----------------------------------------------------------------------------
 
@@ -208,12 +267,12 @@ class Configurator:
         self._bindery.changed(self._workspace)
         self.problems = problems
 
-    def _open_vault(self, config: ConfigFile) -> list[Problem]:
+    def _open_vault(self, config: ConfigFile) -> list[ConfigProblem]:
         try:
             self.vault.replace(open_vault(config.pause_key))
         except InvalidArgumentError as error:
             self.vault.replace(Locked(error.message))
-            return [Problem(kind="pause_key", name=POLICY, problem=error.message)]
+            return [ConfigProblem(kind="pause_key", name=POLICY, problem=error.message)]
         return []
 
     def _serve_plugins(self, plugins: Mapping[str, PluginEntry]) -> None:
@@ -225,9 +284,46 @@ class Configurator:
         self._plugins = frozenset(plugins)
 
 
-def _model_problems(config: ConfigFile) -> list[Problem]:
+def must_be_new(new: NewConfig) -> None:
+    """A guard of `apply`. ConflictError for an entry that is there already."""
+    named = entries_by_kind(new.config, {entry.path: entry for entry in new.plugins.values()})
+    for change in new.changes:
+        if change.name not in named[change.kind] or change.change == "added":
+            continue
+        if change.kind != "plugin" or change.before is None or change.before["path"] == change.name:
+            raise ConflictError(f"there is a {change.kind} {change.name!r} already: change that one")
+        key = next(key for key, entry in new.plugins.items() if entry.path == change.name)
+        raise ConflictError(
+            f"plugin {key} is there already, from {change.before['path']}, and {change.name} says that it is "
+            f"{key} too: `hostler plugins change {key} path={change.name}` moves it, and "
+            f"`hostler plugins remove {key}` removes it"
+        )
+
+
+def must_be_named(kind: EntryKind, name: str) -> Callable[[NewConfig], None]:
+    """A guard of `apply`. InvalidArgumentError for an entry that has another name."""
+
+    def guard(new: NewConfig) -> None:
+        (found,) = entries_by_kind(new.config, new.plugins)[kind.kind]
+        if found != name:
+            raise InvalidArgumentError(f"this is the {kind.kind} {found!r}, and not {name!r}")
+
+    return guard
+
+
+def _check_names(config: ConfigFile) -> None:
+    entries = entries_by_kind(config, {entry.path: entry for entry in plugin_entries(config)})
+    for kind, named in entries.items():
+        for name in named:
+            if not name or len(name) > MAX_NAME_CHARS or "\x00" in name:
+                raise InvalidArgumentError(
+                    f"{kind} {name!r:.100}: a name has 1 to {MAX_NAME_CHARS:,} characters and no NUL"
+                )
+
+
+def _model_problems(config: ConfigFile) -> list[ConfigProblem]:
     wrong = usable_catalog(config.models)[1]
-    return [Problem(kind="model", name=name, problem=why) for name, why in wrong.items()]
+    return [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
 
 
 def _changes(

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,12 +19,13 @@ from hostler.bindery import Bindery
 from hostler.bundled import shipped_runner
 from hostler.calls.scope import Services
 from hostler.config import ConfigFile, Settings
+from hostler.config_entries import EntryKind, with_entry
 from hostler.config_file import load_config
-from hostler.configuring import Configurator, LiveModels
+from hostler.configuring import Configurator, LiveModels, must_be_named, must_be_new
 from hostler.cursors import Cursors
 from hostler.data_directory import check_address, check_database, note_database
 from hostler.dispatch import Dispatcher
-from hostler.domain.changes import ConfigDiff, Problem
+from hostler.domain.changes import ConfigDiff, ConfigProblem
 from hostler.domain.events import Caller
 from hostler.domain.grants import Catalog
 from hostler.domain.retention import RetentionPolicy
@@ -214,7 +215,7 @@ class Host:
             self.supervisor.expect(plugin_key)
         if self.settings.config is not None:
             config = await asyncio.to_thread(load_config, self.settings.config)
-            await self.configurator.apply(config, actor="config file")
+            await self.configurator.apply(config, actor="config file", prune=self.settings.prune)
         if not self.settings.passive:
             await self._begin_work()
         self.state = "ready"
@@ -409,13 +410,32 @@ class Host:
     ) -> ConfigDiff:
         """Make a configuration hold; its plugins are started. See `Configurator.apply`."""
         diff = await self.configurator.apply(config, actor=actor, dry_run=dry_run, prune=prune)
+        return await self._applied(diff)
+
+    async def put_entry(
+        self, kind: EntryKind, entry: Any, *, actor: str, name: str | None = None
+    ) -> ConfigDiff:
+        """Store one entry of the configuration. `name`: the one that it must have; None: it must be new.
+
+        InvalidArgumentError where it is wrong, or has another name; ConflictError where it is not new.
+        """
+        guard = must_be_named(kind, name) if name is not None else must_be_new
+        config = with_entry(kind, entry)
+        return await self._applied(await self.configurator.apply(config, actor=actor, guard=guard))
+
+    async def remove_entry(self, kind: EntryKind, name: str, *, actor: str) -> ConfigDiff:
+        """Remove one entry of the configuration. NotFoundError."""
+        return await self._applied(await self.configurator.remove(kind, name, actor=actor))
+
+    async def _applied(self, diff: ConfigDiff) -> ConfigDiff:
+        """Start the plugins of a change, and add what does not work now."""
         if not diff.applied:
             return diff
         if not self.settings.passive:
             await self.supervisor.start_all()
         return msgspec.structs.replace(diff, problems=await self.problems())
 
-    async def problems(self) -> list[Problem]:
+    async def problems(self) -> list[ConfigProblem]:
         """What does not work of the configuration right now, in the order of its kinds."""
         ws = self.settings.workspace
         specs = [agent.spec for agent in await self.bindery.agents(ws)]

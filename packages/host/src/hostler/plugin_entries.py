@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from hostler.config import ConfigFile, PluginEntry
-from hostler.domain.changes import Problem
+from hostler.domain.changes import ConfigProblem
 from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.sources import Folder, identity_of, launch_of
 from hostler.sandbox.port import MIB, SandboxLimits
@@ -46,27 +46,27 @@ def identify(config: ConfigFile, stored: StoredConfig) -> dict[str, PluginEntry]
     return found
 
 
-def identify_stored(stored: StoredConfig) -> tuple[dict[str, PluginEntry], list[Problem]]:
+def identify_stored(stored: StoredConfig) -> tuple[dict[str, PluginEntry], list[ConfigProblem]]:
     """The stored entries by identity, and those that stand for no plugin. Reads their folders, and blocks.
 
     An entry whose folder cannot be read has the identity that it had when it was applied.
     """
     found: dict[str, PluginEntry] = {}
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     for entry in plugin_entries(stored.config):
         try:
             key = identity_of(Folder(Path(entry.path))).key
         except PluginError as error:
             recorded = stored.plugin_keys.get(entry.path)
             if recorded is None:
-                problems.append(Problem(kind="plugin", name=entry.path, problem=error.message))
+                problems.append(ConfigProblem(kind="plugin", name=entry.path, problem=error.message))
                 continue
             key = recorded
         first = found.setdefault(key, entry)
         if first is not entry:
             remove = f"`hostler plugins remove {entry.path}` removes the entry"
             why = f"{_both(key, first, entry)}, and the first is served: {remove}"
-            problems.append(Problem(kind="plugin", name=entry.path, problem=why))
+            problems.append(ConfigProblem(kind="plugin", name=entry.path, problem=why))
     return found, problems
 
 

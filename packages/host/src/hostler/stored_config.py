@@ -13,31 +13,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
-from hostler.domain.changes import Change, Kind, Problem
+from hostler.config_entries import POLICY, PauseKeys, SkillFolder
+from hostler.domain.changes import Change, ConfigProblem, Kind
 from hostler.domain.retention import RetentionPolicy
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook
 from hostler.ports import Tx
 from hostler.stores import agents, audit, settings
-from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 
 T = TypeVar("T", bound=msgspec.Struct)
-
-POLICY = "policy"
-"""The name of an entry that there is only one of: retention, working folders, keys of pauses."""
-
-
-class PauseKeys(Strict):
-    """References to the keys of pauses, the current one first."""
-
-    keys: list[str]
-
-
-class SkillFolder(Strict):
-    """An entry of `skills`."""
-
-    path: str
 
 
 class StoredPlugin(PluginEntry):
@@ -57,7 +42,7 @@ class StoredConfig:
 
     config: ConfigFile
     plugin_keys: Mapping[str, str] = field(default_factory=dict)
-    problems: Sequence[Problem] = ()
+    problems: Sequence[ConfigProblem] = ()
     """The entries that cannot be read."""
 
 
@@ -65,7 +50,7 @@ class _Reader:
     def __init__(self, tx: Tx, workspace_id: str) -> None:
         self._tx = tx
         self._workspace = workspace_id
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigProblem] = []
 
     def all(self, kind: Kind, struct: type[T]) -> list[T]:
         found: list[T] = []
@@ -96,12 +81,12 @@ class _Reader:
 
     def agents(self) -> None:
         for name, why in agents.unreadable(self._tx, self._workspace).items():
-            self.problems.append(Problem(kind="agent", name=name, problem=why))
+            self.problems.append(ConfigProblem(kind="agent", name=name, problem=why))
 
 
-def _unreadable(kind: Kind, name: str, error: InvalidArgumentError) -> Problem:
+def _unreadable(kind: Kind, name: str, error: InvalidArgumentError) -> ConfigProblem:
     why = f"what is stored does not fit this version: {error.message}; apply it anew, or remove it"
-    return Problem(kind=kind, name=name, problem=why)
+    return ConfigProblem(kind=kind, name=name, problem=why)
 
 
 def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
@@ -171,23 +156,6 @@ def _write_change(tx: Tx, workspace_id: str, change: Change, actor: str) -> None
     if change.change in {"added", "changed", "removed"}:
         action = f"{change.kind}.{change.change}"
         audit.record(tx, workspace_id, actor=actor, action=action, target=change.name, body={})
-
-
-def entries_by_kind(
-    config: ConfigFile, plugins: Mapping[str, PluginEntry]
-) -> Mapping[Kind, Mapping[str, msgspec.Struct]]:
-    """All entries by kind and name, in the order in which changes are told. `plugins`: those of plugins."""
-    return {
-        "plugin": plugins,
-        "model": {model.id: model for model in config.models},
-        "retention": {} if config.retention is None else {POLICY: config.retention},
-        "pause_key": {POLICY: PauseKeys(keys=config.pause_key)} if config.pause_key else {},
-        "working_folders": {} if config.working_folders is None else {POLICY: config.working_folders},
-        "skill": {path: SkillFolder(path=path) for path in config.skills},
-        "tool": entries_by_key(config.tools),
-        "webhook": {webhook.name: webhook for webhook in config.webhooks},
-        "agent": {spec.name: spec for spec in config.agents},
-    }
 
 
 def plain(entry: msgspec.Struct) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hostler.cli.entries import FieldsArgument, add_entry, change_entry, parse_fields
 from hostler.cli.options import JsonOption, LimitOption
 from hostler.cli.output import out
 from hostler.cli.routes import route
@@ -13,7 +14,8 @@ from hostler.cli.server import Server, server_command
 from hostler.cli.tables import short, write_done, write_fields, write_items, write_record
 
 app = typer.Typer(
-    help="Agents: list, show, versions, delete. `hostler apply` makes them.", no_args_is_help=True
+    help="Agents: add, list, show, versions, change, remove. `hostler apply` makes many at once.",
+    no_args_is_help=True,
 )
 NameArgument = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")]
 _CONFIG_CHARS = 400
@@ -35,7 +37,7 @@ def list_agents(server: Server, limit: LimitOption = 100, as_json: JsonOption = 
             ", ".join(a["spec"]["event_types"]) or "only by name",
         ),
         as_json=as_json,
-        none="no agents yet: name them under `agents:` in a configuration and `hostler apply` it",
+        none="no agents yet: `hostler agents add NAME runner=ID` adds one, `hostler apply` a whole file",
     )
 
 
@@ -61,10 +63,29 @@ def list_versions(
     )
 
 
-@app.command("delete")
+@app.command("add")
+@server_command
+def add_agent(
+    server: Server, name: NameArgument, fields: FieldsArgument = None, as_json: JsonOption = False
+) -> None:
+    """Add an agent, like `add clerk runner=plugin:acme/echo/default config.suffix=?`."""
+    add_entry(server, "agents", {"name": name, **parse_fields(fields)}, as_json=as_json)
+
+
+@app.command("change")
+@server_command
+def change_agent(
+    server: Server, name: NameArgument, fields: FieldsArgument = None, as_json: JsonOption = False
+) -> None:
+    """Change an agent: a new version, which the next event uses."""
+    change_entry(server, "agents", name, parse_fields(fields), as_json=as_json)
+
+
+@app.command("remove")
+@app.command("delete", hidden=True)
 @server_command
 def delete_agent(server: Server, name: NameArgument, as_json: JsonOption = False) -> None:
-    """Delete an agent. Its runs go on, and stay with the version they used."""
+    """Remove an agent. Its runs go on, and stay with the version they used."""
     server.ask(lambda api: api.delete(route("agents", name)))
     write_done({"name": name, "deleted": True}, f"agent {name} is deleted", as_json=as_json)
 
@@ -73,10 +94,10 @@ def _show(agent: dict[str, Any]) -> None:
     import msgspec
     import yaml
 
-    from hostler.cli.configuration import plain
     from hostler.domain.agents import AgentSpec
+    from hostler.domain.changes import sparse
 
-    spec = plain(msgspec.convert(agent["spec"], AgentSpec))
+    spec = sparse(msgspec.convert(agent["spec"], AgentSpec))
     write_fields((("agent", agent["name"]), ("version", agent["version"]), ("id", agent["agent_id"])))
     out().print()
     text = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True).rstrip()

@@ -87,13 +87,13 @@ class Api:
         """Send something; `seconds` is how long the answer may take."""
         return await self._json("POST", path, query, {} if body is None else body, seconds)
 
-    async def put(self, path: str, body: Any) -> Any:
-        """Make or change something."""
-        return await self._json("PUT", path, {}, body)
+    async def put(self, path: str, body: Any, *, seconds: float | None = None) -> Any:
+        """Make or change something; `seconds` is how long the answer may take."""
+        return await self._json("PUT", path, {}, body, seconds)
 
-    async def delete(self, path: str) -> None:
-        """Delete something."""
-        await self._json("DELETE", path, {})
+    async def delete(self, path: str) -> Any:
+        """Delete something; what the server says of it, where it says anything."""
+        return await self._json("DELETE", path, {})
 
     async def text(self, path: str) -> str:
         """Read something that is not JSON."""

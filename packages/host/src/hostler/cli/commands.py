@@ -11,6 +11,7 @@ from hostler.cli import (
     agents,
     audit,
     backup,
+    config,
     configuration,
     conform,
     dev,
@@ -79,6 +80,7 @@ for name, group, panel in (
     ("tools", tools.app, LOOK),
     ("skills", skills.app, LOOK),
     ("models", models.app, LOOK),
+    ("config", config.app, LOOK),
     ("keys", keys.app, LOOK),
     ("audit", audit.app, OPERATE),
 ):

@@ -12,8 +12,6 @@ from hostler.cli.output import errors_told, fail, note, out, show_problem, write
 from hostler.cli.server import Server, server_command
 
 if TYPE_CHECKING:
-    import msgspec
-
     from hostler.cli.client import Api
     from hostler.domain.changes import Change, ConfigDiff
 
@@ -27,9 +25,13 @@ def apply(
     server: Server,
     file: Annotated[Path, typer.Argument(help="Configuration, YAML or TOML.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Remove what the file does not name."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a configuration hold. What it does not name stays as it is."""
+    """Make a configuration hold. What it does not name stays as it is, unless --prune."""
     import msgspec
 
     from hostler.config_file import load_config
@@ -39,7 +41,7 @@ def apply(
         config = load_config(file)
 
     async def ask(api: Api) -> ConfigDiff:
-        found = await api.post("/v1/config", config, seconds=APPLY_SECONDS, dry_run=dry_run)
+        found = await api.post("/v1/config", config, seconds=APPLY_SECONDS, dry_run=dry_run, prune=prune)
         return msgspec.convert(found, ConfigDiff)
 
     diff = server.ask(ask)
@@ -52,7 +54,17 @@ def apply(
 
 
 def show_diff(diff: ConfigDiff) -> None:
-    """What differs, a line each; changed fields below."""
+    """What differs, a line each; changed fields below; and what that means for the rest."""
+    show_changes(diff)
+    rest = len(diff.changes) - len(diff.effective)
+    if diff.effective and diff.applied:
+        note(f"applied; {rest} unchanged")
+    elif diff.effective:
+        note(f"nothing was changed (--dry-run); {rest} would stay unchanged")
+
+
+def show_changes(diff: ConfigDiff) -> None:
+    """What differs, a line each; changed fields below; a note where nothing does."""
     from rich.text import Text
 
     for change in diff.effective:
@@ -60,13 +72,8 @@ def show_diff(diff: ConfigDiff) -> None:
         out().print(Text.assemble((f"{mark} {change.kind} ", style), (change.name, "bold")), soft_wrap=True)
         for line in changed_fields(change):
             out().print(Text(f"    {line}", style="dim"), soft_wrap=True)
-    rest = len(diff.changes) - len(diff.effective)
     if not diff.effective:
         note("nothing to change: it is so already")
-    elif diff.applied:
-        note(f"applied; {rest} unchanged")
-    else:
-        note(f"nothing was changed (--dry-run); {rest} would stay unchanged")
 
 
 def changed_fields(change: Change) -> list[str]:
@@ -98,6 +105,17 @@ def _shown(name: str, value: str) -> str:
     return value
 
 
+def without_secrets(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry as it may stand on a terminal: a key that is written out does not."""
+    from hostler.domain.config_form import HIDDEN
+    from hostler.domain.secret_refs import SECRET_PREFIXES
+
+    key = entry.get("api_key")
+    if isinstance(key, str) and not key.startswith(SECRET_PREFIXES):
+        return {**entry, "api_key": HIDDEN}
+    return entry
+
+
 def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
     import msgspec
 
@@ -123,11 +141,12 @@ def export(
     import yaml
 
     from hostler.config import ConfigFile
+    from hostler.domain.changes import sparse
 
     async def ask(api: Api) -> ConfigFile:
         return msgspec.convert(await api.get("/v1/config"), ConfigFile)
 
-    found = plain(server.ask(ask))
+    found = sparse(server.ask(ask))
     if as_json and output is None:
         write_json(found)
         return
@@ -142,29 +161,3 @@ def export(
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}")
     note(f"written to {output}")
-
-
-def plain(struct: msgspec.Struct) -> dict[str, Any]:
-    """A struct as plain data without what holds its default, all the way down."""
-    import msgspec
-
-    found: dict[str, Any] = {}
-    for field in msgspec.structs.fields(struct):
-        value = getattr(struct, field.name)
-        made = field.default_factory
-        default = field.default if made is msgspec.NODEFAULT else made()
-        if value != default:
-            found[field.encode_name] = _plain(value)
-    return found
-
-
-def _plain(value: Any) -> Any:
-    import msgspec
-
-    if isinstance(value, msgspec.Struct):
-        return plain(value)
-    if isinstance(value, list):
-        return [_plain(inner) for inner in value]
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    return value

@@ -55,8 +55,8 @@ async def _dev(source: Folder | SingleFile, url: str | None, key: str | None, da
         api = await stack.enter_async_context(reach(url, key, data, running=True))
         if await plugin_state(api, plugin_key) not in (None, "disconnected"):
             raise ConflictError(
-                f"the server at {api.url} has a plugin {plugin_key} already: take it out of its "
-                "configuration, or give yours another name"
+                f"the server at {api.url} has a plugin {plugin_key} already: remove it with "
+                f"`hostler plugins remove {plugin_key}`, or give yours another name"
             )
         token = await stack.enter_async_context(token_for(api, plugin_key))
         await _serve_until(stop, api, source, token, data_directory(data))

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from hostler.cli.entries import (
+    FieldsArgument,
+    add_entry,
+    change_entry,
+    parse_fields,
+    remove_entry,
+    show_entry,
+)
 from hostler.cli.options import JsonOption
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import write_items
 
-app = typer.Typer(help="Models: list.", no_args_is_help=True)
+app = typer.Typer(help="Models: add, list, show, change, remove.", no_args_is_help=True)
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model's id.")]
 
 
 @app.command("list")
@@ -17,14 +28,47 @@ def list_models(server: Server, as_json: JsonOption = False) -> None:
     """List the configured models."""
     write_items(
         server.all("/v1/models"),
-        ("model", "type", "provider", "window", "operations"),
+        ("model", "type", "provider", "window", "operations", "problem"),
         lambda m: (
             m["model_id"],
             m["model_type"],
             m["provider"],
             m["context_window_tokens"],
             ", ".join(m["operations"]),
+            m.get("problem"),
         ),
         as_json=as_json,
-        none="no models yet: name them under `models:` in a configuration and `hostler apply` it",
+        none="no models yet: `hostler models add ID` adds one, `hostler apply` a whole file",
     )
+
+
+@app.command("show")
+@server_command
+def show_model(server: Server, model: ModelArgument, as_json: JsonOption = False) -> None:
+    """Show one model, as a configuration file would say it."""
+    show_entry(server, "models", model, as_json=as_json)
+
+
+@app.command("add")
+@server_command
+def add_model(
+    server: Server, model: ModelArgument, fields: FieldsArgument = None, as_json: JsonOption = False
+) -> None:
+    """Add a model to the configuration, like `add main base_url=http://... api_key=env:NAME`."""
+    add_entry(server, "models", {"id": model, **parse_fields(fields)}, as_json=as_json)
+
+
+@app.command("change")
+@server_command
+def change_model(
+    server: Server, model: ModelArgument, fields: FieldsArgument = None, as_json: JsonOption = False
+) -> None:
+    """Change a model; runs that use it notice at their next call."""
+    change_entry(server, "models", model, parse_fields(fields), as_json=as_json)
+
+
+@app.command("remove")
+@server_command
+def remove_model(server: Server, model: ModelArgument, as_json: JsonOption = False) -> None:
+    """Remove a model from the configuration. Runs that call it get `not_found`."""
+    remove_entry(server, "models", model, as_json=as_json)

@@ -16,7 +16,7 @@ from hostler_protocol.errors import CallerError, HostlerError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hostler.domain.changes import Problem
+    from hostler.domain.changes import ConfigProblem
 
 COMPLETED, FAILED, USAGE, PAUSED, CANCELLED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 """Exit statuses."""
@@ -63,7 +63,7 @@ def show_error(text: str) -> None:
     err().print(Text.assemble(("error: ", "bold red"), " ".join(text.split())))
 
 
-def show_problem(problem: Problem) -> None:
+def show_problem(problem: ConfigProblem) -> None:
     """What does not work of a configuration, as one line on standard error."""
     show_error(f"{problem.kind} {problem.name}: {problem.problem}")
 

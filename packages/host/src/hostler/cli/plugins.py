@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hostler.cli.entries import FieldsArgument, add_entry, change_entry, parse_fields, remove_entry
 from hostler.cli.options import JsonOption
 from hostler.cli.output import note, out, write_json, write_line
 from hostler.cli.routes import route
@@ -17,7 +19,7 @@ from hostler.cli.visible import visible
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Plugins: list, show, logs, restart.", no_args_is_help=True)
+app = typer.Typer(help="Plugins: add, list, show, change, remove; logs, restart.", no_args_is_help=True)
 PluginArgument = Annotated[str, typer.Argument(metavar="AUTHOR/NAME", help="The plugin.")]
 RESTART_SECONDS = 300.0
 """A plugin's environment may be built anew first."""
@@ -39,7 +41,7 @@ def list_plugins(server: Server, as_json: JsonOption = False) -> None:
             p.get("reason"),
         ),
         as_json=as_json,
-        none="no plugins yet: name their folders under `plugins:` in a configuration and `hostler apply` it",
+        none="no plugins yet: `hostler plugins add FOLDER` adds one, `hostler apply` a whole file",
     )
 
 
@@ -55,6 +57,34 @@ def show_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = Fa
         return {**record, "manifests": mine}
 
     write_record(server.ask(look), _show, as_json=as_json)
+
+
+@app.command("add")
+@server_command
+def add_plugin(
+    server: Server,
+    folder: Annotated[Path, typer.Argument(help="A folder with a hostler.yaml.")],
+    fields: FieldsArgument = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add a plugin folder to the configuration and start it, sandboxed unless level=trusted."""
+    add_entry(server, "plugins", {"path": str(folder), **parse_fields(fields)}, as_json=as_json)
+
+
+@app.command("change")
+@server_command
+def change_plugin(
+    server: Server, plugin: PluginArgument, fields: FieldsArgument = None, as_json: JsonOption = False
+) -> None:
+    """Change how a plugin is served: level, network, limits, path. Its runs finish on the old process."""
+    change_entry(server, "plugins", plugin, parse_fields(fields), as_json=as_json)
+
+
+@app.command("remove")
+@server_command
+def remove_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = False) -> None:
+    """Remove a plugin from the configuration. Its runs get 30 seconds to finish."""
+    remove_entry(server, "plugins", plugin, as_json=as_json)
 
 
 @app.command("logs")

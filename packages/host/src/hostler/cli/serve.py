@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hostler.cli.options import DatabaseOption, DataOption, data_directory
-from hostler.cli.output import INTERRUPTED, err, errors_told, note, show_error, show_problem
+from hostler.cli.output import INTERRUPTED, USAGE, err, errors_told, fail, note, show_error, show_problem
 
 if TYPE_CHECKING:
     from hostler.config import Settings
@@ -31,6 +31,10 @@ def serve(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Configuration, YAML or TOML.")
     ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Remove what FILE does not name, now and at each reload."),
+    ] = False,
     database: DatabaseOption = None,
     max_runs: Annotated[
         int, typer.Option("--max-runs", min=1, help="Runs at once; the others wait in their queue.")
@@ -70,6 +74,8 @@ def serve(
     from hostler.config import Settings
     from hostler.http.admin_key import find_admin_key
 
+    if prune and config is None:
+        fail("--prune needs --config FILE: what FILE does not name is removed", USAGE)
     set_up_logging(log_level, as_json=log_format == "json")
     data_dir = data_directory(data)
     with errors_told():
@@ -78,6 +84,7 @@ def serve(
             data_dir=data_dir,
             database=database,
             config=config,
+            prune=prune,
             host=host,
             port=port,
             admin_key=key.key,
@@ -195,7 +202,8 @@ async def _reload(host: Host, asked: asyncio.Event) -> None:
             note("SIGHUP: there is no configuration file to read again")
             continue
         try:
-            diff = await host.apply(await asyncio.to_thread(load_config, path), actor="config file")
+            config = await asyncio.to_thread(load_config, path)
+            diff = await host.apply(config, actor="config file", prune=host.settings.prune)
         except HostlerError as error:
             show_error(f"the configuration was not applied, the one before stays: {error.message}")
         else:

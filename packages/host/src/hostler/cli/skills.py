@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hostler.cli.entries import add_entry, remove_entry
 from hostler.cli.options import JsonOption
 from hostler.cli.output import out
 from hostler.cli.routes import route
@@ -15,7 +17,7 @@ from hostler.cli.tables import write_done, write_fields, write_items, write_reco
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Skills: list, show, confirm.", no_args_is_help=True)
+app = typer.Typer(help="Skills: add, list, show, confirm, remove.", no_args_is_help=True)
 SkillArgument = Annotated[str, typer.Argument(metavar="SKILL", help="The skill's name.")]
 _DIGEST_CHARS = 12
 """Shown of a digest where people compare two."""
@@ -35,7 +37,7 @@ def list_skills(server: Server, as_json: JsonOption = False) -> None:
             s["problem"] or s["description"].partition("\n")[0],
         ),
         as_json=as_json,
-        none="no skills yet: name their folders under `skills:` in a configuration and `hostler apply` it",
+        none="no skills yet: `hostler skills add FOLDER` adds some, `hostler apply` a whole file",
     )
 
 
@@ -44,6 +46,28 @@ def list_skills(server: Server, as_json: JsonOption = False) -> None:
 def show_skill(server: Server, skill: SkillArgument, as_json: JsonOption = False) -> None:
     """Show one skill and its files."""
     write_record(server.get(route("skills", skill)), _show, as_json=as_json)
+
+
+@app.command("add")
+@server_command
+def add_skills(
+    server: Server,
+    folder: Annotated[Path, typer.Argument(help="A folder with a SKILL.md, or one that holds such.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Add a folder of skills to the configuration."""
+    add_entry(server, "skills", {"path": str(folder)}, as_json=as_json)
+
+
+@app.command("remove")
+@server_command
+def remove_skills(
+    server: Server,
+    folder: Annotated[Path, typer.Argument(help="The folder, as it was added.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Remove a folder of skills from the configuration. Runs that have one of them keep what they read."""
+    remove_entry(server, "skills", str(Path.cwd() / folder), as_json=as_json)
 
 
 @app.command("confirm")

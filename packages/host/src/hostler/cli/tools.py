@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hostler.cli.entries import (
+    FieldsArgument,
+    add_entry,
+    change_entry,
+    parse_fields,
+    remove_entry,
+    show_entry,
+)
 from hostler.cli.options import JsonOption
 from hostler.cli.output import USAGE, fail, note, out, write_json
 from hostler.cli.routes import route
@@ -19,7 +27,13 @@ from hostler.cli.visible import visible
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Tools: list, show, approve; and the servers of some.", no_args_is_help=True)
+app = typer.Typer(
+    help="Tools: list, show, approve; what offers them: entries, add, change, remove, servers.",
+    no_args_is_help=True,
+)
+EntryArgument = Annotated[
+    str, typer.Argument(metavar="KIND:NAME", help="The entry, like mcp:files, openapi:shop, exec:exec.")
+]
 _DIFFERENCE = {"+": "green", "-": "red", "@": "dim"}
 
 
@@ -39,7 +53,7 @@ def list_tools(server: Server, as_json: JsonOption = False) -> None:
             t["problem"] or t["description"].partition("\n")[0],
         ),
         as_json=as_json,
-        none="no tools yet: name what offers some under `tools:` in a configuration and `hostler apply` it",
+        none="no tools yet: `hostler tools add KIND:NAME` adds some, `hostler apply` a whole file",
         spare=("owner", "state"),
     )
 
@@ -48,10 +62,15 @@ def list_tools(server: Server, as_json: JsonOption = False) -> None:
 @server_command
 def show_tool(
     server: Server,
-    tool: Annotated[str, typer.Argument(metavar="PLUGIN.TOOL", help="The tool, like shop.book.")],
+    tool: Annotated[
+        str, typer.Argument(metavar="TOOL", help="The tool, like shop.book; or its entry, like mcp:files.")
+    ],
     as_json: JsonOption = False,
 ) -> None:
-    """Show one tool and its parameters."""
+    """Show one tool and its parameters, or the entry of the configuration that tools come from."""
+    if ":" in tool:
+        show_entry(server, "tools", tool, as_json=as_json)
+        return
     write_record(server.get(route("tools", tool), running=True), _show, as_json=as_json)
 
 
@@ -95,6 +114,48 @@ def approve_tools(
             note(f"{one['name']} is approved as it is now")
 
 
+@app.command("entries")
+@server_command
+def list_entries(server: Server, as_json: JsonOption = False) -> None:
+    """List the entries of the configuration that tools come from: servers, documents, built-in tools."""
+    write_items(
+        server.all("/v1/config/tools"),
+        ("entry", "problem"),
+        lambda one: (one["name"], one["problem"]),
+        as_json=as_json,
+        none="no entries yet: `hostler tools add KIND:NAME` adds one, like `add fetch:web`",
+    )
+
+
+@app.command("add")
+@server_command
+def add_tools(
+    server: Server, entry: EntryArgument, fields: FieldsArgument = None, as_json: JsonOption = False
+) -> None:
+    """Add what tools come from, like `add mcp:files 'command=["npx", "server"]'` or `add exec:exec`."""
+    kind, _, name = entry.partition(":")
+    given = {kind: {"name": name, **parse_fields(fields)}}
+    add_entry(server, "tools", given, as_json=as_json)
+
+
+@app.command("change")
+@server_command
+def change_tools(
+    server: Server, entry: EntryArgument, fields: FieldsArgument = None, as_json: JsonOption = False
+) -> None:
+    """Change an entry that tools come from. Calls that are under way finish."""
+    kind = entry.partition(":")[0]
+    found = parse_fields(fields)
+    change_entry(server, "tools", entry, {kind: found} if found else {}, as_json=as_json)
+
+
+@app.command("remove")
+@server_command
+def remove_tools(server: Server, entry: EntryArgument, as_json: JsonOption = False) -> None:
+    """Remove an entry that tools come from."""
+    remove_entry(server, "tools", entry, as_json=as_json)
+
+
 @app.command("servers")
 @server_command
 def list_servers(server: Server, as_json: JsonOption = False) -> None:
@@ -104,7 +165,7 @@ def list_servers(server: Server, as_json: JsonOption = False) -> None:
         ("server", "state", "says it is", "restarts", "what is wrong"),
         lambda one: (one["name"], one["state"], one["server"], one["restarts"], _told(one)),
         as_json=as_json,
-        none="no MCP servers yet: name them under `tools:` in a configuration and `hostler apply` it",
+        none="no MCP servers yet: `hostler tools add mcp:NAME` adds one, `hostler apply` a whole file",
     )
 
 

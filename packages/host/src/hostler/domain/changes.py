@@ -25,7 +25,7 @@ class Change(Strict):
     after: dict[str, Any] | None = None
 
 
-class Problem(Strict):
+class ConfigProblem(Strict):
     """An entry that is stored and does not work, or a skill or a server that an entry leads to.
 
     `kind` and `name` are those of a change; but a skill has its own name, and a plugin is `author/name` where
@@ -42,7 +42,7 @@ class ConfigDiff(Strict):
 
     changes: list[Change]
     applied: bool
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
 
     @property
     def effective(self) -> list[Change]:
@@ -58,26 +58,37 @@ def compare(
     for name, new in after.items():
         old = before.get(name)
         if old is None:
-            changes.append(Change(kind=kind, name=name, change="added", after=_plain(new)))
+            changes.append(Change(kind=kind, name=name, change="added", after=sparse(new)))
         elif old == new:
             changes.append(Change(kind=kind, name=name, change="unchanged"))
         else:
             changes.append(
-                Change(kind=kind, name=name, change="changed", before=_plain(old), after=_plain(new))
+                Change(kind=kind, name=name, change="changed", before=sparse(old), after=sparse(new))
             )
     for name, old in before.items():
         if name not in after:
             change: ChangeType = "removed" if prune else "kept"
-            changes.append(Change(kind=kind, name=name, change=change, before=_plain(old) if prune else None))
+            changes.append(Change(kind=kind, name=name, change=change, before=sparse(old) if prune else None))
     return changes
 
 
-def _plain(struct: msgspec.Struct) -> dict[str, Any]:
-    """A struct as plain data, without what holds its default."""
-    data: dict[str, Any] = msgspec.to_builtins(struct)
-    for field in msgspec.structs.fields(struct):
+def sparse(entry: msgspec.Struct) -> dict[str, Any]:
+    """An entry as a configuration file says it: plain data, nowhere in it what holds its default."""
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(entry):
+        value = getattr(entry, field.name)
         made = field.default_factory
         default = field.default if made is msgspec.NODEFAULT else made()
-        if getattr(struct, field.name) == default:
-            data.pop(field.encode_name, None)
-    return data
+        if value != default:
+            found[field.encode_name] = _sparse(value)
+    return found
+
+
+def _sparse(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return sparse(value)
+    if isinstance(value, list):
+        return [_sparse(inner) for inner in value]
+    if isinstance(value, dict):
+        return {name: _sparse(inner) for name, inner in value.items()}
+    return value

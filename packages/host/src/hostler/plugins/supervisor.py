@@ -100,6 +100,8 @@ class Supervisor:
         self._plugins: dict[str, PluginLife] = {}
         self._leaving: dict[asyncio.Task[None], PluginLife] = {}
         """Plugins that were replaced or removed, and still finish their runs."""
+        self._unexpected: set[str] = set()
+        """Remote plugins that are forgotten once their connection ends."""
 
     def sweep_orphans(self) -> list[int]:
         """Kill plugin processes that a dead host left behind; call it once, before the first start."""
@@ -142,6 +144,7 @@ class Supervisor:
 
     def expect(self, plugin_key: str) -> None:
         """A remote process of this plugin may dial in; changes nothing for a plugin that is known."""
+        self._unexpected.discard(plugin_key)
         if plugin_key not in self._plugins:
             self.add(Remote(plugin_key))
 
@@ -153,11 +156,13 @@ class Supervisor:
             self.catalog.forget(plugin_key)
 
     def forget_remote(self, plugin_key: str) -> None:
-        """Expect no remote process of this plugin any more; one that is connected stays."""
+        """Expect no remote process of this plugin any more; one that is connected stays until it leaves."""
         life = self._plugins.get(plugin_key)
         if life is None or not isinstance(life.source, Remote):
             return
-        if not (life.is_connected or life.is_connecting):
+        if life.is_connected or life.is_connecting:
+            self._unexpected.add(plugin_key)
+        else:
             self.discard(plugin_key)
 
     async def remove(self, plugin_key: str) -> None:
@@ -253,6 +258,9 @@ class Supervisor:
         finally:
             life.is_connecting = False
             connection.abort("the connection was closed")
+            if plugin_key in self._unexpected:
+                self._unexpected.discard(plugin_key)
+                self.forget_remote(plugin_key)
 
     async def close(self, drain_seconds: float | None = None) -> None:
         """End all plugins: they may finish their runs for so long, then nothing of them is left."""

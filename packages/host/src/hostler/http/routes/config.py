@@ -1,12 +1,18 @@
-"""The whole configuration as one document."""
+"""The configuration: as one document, and entry by entry."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from hostler.config import ConfigFile
-from hostler.domain.changes import ConfigDiff, Problem
-from hostler.http.answers import Listing
+import msgspec
+
+from hostler.config import ConfigFile, convert
+from hostler.config_entries import EntryKind, entry_kind, with_entry
+from hostler.configuring import Entries
+from hostler.domain.changes import ConfigDiff, ConfigProblem, Kind, sparse
+from hostler.http.answers import Json, Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler_protocol._base import Strict
@@ -14,24 +20,33 @@ from hostler_protocol.errors import InvalidArgumentError
 
 
 class ApplyQuery(Strict):
-    """`dry_run`: only say what would change."""
+    """`dry_run`: only say what would change. `prune`: remove what the configuration does not name."""
 
     dry_run: bool = False
+    prune: bool = False
+
+
+class EntryRecord(Strict):
+    """One entry. `kind` is its key in a configuration file; `entry` is what the file says of it, without what
+    holds its default. `problem` says why it has no effect; an entry that cannot be read is null.
+    """
+
+    kind: str
+    name: str
+    entry: dict[str, Any] | None
+    problem: str | None
 
 
 @endpoint("POST", "/v1/config", right="installation", tag="configuration")
 async def apply_config(ask: Ask, query: ApplyQuery, body: ConfigFile) -> ConfigDiff:
-    """Apply a configuration: what it names is made or changed, what it does not name stays."""
-    plugins = [entry if isinstance(entry, str) else entry.path for entry in body.plugins]
-    for what, paths in (("plugins", plugins), ("skills", body.skills)):
-        for path in paths:
-            if not Path(path).is_absolute():
-                raise InvalidArgumentError(f"{what}: {path!r} is a relative path: send the absolute one")
-    return await ask.surface.host.apply(body, actor=ask.caller.subject, dry_run=query.dry_run)
+    """Apply a configuration: what it names is made or changed, what it does not name stays unless `prune`."""
+    _check_absolute(body)
+    actor = ask.caller.subject
+    return await ask.surface.host.apply(body, actor=actor, dry_run=query.dry_run, prune=query.prune)
 
 
 @endpoint("GET", "/v1/problems", right="installation", tag="configuration")
-async def list_problems(ask: Ask) -> Listing[Problem]:
+async def list_problems(ask: Ask) -> Listing[ConfigProblem]:
     """List what does not work of the configuration now: entries, plugins, skills, servers, and why."""
     await ask.surface.host.skills.look()
     return Listing(items=await ask.surface.host.problems())
@@ -41,3 +56,76 @@ async def list_problems(ask: Ask) -> Listing[Problem]:
 async def export_config(ask: Ask) -> ConfigFile:
     """Export the configuration as it stands. Secrets are references, as they were given."""
     return await ask.surface.host.export()
+
+
+@endpoint("GET", "/v1/config/{kind}", right="installation", tag="configuration")
+async def list_entries(ask: Ask) -> Listing[EntryRecord]:
+    """List the entries of one kind by name. Kinds are the keys of a configuration file: `plugins`, `models`,
+    `tools`, `skills`, `agents`, `webhooks`, `retention`, `pause_key`, `working_folders`.
+    """
+    kind = entry_kind(ask.parameters["kind"])
+    found, problems = await _look(ask)
+    names = {*found.readable[kind.kind], *(one.name for one in found.unreadable if one.kind == kind.kind)}
+    return Listing(items=[_record(kind, name, found, problems) for name in sorted(names)])
+
+
+@endpoint("POST", "/v1/config/{kind}", right="installation", tag="configuration", status=201)
+async def add_entry(ask: Ask, body: dict[str, Any]) -> Json[ConfigDiff]:
+    """Add an entry, written as in a configuration file; a skill folder is `{"path": ...}`. 409 where it is
+    there already.
+    """
+    kind = entry_kind(ask.parameters["kind"])
+    diff = await ask.surface.host.put_entry(kind, _entry(kind, body), actor=ask.caller.subject)
+    return Json(diff, 201)
+
+
+@endpoint("GET", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
+async def get_entry(ask: Ask) -> EntryRecord:
+    """Get one entry. A plugin is named `author/name` (in the path `author%2Fname`), a tool `mcp:files`, what
+    there is one of `policy`.
+    """
+    kind, name = entry_kind(ask.parameters["kind"]), ask.parameters["name"]
+    return _record(kind, name, *await _look(ask))
+
+
+@endpoint("PUT", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
+async def put_entry(ask: Ask, body: dict[str, Any]) -> ConfigDiff:
+    """Make or change an entry: the body is the whole of it. Runs at work finish with what they began with."""
+    kind, name = entry_kind(ask.parameters["kind"]), ask.parameters["name"]
+    return await ask.surface.host.put_entry(kind, _entry(kind, body), actor=ask.caller.subject, name=name)
+
+
+@endpoint("DELETE", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
+async def remove_entry(ask: Ask) -> ConfigDiff:
+    """Remove an entry. Runs at work finish; `problems` of the answer names the agents that need it."""
+    kind, name = entry_kind(ask.parameters["kind"]), ask.parameters["name"]
+    return await ask.surface.host.remove_entry(kind, name, actor=ask.caller.subject)
+
+
+def _entry(kind: EntryKind, body: dict[str, Any]) -> msgspec.Struct:
+    entry: msgspec.Struct = convert(body, kind.type, kind.kind)
+    _check_absolute(with_entry(kind, entry))
+    return entry
+
+
+def _check_absolute(config: ConfigFile) -> None:
+    plugins = [entry if isinstance(entry, str) else entry.path for entry in config.plugins]
+    for what, paths in (("plugins", plugins), ("skills", config.skills)):
+        for path in paths:
+            if not Path(path).is_absolute():
+                raise InvalidArgumentError(f"{what}: {path!r} is a relative path: send the absolute one")
+
+
+Problems = Mapping[tuple[Kind, str], str]
+
+
+async def _look(ask: Ask) -> tuple[Entries, Problems]:
+    host = ask.surface.host
+    problems = {(one.kind, one.name): one.problem for one in await host.problems()}
+    return await host.configurator.entries(), problems
+
+
+def _record(kind: EntryKind, name: str, found: Entries, problems: Problems) -> EntryRecord:
+    can_be_read = not any((one.kind, one.name) == (kind.kind, name) for one in found.unreadable)
+    entry = sparse(found.get(kind, name)) if can_be_read else None
+    return EntryRecord(kind=kind.field, name=name, entry=entry, problem=problems.get((kind.kind, name)))

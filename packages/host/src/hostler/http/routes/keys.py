@@ -104,19 +104,21 @@ async def revoke_key(ask: Ask) -> Empty:
     """Revoke a key: from now on it opens nothing. Revoking it again changes nothing."""
     key_id = ask.parameters["key_id"]
 
-    def revoke(tx: Tx) -> bool:
-        if keys.find(tx, ask.workspace_id, key_id) is None:
-            return False
-        if keys.revoke(tx, ask.workspace_id, key_id):
+    def revoke(tx: Tx) -> tuple[ApiKey | None, list[str]]:
+        known = keys.find(tx, ask.workspace_id, key_id)
+        if known is not None and keys.revoke(tx, ask.workspace_id, key_id):
             audit.record(tx, ask.workspace_id, ask.caller.subject, "key.revoked", key_id, {})
-        return True
+        return known, keys.remote_plugins(tx)
 
-    if not await ask.surface.host.db.write(revoke):
+    key, expected = await ask.surface.host.db.write(revoke)
+    if key is None:
         extra = (
             "; the administrator's key is changed with HOSTLER_ADMIN_KEY" if key_id == ADMIN_KEY_ID else ""
         )
         raise NotFoundError(f"there is no key {key_id!r}{extra}")
     ask.surface.keys.forget(key_id)
+    if key.plugin is not None and key.plugin not in expected:
+        ask.surface.host.supervisor.forget_remote(key.plugin)
     return Empty()
 
 
