@@ -305,16 +305,17 @@ def test_a_long_queue_of_busy_lanes_hides_nobody(database: SqlDatabase) -> None:
 
 def test_cancelling_is_noted_once_and_only_while_it_matters(database: SqlDatabase) -> None:
     opened(database, new("r1"), new("child", parent_run_id="r1"))
-    asked = write(database, lambda tx: runs.request_cancel(tx, "w1", "r1", "user asked"))
+    asked = write(database, lambda tx: runs.request_cancel(tx, "w1", "r1", "user asked", by="ada"))
     assert asked is not None
     assert asked.cancel_reason == "user asked"
-    again = write(database, lambda tx: runs.request_cancel(tx, "w1", "r1", "other"))
+    again = write(database, lambda tx: runs.request_cancel(tx, "w1", "r1", "other", by="bob"))
     assert again is not None
-    assert again.cancel_reason == "user asked"
+    assert (again.cancel_reason, again.cancel_requested_by) == ("user asked", "ada")
+    assert again.cancel_requested_at == asked.cancel_requested_at is not None
     assert [one.run_id for one in read(database, lambda tx: runs.children(tx, "w1", "r1"))] == ["child"]
-    assert write(database, lambda tx: runs.request_cancel(tx, "w2", "r1", "stranger")) is None
+    assert write(database, lambda tx: runs.request_cancel(tx, "w2", "r1", "stranger", by="ada")) is None
     move(database, "r1", 1, "cancelled", status_code="cancelled")
-    assert write(database, lambda tx: runs.request_cancel(tx, "w1", "r1", "late")) is None
+    assert write(database, lambda tx: runs.request_cancel(tx, "w1", "r1", "late", by="ada")) is None
 
 
 def test_runs_are_found_in_their_workspace_only(database: SqlDatabase) -> None:

@@ -296,7 +296,7 @@ def test_a_run_that_was_cancelled_before_its_claim_hears_of_it(database: SqlData
     async def story() -> None:
         before = Stage(database, slots=0)
         await before.open("r0", agent())
-        await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "early"))
+        await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "early", by="ada"))
         async with dispatching(database, slots=1) as stage:
             await stage.until("r0")
             assert stage.turns["r0"].cancelled == ["early"]
@@ -453,7 +453,7 @@ def test_a_wish_to_cancel_that_nobody_passed_on_is_heard_at_the_next_look(databa
         async with dispatching(database, slots=1, look_seconds=SOON) as stage:
             await stage.open("r0", agent())
             await stage.until("r0")
-            await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "enough"))
+            await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "enough", by="ada"))
             while not stage.turns["r0"].cancelled:
                 await asyncio.sleep(0.005)
             assert stage.turns["r0"].cancelled[0] == "enough"

@@ -63,6 +63,9 @@ def test_an_event_becomes_a_run(tmp_path: Path) -> None:
             "started_at": ANY_TIME,
             "finished_at": ANY_TIME,
             "deadline_at": ANY_TIME,
+            "cancel_requested_at": None,
+            "cancel_requested_by": None,
+            "cancel_reason": None,
             "usage": None,
             "cost": None,
             "output": {

@@ -139,13 +139,14 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: str | 
     begun = runs.open(tx, run, claim, lane_is_free=lane.free)
     if run.gathering is not None:
         gathering.begin(tx, run, event)
+    sender = event.requester or "host"
     cancelled: list[Asked] = []
     if admission.cancel_run_id is not None:
         cancelled = request_cancel(
-            tx, run.workspace_id, admission.cancel_run_id, reason=INTERRUPTED, actor="host"
+            tx, run.workspace_id, admission.cancel_run_id, reason=INTERRUPTED, actor=sender
         )
     if admission.supersede_run_id is not None:
-        done = supersede(tx, admission.supersede_run_id, cause=SUPERSEDED, actor="host")
+        done = supersede(tx, admission.supersede_run_id, cause=SUPERSEDED, actor=sender)
         cancelled = [] if done is None else list(done.asked)
     held_back = run.not_before is not None and run.not_before > tx.now
     return Opened(

@@ -13,7 +13,7 @@ import msgspec
 
 from hostler import steering
 from hostler.ports import Tx
-from hostler.stores import pauses, runs, waiting
+from hostler.stores import audit, pauses, run_notes, runs, waiting
 from hostler.stores.journal import Entries, Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
@@ -53,9 +53,11 @@ def finish(
 
     `entries` (the terminal result among them) are journalled with it. What the run absorbed and did not pull
     goes to the next run of its lane, or is dropped where the agent's policy says so. Its pause is settled.
-    A message that no run took up takes its place in the conversation.
-    Fenced: nothing was written. NotFoundError for no such run.
+    A message that no run took up takes its place in the conversation. A cancelled run was ended by whoever
+    asked for it, whatever `actor` carried it out. Fenced: nothing was written. NotFoundError for no such run.
     """
+    if status == "cancelled":
+        actor = _canceller(tx, run_id) or actor
     pauses.end_with_run(tx, run_id, attempt, status, cause=cause, actor=actor)
     moved = runs.transition(
         tx,
@@ -132,27 +134,51 @@ def begin_again(
 def request_cancel(
     tx: Tx, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None
 ) -> list[Asked]:
-    """Note the wish to end a run and its children, so that neither is durable without the other.
+    """Note that `actor` asks for the end of a run and its children, so that neither is durable without the
+    other; in their journals and in the audit log too.
 
     Those that wait end at once; the others are given, and are to be told by whoever works on them. An ended
     run stays as it is, its children do not.
     """
     asked: list[Asked] = []
-    family = [(Asked(run_id, reason, grace), actor)]
-    grace_ms = None if grace is None else int(grace * 1000)
+    family: list[tuple[Asked, str | None]] = [(Asked(run_id, reason, grace), None)]
     seen = 0
     while family and seen < _MAX_FAMILY:
-        wish, by = family.pop()
+        wish, parent_run_id = family.pop()
         seen += 1
-        run = runs.request_cancel(tx, workspace_id, wish.run_id, wish.reason, grace_ms)
+        run = _request_cancel(tx, workspace_id, wish, actor, parent_run_id)
         if run is not None:
             asked.append(wish)
             if run.status in {"queued", "paused"}:
-                end_waiting(tx, run, "cancelled", "cancelled", wish.reason, actor=by)
+                end_waiting(tx, run, "cancelled", "cancelled", wish.reason, actor=actor)
         inherited = f"its parent run was cancelled: {reason}"
         children = runs.children(tx, workspace_id, wish.run_id)
-        family += [(Asked(child.run_id, inherited, grace), "host") for child in children]
+        family += [(Asked(child.run_id, inherited, grace), wish.run_id) for child in children]
     return asked
+
+
+def _request_cancel(
+    tx: Tx, workspace_id: str, wish: Asked, actor: str, parent_run_id: str | None
+) -> Run | None:
+    """The run as it stands with the wish noted; None where it has ended. Asked again in vain: nothing new."""
+    before = run_notes.hold(tx, wish.run_id)
+    grace_ms = None if wish.grace is None else int(wish.grace * 1000)
+    run = runs.request_cancel(tx, workspace_id, wish.run_id, wish.reason, grace_ms, by=actor)
+    if before is None or run is None:
+        return None
+    if before.cancel_requested_at is not None and before.cancel_grace == run.cancel_grace:
+        return run
+    facts = {"reason": wish.reason, "grace_seconds": wish.grace, "parent_run_id": parent_run_id}
+    body = {name: value for name, value in facts.items() if value is not None}
+    entry = Entry("cancellation", "requested", msgspec.json.encode({"actor": actor, **body}))
+    run_notes.note(tx, wish.run_id, [entry])
+    audit.record(tx, workspace_id, actor, "run.cancel_requested", wish.run_id, body)
+    return run
+
+
+def _canceller(tx: Tx, run_id: str) -> str | None:
+    run = runs.by_id(tx, run_id)
+    return None if run is None else run.cancel_requested_by
 
 
 def end_waiting(

@@ -141,7 +141,9 @@ class RunOutput(Strict):
 class RunRecord(Strict):
     """One run. `cost` in the currency of the models' prices; None where no price is known.
 
-    `retry_of`: the run that it does again. `forked_from` and `forked_at`: the run that it goes on from, and
+    `cancel_requested_at`: when its end was asked for, first by `cancel_requested_by` (a key's subject,
+    `run:ID`, `host` or `clock`); until its status is terminal it is being cancelled. `retry_of`: the run that
+    it does again. `forked_from` and `forked_at`: the run that it goes on from, and
     the last step that both share.
     """
 
@@ -159,6 +161,9 @@ class RunRecord(Strict):
     started_at: float | None = None
     finished_at: float | None = None
     deadline_at: float | None = None
+    cancel_requested_at: float | None = None
+    cancel_requested_by: str | None = None
+    cancel_reason: str | None = None
     usage: Usage | None = None
     cost: float | None = None
     output: RunOutput | None = None

@@ -166,6 +166,7 @@ def _show(run: dict[str, Any]) -> None:
             ("retry of", run.get("retry_of")),
             ("forked from", run.get("forked_from")),
             ("conversation", run.get("conversation_id")),
+            ("cancelled by", _cancelled_by(run)),
             ("created", moment(run["created_at"])),
             ("took", _took(run)),
             ("cost", run.get("cost")),
@@ -187,6 +188,14 @@ def _show(run: dict[str, Any]) -> None:
             none="its journal is empty",
             spare=("sequence",),
         )
+
+
+def _cancelled_by(run: dict[str, Any]) -> str | None:
+    """Who asked for the run's end, when and why; None: nobody did."""
+    if run.get("cancel_requested_at") is None:
+        return None
+    by = run.get("cancel_requested_by") or "unknown"
+    return f"{by}, {moment(run['cancel_requested_at'])}: {run.get('cancel_reason') or 'no reason given'}"
 
 
 def _took(run: dict[str, Any]) -> str:

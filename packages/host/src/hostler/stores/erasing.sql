@@ -22,8 +22,8 @@ DELETE FROM journal WHERE run_id = :run_id AND last_position <= :last AND type =
 
 -- name: empty_run
 -- What it cost and how it ended stay.
-UPDATE runs SET conversation_id = NULL, thread_id = NULL, requester = NULL, cancel_reason = NULL, grant_json = NULL,
-    binding = '{}', lane = run_id
+UPDATE runs SET conversation_id = NULL, thread_id = NULL, requester = NULL, cancel_reason = NULL,
+    cancel_requested_by = NULL, grant_json = NULL, binding = '{}', lane = run_id
 WHERE workspace_id = :ws AND run_id = :run_id AND status IN ('completed', 'failed', 'cancelled', 'timeout')
 
 -- name: empty_source

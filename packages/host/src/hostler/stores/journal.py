@@ -31,6 +31,7 @@ Kind = Literal[
     "refusal",
     "steering",
     "decision",
+    "cancellation",
 ]
 
 DELTA = "message.delta"

@@ -85,6 +85,9 @@ class Run(msgspec.Struct, frozen=True):
     cancel_reason: str | None
     cancel_grace: int | None
     """What a cancelled runner is given to end by itself, in milliseconds; None: what the host gives."""
+    cancel_requested_at: int | None
+    cancel_requested_by: str | None
+    """Who asked first for the run's end: a subject, `run:ID`, `host` or `clock`."""
     grant_json: str | None
     binding: dict[str, Any]
     usage: Usage | None
@@ -198,6 +201,8 @@ def opened_run(run: NewRun, status: RunStatus, host_id: str | None, *, ordinal: 
         host_id=host_id,
         cancel_reason=None,
         cancel_grace=None,
+        cancel_requested_at=None,
+        cancel_requested_by=None,
         grant_json=None,
         binding=dict(run.binding or {}),
         usage=None,

@@ -151,9 +151,9 @@ def transition(
 
 
 def request_cancel(
-    tx: Tx, workspace_id: str, run_id: str, reason: str, grace_ms: int | None = None
+    tx: Tx, workspace_id: str, run_id: str, reason: str, grace_ms: int | None = None, *, by: str
 ) -> Run | None:
-    """Note that cancellation was asked for; the first reason stays, and the shortest grace.
+    """Note that `by` asked for the run's end; the first one and the reason stay, and the shortest grace.
 
     The run as it now stands; None where it has ended, or is not of this workspace.
     """
@@ -163,6 +163,8 @@ def request_cancel(
         run_id=run_id,
         reason=without_nul(reason),
         grace=grace_ms,
+        by=without_nul(by),
+        now=tx.now,
     )
     return None if row is None else run_of(row)
 

@@ -57,8 +57,10 @@ RETURNING workspace_id, position, sequence, attempt, steers
 UPDATE runs SET base_attempt = attempt + 1 WHERE run_id = :run_id
 
 -- name: request_cancel
--- The first reason stays, and the shortest time that a runner was given.
+-- Who asked first stays, with the reason; and the shortest time that a runner was given.
 UPDATE runs SET cancel_reason = coalesce(cancel_reason, :reason),
+    cancel_requested_at = coalesce(cancel_requested_at, cast(:now AS bigint)),
+    cancel_requested_by = coalesce(cancel_requested_by, :by),
     cancel_grace = CASE WHEN cancel_grace IS NULL OR cast(:grace AS bigint) < cancel_grace
                         THEN cast(:grace AS bigint) ELSE cancel_grace END
 WHERE workspace_id = :workspace_id AND run_id = :run_id

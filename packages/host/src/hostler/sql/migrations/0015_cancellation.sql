@@ -1,0 +1,3 @@
+-- Who asked first for the end of a run, and when.
+ALTER TABLE runs ADD COLUMN cancel_requested_at bigint;
+ALTER TABLE runs ADD COLUMN cancel_requested_by text;
