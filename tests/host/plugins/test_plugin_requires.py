@@ -191,6 +191,17 @@ def test_a_listed_wheel_with_a_dependency_that_would_be_built_is_refused(
     assert not mark.exists()
 
 
+def test_a_folder_of_wheels_is_named_from_where_the_host_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheel(tmp_path / "links", "tiny")
+    (tmp_path / "more").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("UV_FIND_LINKS", f"links,{tmp_path}/more")
+    assert "tiny.py" in modules(build(tmp_path, ["tiny"]))
+
+
 # -- what lies in the plugin's folder -------------------------------------------------------------
 
 

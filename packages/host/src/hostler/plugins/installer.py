@@ -149,6 +149,7 @@ class Installer:
             for name, value in os.environ.items()
             if name in PASSED or name.startswith(("UV_INDEX_", "LC_"))
         }
+        passed |= {name: _absolute(passed[name]) for name in PLACES if name in passed}
         own = {"HOME": str(self.work), "TMPDIR": str(self.work), "PATH": os.defpath}
         return {**passed, **own, "UV_NO_PROGRESS": "1"}
 
@@ -183,6 +184,16 @@ def _local_places(value: str) -> list[str]:
         elif place and "://" not in place:
             found.append(place)
     return found
+
+
+def _absolute(value: str) -> str:
+    """The same variable with the folders that it names from here, for a program that starts elsewhere."""
+    for place in _local_places(value):
+        if not os.path.isabs(place):  # noqa: PTH117
+            word = rf"(?<![^\s,=]){re.escape(place)}(?![^\s,])"
+            full = os.path.abspath(place)  # noqa: PTH100
+            value = re.sub(word, lambda _, full=full: full, value)  # type: ignore[misc]
+    return value
 
 
 def wheels_of(listed: Sequence[str], base: Path) -> tuple[list[str], list[Path]]:

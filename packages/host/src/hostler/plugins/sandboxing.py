@@ -12,6 +12,7 @@ from pathlib import Path
 from hostler.domain.places import parse_place
 from hostler.plugins.environment import OWN_PACKAGES, package_folder
 from hostler.plugins.sources import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, argv_of
+from hostler.sandbox.measure import MAX_DEPTH
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
 from hostler.sandbox.view import python_paths
 from hostler.workspaces.whole import Usage, measure_tree, remove_tree
@@ -38,7 +39,7 @@ def workspace_of(folder: Path, plugin_key: str, limits: SandboxLimits) -> Path:
     author, _, name = plugin_key.partition("/")
     workspace = folder / author / name
     if workspace.exists():
-        held = measure_tree(workspace, Usage(limits.disk_bytes, limits.files))
+        held = measure_tree(workspace, Usage(limits.disk_bytes, limits.files), MAX_DEPTH)
         if not held.whole:
             _log.warning("plugin %s: its workspace holds more than it may, and is emptied", plugin_key)
             remove_tree(workspace)

@@ -35,6 +35,10 @@ from hostler_protocol.manifest import AgentRunnerManifest
 log = logging.getLogger(__name__)
 
 
+SWEEP_SECONDS = 5.0
+"""How long a start waits until the workspaces of plugins that are gone are removed."""
+
+
 def environments_folder(data_dir: Path) -> Path:
     """Where the Python environments of a data directory's plugins lie."""
     return data_dir / "plugins" / "environments"
@@ -198,7 +202,8 @@ class Supervisor:
             life.keep_running = not isinstance(life.source, Remote)
         local = [life for life in self._plugins.values() if life.keep_running]
         used = frozenset([*self._plugins, *(life.key for life in self._leaving.values())])
-        await asyncio.to_thread(sweep_workspaces, self._around.workspaces, used)
+        sweep = asyncio.ensure_future(asyncio.to_thread(sweep_workspaces, self._around.workspaces, used))
+        await asyncio.wait([sweep], timeout=SWEEP_SECONDS)  # much of it is removed while others start
         starts = {asyncio.ensure_future(life.connection()): life.key for life in local}
         if starts:
             await asyncio.wait(starts, timeout=seconds)

@@ -24,8 +24,11 @@ class Usage:
     whole: bool = True
 
 
-def measure_tree(root: Path, most: Usage | None = None) -> Usage:
-    """What lies below a folder. Files with several names count once; links and holes count as they say."""
+def measure_tree(root: Path, most: Usage | None = None, max_depth: int = MAX_DEPTH) -> Usage:
+    """What lies below a folder. Files with several names count once; links and holes count as they say.
+
+    What lies deeper than `max_depth` folders is not counted: then it is not `whole`.
+    """
     count = _Count(most)
     try:
         top = os.open(root, FOLDER)
@@ -39,7 +42,7 @@ def measure_tree(root: Path, most: Usage | None = None) -> Usage:
                 os.close(stack.pop()[0])
                 continue
             name = folders.pop()
-            below = _open_below(at, name) if len(stack) < MAX_DEPTH else None
+            below = _open_below(at, name) if len(stack) < max_depth else None
             if below is None:
                 count.whole = False
             else:
