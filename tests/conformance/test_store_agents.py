@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from hostler.domain.agents import AgentSpec, Concurrency
+from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import Query
+from hostler.sql.statements import Query, query_of
 from hostler.stores import agents, idempotency, installation, keys
 from hostler.stores import settings as stored_settings
 from hostler.stores.idempotency import Different, InProgress, New, Replay
@@ -17,6 +19,8 @@ from support.databases import read, run, write
 
 RUNNER = "plugin:acme/echo/default"
 AGE = Query("t.age", *["UPDATE idempotency SET created_at = 0"] * 2)
+SPECS = Query("t.specs", *["SELECT spec FROM agent_versions"] * 2)
+AGED = query_of("t.aged", *["UPDATE agent_versions SET spec = :spec, spec_digest = 'old'"] * 2)
 EVERYTHING = Query("t.keys", *["SELECT * FROM api_keys"] * 2)
 
 
@@ -29,6 +33,21 @@ def test_an_unchanged_agent_keeps_its_id_and_version(database: SqlDatabase) -> N
     again = write(database, lambda tx: agents.apply(tx, "w1", spec(config={"a": [1.5, None], "b": 1})))
     assert again == first
     assert (first.version, first.name) == (1, "echo")
+
+
+def test_an_agent_of_an_older_build_is_unchanged_although_there_are_more_settings_now(
+    database: SqlDatabase,
+) -> None:
+    def as_before(tx: Tx) -> None:
+        stored = msgspec.json.decode(tx.all(SPECS)[0]["spec"])
+        for setting in ("allow_questions", "idle_timeout"):
+            del stored[setting]
+        tx.run(AGED, spec=msgspec.json.encode(stored).decode())
+
+    first = write(database, lambda tx: agents.apply(tx, "w1", spec(config={"a": 1})))
+    write(database, as_before)
+    assert write(database, lambda tx: agents.apply(tx, "w1", spec(config={"a": 1}))) == first
+    assert write(database, lambda tx: agents.apply(tx, "w1", spec(config={"a": True}))).version == 2
 
 
 def test_every_change_makes_a_version_and_all_are_kept(database: SqlDatabase) -> None:

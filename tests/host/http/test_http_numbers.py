@@ -22,6 +22,7 @@ OF_AGENTS: dict[str, Any] = {
     "calls a day": lambda n: {"resource_policy": {"budget": {"max_calls_per_day": n}}},
     "calls a second": lambda n: {"resource_policy": {"rate": {"calls_per_second": n}}},
     "message size": lambda n: {"delivery_policy": {"max_message_size": n}},
+    "idle": lambda n: {"idle_timeout": n},
     "debounce": lambda n: {"concurrency": {"debounce": n}},
     "runs": lambda n: {"concurrency": {"max_runs": n}},
     "attempts": lambda n: {"recovery": {"max_attempts": n}},

@@ -95,6 +95,10 @@ class Attempting(Attempt, Protocol):
         """The calls that wait for people were held long enough."""
         ...
 
+    def active(self) -> None:
+        """The runner did something, or was answered."""
+        ...
+
     def went_live(self, frontier: int) -> None:
         """From here on the attempt does what no recording holds."""
         ...
@@ -223,6 +227,7 @@ def assemble(
         inherited=prepared.inherited,
         people=holding,
         confirm=partial(_confirm, equipment.db, run) if shared else None,
+        active=attempt.active,
     )
     pauses = AttemptPauses(
         attempt,

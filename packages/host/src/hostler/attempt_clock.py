@@ -1,4 +1,4 @@
-"""The time of an attempt: its deadline, the grace of a stop, and a wait that can be cut short."""
+"""The time of an attempt: deadline, grace of a stop, how long it may do nothing, a wait to cut short."""
 
 from __future__ import annotations
 
@@ -12,12 +12,51 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
+class IdleWatch:
+    """Calls `over` once nothing was done for so many seconds. `busy` says whether something is under way.
+
+    Signs of life may be many: each costs one look at the clock, and one timer serves them all.
+    """
+
+    seconds: float
+    busy: Callable[[], bool]
+    over: Callable[[], None]
+    loop: asyncio.AbstractEventLoop
+    _last: float = 0.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Watch from now on."""
+        self.active()
+        self._timer = self.loop.call_later(self.seconds, self._look)
+
+    def active(self) -> None:
+        """Note a sign of life."""
+        self._last = self.loop.time()
+
+    def close(self) -> None:
+        """Watch no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        if self.busy():
+            self.active()
+        left = self._last + self.seconds - self.loop.time()
+        if left > 0:
+            self._timer = self.loop.call_later(left, self._look)
+        else:
+            self.over()
+
+
+@dataclass(slots=True)
 class AttemptClock:
     """Timers of one attempt, on the running loop. Whatever they call, they call once."""
 
     _stop: asyncio.TimerHandle | None = None
     _deadline: asyncio.TimerHandle | None = None
     _waiting: asyncio.Timeout | None = None
+    _idle: IdleWatch | None = None
 
     def stop_within(self, seconds: float, stop: Callable[[], None]) -> None:
         """Call `stop` after so many seconds; where that was to happen sooner anyway, it does."""
@@ -33,6 +72,17 @@ class AttemptClock:
         if deadline_at is not None:
             delay = max(0.0, deadline_at - time.time())
             self._deadline = asyncio.get_running_loop().call_later(delay, over)
+
+    def watch_idle(self, seconds: float | None, busy: Callable[[], bool], over: Callable[[], None]) -> None:
+        """Call `over` once nothing was done for so long; None: never."""
+        if seconds is not None:
+            self._idle = IdleWatch(seconds, busy, over, asyncio.get_running_loop())
+            self._idle.begin()
+
+    def active(self) -> None:
+        """Note that the runner did something."""
+        if self._idle is not None:
+            self._idle.active()
 
     async def unless_cut_short(self, awaited: Awaitable[T]) -> T | None:
         """Wait for something that may take minutes; None where `cut_short` came first."""
@@ -57,6 +107,8 @@ class AttemptClock:
         for timer in (self._stop, self._deadline):
             if timer is not None:
                 timer.cancel()
+        if self._idle is not None:
+            self._idle.close()
 
 
-__all__ = ["AttemptClock"]
+__all__ = ["AttemptClock", "IdleWatch"]

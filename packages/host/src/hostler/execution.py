@@ -146,6 +146,7 @@ class ActiveRun:
             credit=INITIAL_RESULT_CREDIT,
         )
         await connection.start_run(params, self)
+        self._clock.watch_idle(prepared.grant.idle_seconds, self._is_busy, self._idle_over)
 
     def _stopped_early(self, stream: ResultStream) -> bool:
         if self._ended:
@@ -186,6 +187,7 @@ class ActiveRun:
 
     def on_results(self, arrived: Sequence[ResultArrived]) -> None:
         """Take results that came together; deltas many at once."""
+        self._clock.active()
         taken = 0
         while taken < len(arrived) and self._parts is not None and not self._ended:
             stream, before = self._parts.stream, taken
@@ -252,6 +254,7 @@ class ActiveRun:
 
     def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
         """A Host API call."""
+        self._clock.active()
         if self._parts is not None:
             self._parts.calls.begin(call_id, method, params)
 
@@ -263,6 +266,10 @@ class ActiveRun:
     def on_lost(self, error: PluginError) -> None:
         """The plugin process is gone."""
         self._lose(error)
+
+    def active(self) -> None:
+        """A call is over: the runner has something to go on with."""
+        self._clock.active()
 
     # -- stopping ---------------------------------------------------------------------------------
 
@@ -294,6 +301,21 @@ class ActiveRun:
             return
         self._tell_runner("deadline")
         self._results.write(self._stream.stop("timeout", "the run did not end within its deadline"))
+
+    def _is_busy(self) -> bool:
+        """Whether anything is under way that the runner may wait for."""
+        parts = self._parts
+        if parts is None or parts.stream.outcome is not None:
+            return True
+        return parts.calls.under_way or self._log.is_writing
+
+    def _idle_over(self) -> None:
+        if self._stream is None or self._parts is None or self._ended or self._stopping:
+            return
+        seconds = self._parts.prepared.grant.idle_seconds
+        self._tell_runner("idle")
+        why = f"the run gave no result and made no call for {seconds:g} s (idle_timeout)"
+        self._results.write(self._stream.stop("timeout", why))
 
     def hand_over(self, why: str) -> None:
         """The host is stopping: give the run back for another attempt, or end it, by its policy."""

@@ -14,7 +14,7 @@ from hostler.domain.outcomes import Paused
 from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_state import continuation_of
 from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
-from hostler.domain.pauses import OnMessage
+from hostler.domain.pauses import NO_QUESTIONS, OnMessage
 from hostler.domain.recording import CallName
 from hostler.domain.sealing import PLAIN, Codec
 from hostler.parking import Parked, Used, park
@@ -96,6 +96,7 @@ class ExplicitPauses:
         return NewCall(
             call_id=pending.call_id or made,
             kind=pending.kind,
+            denied=NO_QUESTIONS if pending.kind == "question" and not grant.questions else None,
             asked=Asked(
                 title=pending.title or name,
                 tool_name=name or None,
@@ -117,13 +118,17 @@ class ExplicitPauses:
         )
 
 
+def _undecided(tx: Tx, pause: Pause) -> list[PausedCall]:
+    return [call for call in pause_calls.of_pause(tx, pause) if call.decision == "undecided"]
+
+
 def pause_run(
     tx: Tx, run: Run, prepared: Prepared, entries: list[Entry], *, actor: str, used: Used
 ) -> Parked | Fenced:
     """Open the pause and end the attempt, in one transaction. The next one has nothing but the state.
 
     Calls of the attempt that still wait for people wait no longer. `entries` gets the results that show the
-    pause: one for each of its calls, then `run.paused`.
+    pause: one for each of its calls that people are asked, then `run.paused`; none where nobody is asked.
     """
     held = run_notes.hold(tx, run.run_id)
     if held is None or held.attempt != run.attempt or held.status != "running":
@@ -133,7 +138,8 @@ def pause_run(
         pauses.close(tx, waiting, "cancelled", cause="the runner paused the run itself", actor=run.runner_id)
     prepared.kept.refer(tx)
     pause = pauses.open(tx, prepared.new, cause="the runner pauses the run", actor=run.runner_id)
-    entries += map(pause_entries.requested, pause_calls.of_pause(tx, pause))
-    entries.append(pause_entries.paused(prepared.new.calls, prepared.expires_in))
+    entries += map(pause_entries.requested, _undecided(tx, pause))
+    if asked := [call for call in prepared.new.calls if call.denied is None]:
+        entries.append(pause_entries.paused(asked, prepared.expires_in))
     runs.rebase(tx, run.run_id)
     return park(tx, run, entries, actor=actor, used=used)

@@ -30,6 +30,7 @@ from hostler.call_records import (
 )
 from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
 from hostler.calls.scope import CallScope, Effect
+from hostler.domain.pauses import NO_QUESTIONS
 from hostler.domain.recording import CallName, RecordedCall, guest_number, is_effect
 from hostler.gate import Gate, GatedRun
 from hostler.inheriting import Inherited, check_effects
@@ -43,6 +44,7 @@ from hostler.tool_calls import ToolCalls
 from hostler_protocol.calls import Call, CallParams, InteractionParams
 from hostler_protocol.errors import (
     DeadlineExceededError,
+    DeniedError,
     HostlerError,
     UnauthorizedError,
     from_fault,
@@ -56,7 +58,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class RunCalls:
-    """Carries out the calls of one attempt. `going_on`: the recording that it goes on from, if any."""
+    """Carries out the calls of one attempt.
+
+    `going_on`: the recording that it goes on from, if any. `active` is told whenever a call is over.
+    """
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class RunCalls:
         inherited: Inherited | None = None,
         people: People | None = None,
         confirm: Callable[[], Any] | None = None,
+        active: Callable[[], None] = lambda: None,
     ) -> None:
         self._gate = gate
         self._connection = connection
@@ -81,6 +87,7 @@ class RunCalls:
         self._going_on = going_on
         self._inherited = inherited
         self._people = people
+        self._active = active
         self.tools = ToolCalls(scope, journal, people, confirm)
         self._seen: Counter[tuple[str, str]] = Counter()
         self._tasks: dict[MessageId, asyncio.Task[None]] = {}
@@ -105,6 +112,7 @@ class RunCalls:
         self._given_up.pop(call_id, None)
         self._guests.pop(call_id, None)
         self._done.set()
+        self._active()
 
     def give_up(self, call_id: MessageId, *, goes_on: bool) -> None:
         """The runner no longer waits for it, and `goes_on` without it or is being stopped.
@@ -121,6 +129,11 @@ class RunCalls:
         for task in list(self._tasks.values()):
             task.cancel()
         self.tools.stop()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a call has no answer yet, or a tool is being asked although nobody waits for it."""
+        return bool(self._tasks) or self.tools.under_way
 
     def look_again(self) -> None:
         """A call has begun to wait for people: who waits for quiet looks once more."""
@@ -367,9 +380,11 @@ class RunCalls:
 
     async def _interact(self, call_id: MessageId, record: CallRecord) -> None:
         """Put a question to a person; the decision is the answer, whatever it is."""
+        form: InteractionParams = record.params
+        if not self._scope.grant.questions:
+            raise DeniedError(f"the question {form.title!r:.80} was denied: {NO_QUESTIONS}")
         if self._people is None:
             raise UnauthorizedError("this host cannot put questions to people")
-        form: InteractionParams = record.params
         verdict = await self._people.ask(Question("question", record.name, {}, form=form))
         refused = refusal_of(verdict, f"the question {form.title!r:.80}")
         told = verdict.settle

@@ -113,9 +113,14 @@ class RunLog:
         self.add(Item(work=work, done=done))
         return await future
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether anything that was added is not committed yet."""
+        return self._written < self._added and self._lost is None
+
     async def settled(self) -> None:
         """Wait until all that was added before is committed, or never will be."""
-        if self._written < self._added and self._lost is None:
+        if self.is_writing:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((self._added, future))
             await future

@@ -223,7 +223,7 @@ RUN_FAILURES: dict[RunFailure, str] = {
     "runner.error": "The runner's code raised, or gave something that is no result.",
     "runner.config_invalid": "The run could not start: its runner is not there, or the agent's configuration "
     "does not fit the runner's form or names a secret that cannot be read.",
-    "runner.timeout": "The run's deadline passed.",
+    "runner.timeout": "The run's deadline passed, or it did nothing for its agent's `idle_timeout`.",
     "runner.crashed": "The plugin process ended, or was killed because it no longer answered.",
     "runner.no_output": "The runner finished, but gave nothing except deltas, logs and telemetry.",
     "runner.protocol": "The plugin broke this protocol: more results than credited, an impossible sequence.",

@@ -132,7 +132,11 @@ class Scope(Strict):
 
 
 class AgentSpec(Strict):
-    """One agent, whole. Equal specs have equal digests."""
+    """One agent, whole. Equal specs have equal digests.
+
+    `allow_questions` false: a question of a run is answered `denied` at once, for agents that run unattended.
+    `idle_timeout`: seconds after which a run ends that gave no result and made no call.
+    """
 
     name: str
     runner: str
@@ -140,6 +144,8 @@ class AgentSpec(Strict):
     resource_policy: ResourcePolicy = ResourcePolicy()
     state_policy: StatePolicy = StatePolicy()
     delivery_policy: DeliveryPolicy = DeliveryPolicy()
+    allow_questions: bool = True
+    idle_timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
     concurrency: Concurrency = Concurrency()
     recovery: Recovery = Recovery()
     event_types: list[str] = msgspec.field(default_factory=lambda: ["message.received"])

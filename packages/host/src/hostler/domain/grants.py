@@ -87,6 +87,10 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     timeout_seconds: float | None = None
     streaming: bool = True
     """Whether deltas are stored and shown."""
+    questions: bool = True
+    """Whether questions are put to people; otherwise they are denied."""
+    idle_seconds: float | None = None
+    """How long the run may go without result and call; None: until its deadline."""
     platform_capabilities: dict[str, Any] = {}
     continuation: bool = False
     """Whether the runner may end an attempt with `run.paused`."""
@@ -156,6 +160,8 @@ def grant_for(
         calls_per_second=policy.rate.calls_per_second,
         timeout_seconds=configuration.timeout_seconds,
         streaming=agent.spec.delivery_policy.enable_streaming,
+        questions=agent.spec.allow_questions,
+        idle_seconds=agent.spec.idle_timeout,
         platform_capabilities=envelope.delivery.platform_capabilities if envelope.delivery else {},
         continuation=manifest.capabilities.continuation and catalog.interactions,
         notes=notes,

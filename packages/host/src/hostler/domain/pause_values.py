@@ -10,6 +10,7 @@ import msgspec
 
 from hostler.domain.approvers import DEFAULT_RULE, ApproverRule
 from hostler.domain.pauses import (
+    HOST,
     CallKind,
     Decided,
     Execution,
@@ -70,13 +71,15 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class NewCall:
     """One call that has to wait. `call_id` is the host's, unique in the run.
 
-    `effect_key`: of a call that may have been made (kind `in_doubt`), the key it was made under.
+    `effect_key`: of a call that may have been made (kind `in_doubt`), the key it was made under. `denied`:
+    why nobody is asked, and the call is denied as soon as its pause opens.
     """
 
     call_id: str
     kind: CallKind
     asked: Asked
     effect_key: str | None = None
+    denied: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +173,11 @@ class PausedCall:
     def settled(self) -> bool:
         """Whether nobody has to say anything about it any more."""
         return self.decision != "undecided" and self.review is None
+
+
+def nobody_was_asked(calls: Sequence[PausedCall]) -> bool:
+    """Whether there are calls, and the host itself denied every one."""
+    return bool(calls) and all(call.decision == "denied" and call.decided_by == HOST for call in calls)
 
 
 class CastVote(NamedTuple):

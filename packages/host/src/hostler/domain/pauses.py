@@ -27,6 +27,11 @@ ReviewReason = Literal["in_doubt", "changed", "revoked"]
 """Why somebody has to look at a call: nobody knows whether it was made, its tool is another one now, or who
 approved it may no longer do so."""
 
+NO_QUESTIONS = "the agent asks nobody (allow_questions is false)"
+"""Why a question is denied that nobody was asked."""
+HOST = "host"
+"""Who denied it."""
+
 TRANSITIONS: dict[tuple[PauseStatus | None, PauseStatus], str] = {
     (None, "open"): "a call waits for a person or a client",
     (None, "needs_review"): "a call may have been made: nobody knows",
@@ -49,7 +54,7 @@ TRANSITIONS: dict[tuple[PauseStatus | None, PauseStatus], str] = {
 
 DECISIONS: dict[tuple[Decided, Decided], str] = {
     ("undecided", "approved"): "as many people as it needs said yes, or that it had not happened",
-    ("undecided", "denied"): "somebody who may decide said no",
+    ("undecided", "denied"): "somebody who may decide said no, or the agent asks nobody",
     (
         "undecided",
         "answered",

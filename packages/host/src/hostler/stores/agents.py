@@ -27,10 +27,10 @@ def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
     """
     spec_digest = digest(spec)
     current = tx.one(_q.current, workspace_id=workspace_id, name=spec.name)
-    if current is not None and current["spec_digest"] == spec_digest:
-        known = _read(workspace_id, current)
-        if isinstance(known, Agent):
-            return known
+    known = None if current is None else _read(workspace_id, current)
+    # digested anew: stored by a version that did not know all of today's settings, it has another digest
+    if isinstance(known, Agent) and digest(known.spec) == spec_digest:
+        return known
     agent_id, version = _identity(tx, workspace_id, spec.name)
     tx.run(
         _q.insert_version,

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler.domain.pause_values import Pause
+from hostler.domain.pause_values import Pause, nobody_was_asked
 from hostler.domain.pauses import MAX_CALLS, ROWS_KEPT_SECONDS, PauseStatus
 from hostler.domain.webhooks import MAX_WEBHOOKS, NoticeEvent, Webhook, event_of
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
-from hostler.stores import settings
+from hostler.stores import pause_calls, settings
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -83,10 +83,11 @@ def of_pause(
 ) -> NoticeEvent | None:
     """Tell of a change of a pause: an entry of the inbox, and a delivery for each webhook that wants it.
 
-    `extended`: calls were added, its status is what it was. None where the change is nothing to tell.
+    `extended`: calls were added, its status is what it was. None where the change is nothing to tell, or
+    nobody was asked anything.
     """
     event = "pause.extended" if extended else event_of(before, pause.status)
-    if event is None:
+    if event is None or nobody_was_asked(pause_calls.of_pause(tx, pause)):
         return None
     notice_id, ws = new_id(), pause.workspace_id
     tx.run(

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from hostler.domain import runs as runs_domain
 from hostler.domain.pause_checks import check_calls, check_room
-from hostler.domain.pause_values import NewCall, NewPause, Pause, PausedCall
-from hostler.domain.pauses import MAX_SWEPT_PAUSES, PauseStatus, is_settled, may_become
+from hostler.domain.pause_values import Given, NewCall, NewPause, Pause, PausedCall
+from hostler.domain.pauses import HOST, MAX_SWEPT_PAUSES, PauseStatus, is_settled, may_become
 from hostler.ports import Tx
 from hostler.sql.statements import load
 from hostler.stores import notices, pause_calls, pause_facts, run_notes
@@ -34,7 +34,7 @@ class Due(NamedTuple):
 
 
 def open(tx: Tx, new: NewPause, *, cause: str, actor: str) -> Pause:  # noqa: A001  used as pauses.open
-    """Open the next pause of a run. With a call in doubt it begins in review.
+    """Open the next pause of a run: in review with a call in doubt, ready where nobody is asked anything.
 
     PayloadTooLargeError, InvalidArgumentError for what is over a limit; ConflictError where the run has an
     unsettled pause, or has ended.
@@ -73,9 +73,21 @@ def open(tx: Tx, new: NewPause, *, cause: str, actor: str) -> Pause:  # noqa: A0
     pause = pause_of(row)
     pause_calls.insert(tx, pause, new.calls, first_ordinal=0)
     pause_facts.of_pause(tx, pause, before=None, cause=cause, actor=actor, calls=_named(new.calls))
+    _deny(tx, pause, new.calls)
+    if all(call.denied is not None for call in new.calls):
+        return move(tx, pause, "ready", cause="nobody is asked", actor=HOST, resumed_by=HOST)
     pause = note_expiry(tx, pause)
     notices.of_pause(tx, pause, before=None)
     return pause
+
+
+def _deny(tx: Tx, pause: Pause, calls: Sequence[NewCall]) -> None:
+    """Decide the calls that nobody is asked."""
+    denied = {call.call_id: call.denied for call in calls if call.denied is not None}
+    for call in pause_calls.of_pause(tx, pause) if denied else ():
+        if call.call_id in denied:
+            given = Given(comment=denied[call.call_id])
+            pause_calls.decide(tx, pause, call, "denied", cause="nobody is asked", actor=HOST, given=given)
 
 
 def add_calls(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, actor: str) -> Pause:
