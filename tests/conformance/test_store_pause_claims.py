@@ -171,6 +171,26 @@ def test_a_lost_attempt_waits_longer_each_time(world: World) -> None:
     assert waits == [1_000, 2_000, 4_000, 8_000]
 
 
+def test_an_attempt_that_had_done_nothing_counts_for_the_back_off_alone(world: World) -> None:
+    world.decide()
+    waits = []
+    for attempt in range(1, 3 * MAX_RESUME_ATTEMPTS):
+        world.begin(attempt)
+
+        def lose(tx: Tx, epoch: int = attempt) -> int:
+            lost = pause_claims.lost(tx, "r1", epoch, cause="t", actor="t", undone=True)
+            assert lost is not None
+            assert (lost.pause.status, lost.pause.attempts, lost.pause.losses) == ("ready", 0, epoch)
+            runs.transition(tx, "r1", None, "queued", cause="t", actor="t")
+            return lost.not_before - tx.now
+
+        waits.append(write(world.database, lose))
+        write(world.database, claim_run)
+    assert waits[:7] == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000]
+    assert set(waits[6:]) == {60_000}
+    assert {world.call(one).decision for one in ("yes", "no", "late")} == {"approved", "denied", "expired"}
+
+
 def test_an_attempt_that_is_given_back_counts_for_nothing(world: World) -> None:
     world.decide()
     world.begin(1)

@@ -52,6 +52,8 @@ class AttemptResults:
     paused: Callable[[Paused], None]
     connection: PluginConnection | None = None
     scope: CallScope | None = None
+    kept_before: bool = False
+    """Whether an attempt before this one completed a message."""
     had_effects: bool = False
     """Whether something was stored that would stand twice if it were done again."""
     _credit: int = 0

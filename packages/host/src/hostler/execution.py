@@ -19,7 +19,7 @@ from hostler.attempt_results import AttemptResults
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import PausedCall
-from hostler.domain.recovery import Action, Settlement, settle
+from hostler.domain.recovery import Action, Settlement, failure_of, put_off, settle
 from hostler.domain.sequence import ResultStream, StreamState
 from hostler.domain.usage import added
 from hostler.gate import Standing
@@ -27,11 +27,10 @@ from hostler.parking import Used, begin_after_loss
 from hostler.ports import Tx
 from hostler.resuming import GoingOn
 from hostler.runlog import FencedError, Item, RunLog
+from hostler.stores import pauses
 from hostler.stores.run_rows import Run
 from hostler_protocol.errors import (
-    HostError,
     HostlerError,
-    PayloadTooLargeError,
     PluginCrashedError,
     PluginError,
     PluginStartError,
@@ -79,7 +78,7 @@ class ActiveRun:
             ended=self._begin_ending,
             over=self._over.set,
             paused=self._pause,
-            had_effects=run.kept_sequence > 0,
+            kept_before=run.kept_sequence > 0,
         )
 
     # -- the attempt ------------------------------------------------------------------------------
@@ -95,18 +94,10 @@ class ActiveRun:
         try:
             try:
                 await self._start()
-            except PluginStartError as error:
-                self._end_before_start(error.status_code, error.message)
-            except PluginError as error:
-                self._lose(error)
             except UnavailableError as error:
                 self._restart(error.message, crashed=False)  # the plugin is being replaced
-            except HostError as error:
-                self._end_before_start("host.error", error.message)
-            except PayloadTooLargeError as error:
-                self._end_before_start("payload_too_large", error.message)
             except HostlerError as error:
-                self._end_before_start("runner.config_invalid", error.message)
+                await self._not_started(error)
             await self._wait_over()
         finally:
             await self._leave()
@@ -347,14 +338,16 @@ class ActiveRun:
         parts = self._parts
         if parts is None:
             return None
+        made = self._results.had_effects or parts.calls.had_effects
         return settle(
             parts.prepared.recovery,
             cause="host" if self.handed_over else "plugin",
             resumable=parts.prepared.manifest.capabilities.resumable,
             crashes=self.run.crashes,
-            had_effects=self._results.had_effects or parts.calls.had_effects,
+            had_effects=made or self._results.kept_before,
             cancelled=self._stopping,
             handed_over=self.handed_over,
+            undone=parts.prepared.is_undone and not made,
         )
 
     def diverged(self, why: str) -> None:
@@ -400,8 +393,20 @@ class ActiveRun:
         self.queued_again = error is None
         self._over.set()
 
-    def _end_before_start(self, code: RunFailure, error: str) -> None:
-        self._results.write(self._ensure_stream().fail(code, error))
+    async def _not_started(self, error: HostlerError) -> None:
+        """The attempt could not be started: it ends, or is put off where people have decided about it."""
+        code = failure_of(error)
+        pause = None
+        if self._parts is None and self.run.attempt > 1 and not self._stopping and not self.handed_over:
+            pause = await self.equipment.db.read(lambda tx: pauses.unsettled(tx, self.run.run_id))
+        if pause is not None and pause.status == "ready" and not self._ended:
+            by_plugin, own = isinstance(error, PluginError), pause.form == "explicit"
+            later = put_off(error.message, code, own_pause=own, by_plugin=by_plugin)
+            self._begin_again(later, crashed=True)
+        elif isinstance(error, PluginError) and not isinstance(error, PluginStartError):
+            self._lose(error)
+        else:
+            self._results.write(self._ensure_stream().fail(code, error.message))
 
     def _fenced(self, error: FencedError) -> None:
         log.info("run %s: %s", self.run.run_id, error)

@@ -18,6 +18,7 @@ from hostler.stores import pause_claims, pauses, run_notes, runs
 from hostler.stores.journal import Entries
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
+from hostler_protocol.errors import RunFailure
 
 
 class Used(NamedTuple):
@@ -95,12 +96,21 @@ def begin_after_loss(
     heard of (UTC epoch milliseconds); None: now.
     """
     held = run_notes.hold(tx, run.run_id) or run
-    lost = pause_claims.lost(tx, run.run_id, run.attempt, cause=settlement.why, actor=actor, crashed=crashed)
+    undone = settlement.undone
+    if crashed and not settlement.is_recovery:  # lost before it took the pause, it counts as well
+        pause_claims.begin_resuming(tx, run.run_id, run.attempt)
+    lost = pause_claims.lost(
+        tx, run.run_id, run.attempt, cause=settlement.why, actor=actor, crashed=crashed, undone=undone
+    )
     if lost is not None and lost.pause.status == "failed":
-        return _give_up(tx, run, lost.pause, actor=actor, used=used)
+        return _give_up(tx, run, lost.pause, settlement.why, actor=actor, used=used)
     pause = pauses.unsettled(tx, run.run_id)
+    if undone and (pause is None or pause.form != "explicit"):  # it asked people something else meanwhile
+        return _end_lost(tx, run, settlement, actor=actor, used=used)
+    if undone and settlement.action == "repeat":
+        runs.rebase(tx, run.run_id)
     waits = pause is not None and pause.status in {"open", "needs_review"}
-    if pause is not None and waits and settlement.action == "resume" and held.status == "running":
+    if pause is not None and waits and settlement.action != "restart" and held.status == "running":
         cause = f"{settlement.why}; it still waits for people"
         told = pause_entries.after_loss(tx, pause)
         parked = park(tx, run, told, actor=actor, used=used, cause=cause, since=since)
@@ -114,7 +124,7 @@ def begin_after_loss(
         run.attempt,
         cause=settlement.why,
         actor=actor,
-        crashed=crashed,
+        crashed=crashed and settlement.is_recovery,
         restart=settlement.action == "restart",
         not_before=max(delays, default=None),
         usage=used.usage,
@@ -122,9 +132,19 @@ def begin_after_loss(
     )
 
 
-def _give_up(tx: Tx, run: Run, pause: Pause, *, actor: str, used: Used) -> Moved | Fenced:
-    error = f"going on after its pause was tried {pause.attempts} times and lost each time"
-    end_waiting(tx, run, "failed", "pause.failed", error, actor=actor, crashed=True, usage=used.usage)
+def _give_up(tx: Tx, run: Run, pause: Pause, why: str, *, actor: str, used: Used) -> Moved | Fenced:
+    tries = max(pause.attempts, pause.losses)
+    error = f"going on after its pause was tried {tries} times and lost each time; the last time: {why}"
+    return _ended(tx, run, "pause.failed", error, actor=actor, used=used)
+
+
+def _end_lost(tx: Tx, run: Run, settlement: Settlement, *, actor: str, used: Used) -> Moved | Fenced:
+    error = "it was lost while it went on from its pause, and beginning again would repeat what it did"
+    return _ended(tx, run, settlement.status_code, error, actor=actor, used=used)
+
+
+def _ended(tx: Tx, run: Run, code: RunFailure, error: str, *, actor: str, used: Used) -> Moved | Fenced:
+    end_waiting(tx, run, "failed", code, error, actor=actor, crashed=True, usage=used.usage)
     current = runs.by_id(tx, run.run_id)
     if current is None or current.status != "failed":
         return Fenced(run.status, run.attempt)

@@ -30,8 +30,9 @@ from hostler.domain.recording import Recording
 from hostler.domain.sequence import StreamState
 from hostler.explicit_pauses import ExplicitPauses
 from hostler.inheriting import Inherited, forked_context, inherited_of
+from hostler.journalled_effects import had_effects
 from hostler.plugins.connection import PluginConnection
-from hostler.resuming import Loaded, load, resumed_context
+from hostler.resuming import Loaded, last_worked_at, load, resumed_context
 from hostler.stores import artifacts, states
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.journal import Entry
@@ -80,6 +81,8 @@ class Prepared:
     recovery: Recovery
     on_message: OnMessage
     """What becomes of a message that comes while the run waits for people."""
+    is_undone: bool = False
+    """Whether it goes on from the runner's own pause, from which nothing has been done yet."""
     recording: Recording | None = None
     """What the attempt goes on from; None: it begins from nothing."""
     inherited: Inherited | None = None
@@ -131,8 +134,9 @@ class Preparer:
             context = resumed_context(loaded.context, run.attempt, config, deadline_at)
         else:
             deadline_at = _deadline(origin.outer_deadline, grant)
-            if continuation is not None and run.deadline_at is not None:  # it stood still meanwhile
-                deadline_at = _within(run.deadline_at - int(time.time() * 1000), origin.outer_deadline)
+            if continuation is not None and run.deadline_at is not None:
+                last_at = await self._last_worked_at(run)
+                deadline_at = _deadline_left(run, last_at, origin.outer_deadline)
             context = await self._context(run, facts, config, deadline_at)
             context = context if inherited is None else forked_context(context, inherited)
         if continuation is not None:
@@ -164,9 +168,19 @@ class Preparer:
             cause=DEFAULT_CAUSE if loaded is None or loaded.cause is None else loaded.cause,
             recovery=origin.agent.spec.recovery,
             on_message=origin.agent.spec.concurrency.on_pause,
+            is_undone=continuation is not None and not await self._did_something(run),
             recording=recording,
             inherited=inherited,
         )
+
+    async def _last_worked_at(self, run: Run) -> int | None:
+        return await self.services.db.read(lambda tx: last_worked_at(tx, run.run_id, run.position + 1))
+
+    async def _did_something(self, run: Run) -> bool:
+        """Whether an attempt since the runner's own pause had an effect."""
+        if run.base_attempt >= run.attempt:
+            return False
+        return await self.services.db.read(lambda tx: had_effects(tx, run.run_id, run.base_attempt))
 
     async def _loaded(self, run: Run) -> Loaded | None:
         """What the attempt goes on from; None where nothing was begun before it, or it is to begin again."""

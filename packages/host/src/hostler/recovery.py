@@ -11,20 +11,15 @@ from hostler.domain.agents import Recovery
 from hostler.domain.recovery import settle
 from hostler.domain.usage import added
 from hostler.endings import end_waiting
+from hostler.journalled_effects import had_effects
 from hostler.parking import Used, begin_after_loss
 from hostler.ports import Database, Tx
-from hostler.stores import agents, hosts, journal, runs
+from hostler.stores import agents, hosts, journal, pauses, runs
 from hostler.stores.run_rows import Run
-from hostler_protocol.calls import CALLS
 from hostler_protocol.content import Usage
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 log = logging.getLogger(__name__)
-
-EFFECT_RESULTS = frozenset(
-    {"message.completed", "state.updated", "artifact.created", "action.requested", "run.completed"}
-)
-"""Results that would stand twice if the run began again."""
 
 IsResumable = Callable[[str], bool]
 
@@ -83,8 +78,9 @@ def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
         cause="host",
         resumable=resumable,
         crashes=current.crashes,
-        had_effects=current.kept_sequence > 0 or _had_effects(tx, current),
+        had_effects=current.kept_sequence > 0 or had_effects(tx, current.run_id, current.attempt),
         cancelled=current.cancel_reason is not None,
+        undone=_is_undone(tx, current),
     )
     usage = added(current.usage, lost)
     if settlement.goes_on:
@@ -108,6 +104,9 @@ def _lost_usage(tx: Tx, run: Run) -> Usage | None:
     return total
 
 
-def _had_effects(tx: Tx, run: Run) -> bool:
-    types = journal.types_of_attempt(tx, run.run_id, run.attempt)
-    return any(name in EFFECT_RESULTS or (name in CALLS and CALLS[name].effect) for name in types)
+def _is_undone(tx: Tx, run: Run) -> bool:
+    """Whether the attempt was to go on from the runner's own pause, and had done nothing yet."""
+    pause = pauses.unsettled(tx, run.run_id)
+    if pause is None or pause.form != "explicit":
+        return False
+    return not had_effects(tx, run.run_id, run.base_attempt)

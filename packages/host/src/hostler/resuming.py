@@ -23,7 +23,7 @@ from hostler.domain.recording import (
     is_effect,
 )
 from hostler.domain.sequence import ResultStream
-from hostler.ports import Database
+from hostler.ports import Database, Tx
 from hostler.stores import journal
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.journal import StoredEntry
@@ -35,6 +35,8 @@ from hostler_protocol.results import MessageCompleted
 MAX_KEPT_BYTES = 16 * MIB
 """Recorded answers kept in memory by one attempt; what is over is read again when it is asked for."""
 _PAGE_ENTRIES = 1_000
+_LATEST_ENTRIES = 20
+"""Entries looked at once for the last work: between it and the end stand some changes of status."""
 _WORKING = frozenset({"result", "call", "intent", "refusal", "context", "warning"})
 """Kinds of entries that an attempt under way writes: the deadline counts the time between them."""
 
@@ -70,7 +72,7 @@ class Loaded:
     def add(self, entry: StoredEntry) -> None:
         """Take the next entry."""
         self.position = entry.position
-        if entry.kind in _WORKING:
+        if _counts(entry):
             self.recording.last_at = entry.at
         match entry.kind:
             case "result":
@@ -84,10 +86,7 @@ class Loaded:
             case "attempt" if entry.type == RESUMED:
                 self.recording.add_resumed(_resumed.decode(entry.data))
             case "lifecycle" if entry.type == "queued":
-                told = _causes.decode(entry.data)
-                self.cause = told.cause
-                if told.before == "paused":  # its deadline stood still until then
-                    self.recording.last_at = entry.at
+                self.cause = _causes.decode(entry.data).cause
             case _:
                 pass
 
@@ -112,6 +111,26 @@ class Loaded:
         self.room -= 0 if kept is None else len(kept)
         changed = head.error is None and is_effect(head.method, head.effect)
         self.recording.add_call(head.name, entry.position, kept, blob=entry.blob, changed=changed)
+
+
+def _counts(entry: StoredEntry) -> bool:
+    """Whether somebody worked on the run until then, or it went on from a pause: its deadline stood still."""
+    if entry.kind == "lifecycle" and entry.type == "queued":
+        return _causes.decode(entry.data).before == "paused"
+    return entry.kind in _WORKING
+
+
+def last_worked_at(tx: Tx, run_id: str, position: int) -> int | None:
+    """When somebody worked on a run last, before a position of its journal (UTC epoch milliseconds)."""
+    more = True
+    while more:
+        page = journal.page_backward(tx, run_id, position, _LATEST_ENTRIES)
+        for entry in page.items:
+            if _counts(entry):
+                return entry.at
+            position = entry.position
+        more = page.more
+    return None
 
 
 async def load(db: Database, run_id: str, base_attempt: int, *, until: int | None = None) -> Loaded:

@@ -96,8 +96,12 @@ class RunCalls:
         self._guests: dict[MessageId, Guest] = {}
         self._by_guests = 0
         self._done = asyncio.Event()
-        self.had_effects = False
-        """Whether a call changed something."""
+        self._had_effects = False
+
+    @property
+    def had_effects(self) -> bool:
+        """Whether a call changed something, or may have."""
+        return self._had_effects or self.tools.had_effects
 
     def begin(self, call_id: MessageId, method: str, params: CallParams, guest: Guest | None = None) -> None:
         """Take a call; it is answered when it is done. `guest`: who makes it, where it is not the runner."""
@@ -279,7 +283,7 @@ class RunCalls:
             if answer.error is not None:
                 self._caller(call_id).refuse(call_id, from_fault(answer.error))
             else:
-                self.had_effects |= recorded.effect
+                self._had_effects |= recorded.effect
                 self._caller(call_id).reply(call_id, answer.reply)
         except HostlerError as error:
             self._caller(call_id).refuse(call_id, error)
@@ -335,7 +339,7 @@ class RunCalls:
         reply = await self._journal.write(work, effect.settled)
         if isinstance(reply, HostlerError):
             raise JournalledError(reply)
-        self.had_effects = True
+        self._had_effects = True
         answer = reply if effect.then is None else await effect.then(reply)
         if effect.child is not None:
             self._written.write(record, reply=answer)
@@ -374,8 +378,8 @@ class RunCalls:
         if guest is not None and not guest.may_wait and self.tools.asks_people(record.params.tool_name):
             why = "needs a person or a client, and this run may be parked meanwhile: its runner can make"
             raise UnauthorizedError(f"tool {record.params.tool_name!r} {why} this call, a service can not")
-        self.had_effects |= record.effect != "pure"
         reply = await self.tools.call(record.name, record.params, intent, write)
+        self._had_effects |= record.effect != "pure"
         self._caller(call_id).reply(call_id, reply)
 
     async def _interact(self, call_id: MessageId, record: CallRecord) -> None:

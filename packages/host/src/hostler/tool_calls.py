@@ -89,6 +89,8 @@ class ToolCalls:
     """Awaited right before a tool is asked; raises where this host may no longer do so."""
     begun: set[CallName] = field(default_factory=set)
     """Calls whose tools may have been asked: they are carried to their end whoever waits for it."""
+    had_effects: bool = False
+    """Whether a tool that is not pure was asked, or is about to be."""
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _busy: int = 0
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -267,6 +269,7 @@ class ToolCalls:
                 refused = verdict.reserve(tx, intent.effect_key or "")
             return (None if refused else entry), refused
 
+        self.had_effects = True  # as soon as it may be durable
         refused = await self.journal.write(work)
         if refused is not None:
             raise refused

@@ -115,7 +115,9 @@ class Pause:
     epoch: int
     """The attempt of the run that goes on with it, or did last; 0: none yet."""
     attempts: int
-    """Attempts at going on that were lost."""
+    """Attempts at going on that were lost, or could not be begun."""
+    losses: int = 0
+    """Attempts that were lost before they had done anything: they are begun again (explicit form)."""
     agent_version: int
     on_message: OnMessage
     state: bytes | None

@@ -106,6 +106,9 @@ MAX_IDEMPOTENCY_KEY_CHARS = 255
 
 MAX_RESUME_ATTEMPTS = 5
 """Attempts at going on that may be lost; then the pause has failed, and its run with it."""
+MAX_RESUME_LOSSES = 1_000
+"""The same of attempts that were lost before they had done anything: with a minute between them, most of a
+day. They are begun again with the same state and decisions."""
 FIRST_BACKOFF_SECONDS = 1.0
 LAST_BACKOFF_SECONDS = 60.0
 STATE_KEPT_SECONDS = 24 * 3600

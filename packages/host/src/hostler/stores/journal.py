@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -180,9 +180,22 @@ def of_type(
     return _bounded(entries(), limit, MAX_PAGE_BYTES)
 
 
-def types_of_attempt(tx: Tx, run_id: str, attempt: int) -> list[str]:
-    """Which types of calls and results an attempt made, at most 1,000."""
-    return [str(row["type"]) for row in tx.all(_q.types_of_attempt, run_id=run_id, attempt=attempt)]
+class Made(NamedTuple):
+    """A call, an intent or a result of an attempt; `data` of a call alone."""
+
+    kind: Kind
+    type: str
+    data: str
+
+
+def calls_and_results(tx: Tx, run_id: str, since_attempt: int) -> Iterator[Made]:
+    """What attempts from `since_attempt` on did, oldest first, without their deltas."""
+    after, limit = 0, _ROWS_PER_QUERY
+    while rows := tx.all(
+        _q.calls_and_results, run_id=run_id, attempt=since_attempt, after=after, limit=limit
+    ):
+        yield from (Made(row["kind"], row["type"], row["data"]) for row in rows)
+        after = rows[-1]["last_position"]
 
 
 def first_context(tx: Tx, run_id: str) -> str | None:

@@ -28,10 +28,12 @@ SELECT last_position, count, last_sequence, attempt, kind, type, data, blob, at
 FROM journal WHERE run_id = :run_id AND last_position > :after AND kind = 'result' AND type = :type
 ORDER BY last_position LIMIT :limit
 
--- name: types_of_attempt
--- What kinds of calls and results an attempt has in the journal.
-SELECT DISTINCT type FROM journal WHERE run_id = :run_id AND attempt = :attempt AND kind IN ('call', 'result')
-LIMIT 1000
+-- name: calls_and_results
+-- What attempts from :attempt on did, oldest first; the data of calls alone. Deltas change nothing.
+SELECT last_position, kind, type, CASE WHEN kind = 'call' THEN data ELSE '' END AS data FROM journal
+WHERE run_id = :run_id AND attempt >= :attempt AND last_position > :after AND kind IN ('call', 'intent', 'result')
+  AND type <> 'message.delta'
+ORDER BY last_position LIMIT :limit
 
 -- name: first_context
 SELECT data FROM journal WHERE run_id = :run_id AND kind = 'context' ORDER BY last_position LIMIT 1

@@ -13,7 +13,13 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from hostler.domain.pause_values import Pause, PausedCall
-from hostler.domain.pauses import MAX_RESUME_ATTEMPTS, PauseStatus, ReviewReason, backoff_seconds
+from hostler.domain.pauses import (
+    MAX_RESUME_ATTEMPTS,
+    MAX_RESUME_LOSSES,
+    PauseStatus,
+    ReviewReason,
+    backoff_seconds,
+)
 from hostler.domain.tools import ToolPin
 from hostler.ports import Tx
 from hostler.stores import pause_calls, pause_votes, pauses, run_notes
@@ -182,11 +188,21 @@ def ask_again(
     return pauses.settle(tx, pause, actor=actor)
 
 
-def lost(tx: Tx, run_id: str, epoch: int, *, cause: str, actor: str, crashed: bool = True) -> Lost | None:
+def lost(
+    tx: Tx,
+    run_id: str,
+    epoch: int,
+    *,
+    cause: str,
+    actor: str,
+    crashed: bool = True,
+    undone: bool = False,
+) -> Lost | None:
     """The attempt that went on with a pause was lost: ready again, or failed when that was the last try.
 
-    None: it went on with none. `crashed` False: it was given back, which counts for nothing. In the
-    transaction that puts the run back into its queue, before it.
+    None: it went on with none. `crashed` False: it was given back, which counts for nothing. `undone`: it had
+    done nothing yet, which counts for the back-off, and as a try only with many others. In the transaction
+    that puts the run back into its queue, before it.
     """
     run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
@@ -194,11 +210,11 @@ def lost(tx: Tx, run_id: str, epoch: int, *, cause: str, actor: str, crashed: bo
         return None
     if not crashed:
         return Lost(pauses.move(tx, pause, "ready", cause=cause, actor=actor), tx.now)
-    attempts = pause.attempts + 1
-    if attempts >= MAX_RESUME_ATTEMPTS:
-        return Lost(pauses.move(tx, pause, "failed", cause=cause, actor=actor, attempts=attempts), tx.now)
-    ready = pauses.move(tx, pause, "ready", cause=cause, actor=actor, attempts=attempts)
-    return Lost(ready, tx.now + int(backoff_seconds(attempts) * 1000))
+    attempts, losses = pause.attempts + (not undone), pause.losses + undone
+    failed = attempts >= MAX_RESUME_ATTEMPTS or losses >= MAX_RESUME_LOSSES
+    to: PauseStatus = "failed" if failed else "ready"
+    moved = pauses.move(tx, pause, to, cause=cause, actor=actor, attempts=attempts, losses=losses)
+    return Lost(moved, tx.now + int(backoff_seconds(losses if undone else attempts) * 1000))
 
 
 def _not_to_be_made(tx: Tx, pause: Pause, call: PausedCall, epoch: int) -> Refused | None:

@@ -213,6 +213,7 @@ def move(
     asked_again: bool = False,
     epoch: int | None = None,
     attempts: int | None = None,
+    losses: int | None = None,
     resumed_by: str | None = None,
 ) -> Pause:
     """Change the status, with its facts. ValueError where the table has no such change."""
@@ -227,6 +228,7 @@ def move(
         epoch=pause.epoch if epoch is None else epoch,
         epoch_before=pause.epoch,
         attempts=pause.attempts if attempts is None else attempts,
+        losses=pause.losses if losses is None else losses,
         asked_again=int(asked_again),
         expires_at=pause.expires_at,
         resumed_by=resumed_by,

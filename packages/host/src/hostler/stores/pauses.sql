@@ -26,6 +26,7 @@ SELECT * FROM pauses WHERE run_id = :run_id AND form = 'explicit' ORDER BY segme
 -- name: move
 -- A change of status. No row: it is no longer as it was just read.
 UPDATE pauses SET status = :status, revision = revision + :asked_again, epoch = :epoch, attempts = :attempts,
+    losses = :losses,
     expires_at = cast(:expires_at AS bigint), resumed_by = coalesce(cast(:resumed_by AS text), resumed_by),
     settled_at = CASE WHEN :settled = 1 THEN cast(:now AS bigint) END
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id AND status = :status_before AND epoch = :epoch_before
