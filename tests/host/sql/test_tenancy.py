@@ -20,7 +20,7 @@ key that itself says which workspace it opens."""
 NO_TENANTS = {"hosts", "installation", "writers", "schema_versions", "blobs"}
 """Blobs are content without an owner, reached through the artifacts of a workspace only."""
 INSTALLATION_WIDE = {
-    "chain.workspaces": "lists workspaces, for the operator's audit",
+    "chain.heads": "a host notes the ends of all hash chains",
     "hosts.lost": "recovery looks at the runs of every workspace",
     "keys.remote_plugins": "a starting host waits for the plugins that dial in",
     "notices.due": "the courier serves the receivers of every workspace",

@@ -182,6 +182,8 @@ class Settings:
     """How long a resumed run may do nothing of what it did before, while recorded answers wait for it."""
     collect_seconds: float = 3600.0
     """From one collection of what is no longer kept to the next."""
+    note_heads_seconds: float = 60.0
+    """From one noting of where the hash chains end to the next: what is younger may be cut off unseen."""
     requests_per_second: float = 1000.0
     """Per API key."""
     public_url: str | None = None

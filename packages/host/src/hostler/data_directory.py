@@ -86,14 +86,17 @@ def check_database(data_dir: Path, database: str | None, installation: str | Non
 def note_database(data_dir: Path, database: str | None, installation: str) -> None:
     """Write down which database the directory belongs to, durably. StorageError where it cannot be."""
     note = DatabaseNote(address=address_of(data_dir, database), installation=installation)
-    path = data_dir / NOTE_NAME
-    if read_note(data_dir) == note:
-        return
-    unfinished = path.with_name(f"{NOTE_NAME}.{secrets.token_hex(4)}")
+    if read_note(data_dir) != note:
+        replace_file(data_dir / NOTE_NAME, msgspec.json.encode(note))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a small file anew: it is the old or the new one, whole. StorageError where that fails."""
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(note))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

@@ -38,6 +38,7 @@ from hostler.gate import Gate
 from hostler.knowledge.port import KnowledgeService
 from hostler.leasing import HostLease, host_id_of
 from hostler.lock import DataDirLock, Holder
+from hostler.noted_heads import NotedHeads
 from hostler.notifying import Courier
 from hostler.orchestrator import Accepted, Orchestrator
 from hostler.pausing import PauseDesk
@@ -59,6 +60,7 @@ from hostler.sql.opening import open_database
 from hostler.steering import Steering
 from hostler.stores import installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
+from hostler.stores.emptied import take_over
 from hostler.stores.run_rows import Run
 from hostler.tool_pinning import StoredPins
 from hostler.tools.builtin.exec import ExecTools
@@ -174,7 +176,9 @@ class Host:
             settings.lease_seconds,
             lambda: recover_dead(self.db, self._is_resumable),
         )
+        self.noted_heads = NotedHeads(self.db, settings.data_dir)
         self._upkeep: asyncio.Task[None] | None = None
+        self._noting: asyncio.Task[None] | None = None
         self._courier: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -207,6 +211,8 @@ class Host:
         )
         check_database(self.settings.data_dir, self.settings.database, identity)
         note_database(self.settings.data_dir, self.settings.database, identity)
+        await take_over(self.db)
+        await self.noted_heads.try_note()
         self.cursors = Cursors(key)
         self._equip()
         self.supervisor.sweep_orphans()
@@ -243,6 +249,9 @@ class Host:
             ),
             name="upkeep",
         )
+        self._noting = asyncio.create_task(
+            self.noted_heads.keep(self.settings.note_heads_seconds), name="noting of heads"
+        )
         self._courier = asyncio.create_task(self.courier.work(), name="courier")
         self._sweeper = asyncio.create_task(self.pauses.keep_swept(), name="sweeper of pauses")
         self.orchestrator.accepting = True
@@ -261,7 +270,7 @@ class Host:
     async def stop(self) -> None:
         """Drain, then end all processes."""
         await self.drain()
-        for task in (self._upkeep, self._courier, self._sweeper):
+        for task in (self._upkeep, self._noting, self._courier, self._sweeper):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -274,6 +283,7 @@ class Host:
         self.folders.close()
         await self.sandboxes.close()
         await self._lease.end()
+        await self.noted_heads.try_note()
         await self.db.close()
         self.state = "stopped"
 

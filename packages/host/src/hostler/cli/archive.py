@@ -93,6 +93,7 @@ async def put_back(source: Path, facts: Facts) -> BackupNote:
     """
     from hostler.data_directory import check_address
     from hostler.lock import DataDirLock, Holder
+    from hostler.noted_heads import FILE_NAME
     from hostler.sql.opening import open_database
     from hostler.version import VERSION
 
@@ -117,6 +118,7 @@ async def put_back(source: Path, facts: Facts) -> BackupNote:
             count, _ = _copy_blobs(source / "blobs", data_dir / "blobs", "restoring blobs")
             if count < found.blobs:
                 raise StorageError(f"{source}: {found.blobs - count:,} of {found.blobs:,} blobs are missing")
+            (data_dir / FILE_NAME).unlink(missing_ok=True)  # heads of other facts
             unfinished.rename(data_dir / "hostler.db")  # last: before it, there are no facts here
             sync_folder(data_dir)
         except OSError as error:

@@ -1,9 +1,10 @@
 """Hash chains: each row of a chain is bound to all before it, so that no change goes unseen.
 
 A row's `body_digest` is the digest of its unchanging columns, its `digest` that of (digest before, sequence,
-body digest), all as canonical JSON. Deleting content empties the columns and leaves both digests: the
-chain still verifies, and the row counts as deleted. Whoever can rewrite the whole chain and its head can
-forge it; a digest noted elsewhere (`hostler audit verify` prints the head) shows that too.
+body digest), all as canonical JSON. Deleting the content of an event empties the columns and leaves both
+digests: the chain still verifies, and an account in the audit chain (`stores.emptied`) says who did it.
+Whoever can rewrite the whole chain and its head can forge it; a head noted elsewhere shows that too
+(`stores.verification`).
 """
 
 from __future__ import annotations
@@ -52,11 +53,16 @@ class _Kind:
     link: Query
     rows: Query
     outside: Query
+    digest_at: Query
 
 
 _KINDS: dict[Chain, _Kind] = {
-    "events": _Kind(itemgetter(*EVENT_FIELDS), _q.link_events, _q.events_after, _q.events_outside),
-    "audit": _Kind(itemgetter(*AUDIT_FIELDS), _q.link_audit, _q.audit_after, _q.audit_outside),
+    "events": _Kind(
+        itemgetter(*EVENT_FIELDS), _q.link_events, _q.events_after, _q.events_outside, _q.event_digest
+    ),
+    "audit": _Kind(
+        itemgetter(*AUDIT_FIELDS), _q.link_audit, _q.audit_after, _q.audit_outside, _q.audit_digest
+    ),
 }
 
 
@@ -66,6 +72,15 @@ class Link:
 
     seq: int = 0
     digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a chain of a workspace."""
+
+    workspace_id: str
+    chain: Chain
+    link: Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,29 +136,58 @@ def head(tx: Tx, workspace_id: str, chain: Chain) -> Link:
     return Link() if row is None else Link(int(row["seq"]), str(row["digest"]))
 
 
-def workspaces(tx: Tx, chain: Chain, *, after: str = "", limit: int = 100) -> list[str]:
-    """Workspaces that have this chain, by id."""
-    return [str(row["workspace_id"]) for row in tx.all(_q.workspaces, chain=chain, after=after, limit=limit)]
+def heads(tx: Tx, *, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[Head]:
+    """The ends of all chains, by workspace and name; `after`: the last one seen."""
+    rows = tx.all(_q.heads, after_workspace=after[0], after_chain=after[1], limit=limit)
+    return [Head(row["workspace_id"], row["chain"], Link(int(row["seq"]), row["digest"])) for row in rows]
+
+
+def digest_at(tx: Tx, workspace_id: str, chain: Chain, seq: int) -> str | None:
+    """The digest of a row; None where the chain has none of this sequence."""
+    row = tx.one(_KINDS[chain].digest_at, workspace_id=workspace_id, seq=seq)
+    return None if row is None else row["digest"]
+
+
+def next_workspace(tx: Tx, after: str) -> str | None:
+    """The workspace that follows by id among all that have heads, events, audit facts, runs or messages."""
+    row = tx.one(_q.next_workspace, after=after)
+    return None if row is None else row["workspace_id"]
 
 
 def verify(
-    tx: Tx, workspace_id: str, chain: Chain, *, after: Link | None = None, limit: int = MAX_STEP_ROWS
+    tx: Tx,
+    workspace_id: str,
+    chain: Chain,
+    *,
+    after: Link | None = None,
+    limit: int = MAX_STEP_ROWS,
+    noted: Mapping[int, str] | None = None,
+    seen: Callable[[Row], None] | None = None,
 ) -> Verified:
-    """Check up to `limit` rows that follow `after` (None: from the start); at the end the head as well."""
+    """Check up to `limit` rows that follow `after` (None: from the start); at the end the head as well.
+
+    `noted`: digests by sequence that were noted elsewhere. `seen` is called with each row that is in order.
+    """
     kind = _KINDS[chain]
     link = after or Link()
     limit = max(1, min(limit, MAX_STEP_ROWS))
     rows = tx.all(kind.rows, workspace_id=workspace_id, after=link.seq, limit=limit)
-    deleted = 0
-    for checked, row in enumerate(rows):
-        reason = _wrong(chain, row, link)
+    checked = deleted = 0
+    broken: Break | None = None
+    for row in rows:
+        reason = _wrong(chain, row, link) or _not_as_noted(row, noted)
         if reason is not None:
-            return Verified(link, checked, deleted, done=True, broken=Break(link.seq + 1, reason))
+            broken = Break(link.seq + 1, reason)
+            break
+        checked += 1
         deleted += row["body"] is None
+        if seen is not None:
+            seen(row)
         link = Link(int(row["seq"]), str(row["digest"]))
-    if len(rows) == limit:
-        return Verified(link, len(rows), deleted, done=False)
-    return Verified(link, len(rows), deleted, done=True, broken=_wrong_end(tx, workspace_id, chain, link))
+    done = broken is not None or len(rows) < limit
+    if done and broken is None:
+        broken = _wrong_end(tx, workspace_id, chain, link, noted or {})
+    return Verified(link, checked, deleted, done, broken)
 
 
 def _wrong(chain: Chain, row: Row, before: Link) -> str | None:
@@ -151,6 +195,8 @@ def _wrong(chain: Chain, row: Row, before: Link) -> str | None:
     expected = before.seq + 1
     if row["seq"] != expected:
         return f"sequence {expected} is missing; {row['seq']} follows"
+    if row["body"] is None and chain == "audit":
+        return "its content is gone, and no audit fact is ever deleted"
     if row["body"] is not None and body_digest(chain, row) != row["body_digest"]:
         return "the content does not match its digest"
     if _linked(before.digest, expected, str(row["body_digest"])) != row["digest"]:
@@ -158,7 +204,19 @@ def _wrong(chain: Chain, row: Row, before: Link) -> str | None:
     return None
 
 
-def _wrong_end(tx: Tx, workspace_id: str, chain: Chain, last: Link) -> Break | None:
+def _not_as_noted(row: Row, noted: Mapping[int, str] | None) -> str | None:
+    if noted and row["seq"] in noted and noted[row["seq"]] != row["digest"]:
+        return "its digest is not the one that was noted: the log was rewritten from here on, or before"
+    return None
+
+
+def _wrong_end(tx: Tx, workspace_id: str, chain: Chain, last: Link, noted: Mapping[int, str]) -> Break | None:
+    missing = max(noted, default=0)
+    if missing > last.seq:
+        return Break(last.seq + 1, f"sequence {last.seq + 1} is missing; sequence {missing} was noted")
+    row = tx.one(_q.head, workspace_id=workspace_id, chain=chain)
+    if row is None and last.seq:
+        return Break(last.seq, "the chain's head is missing")
     end = head(tx, workspace_id, chain)
     if end.seq > last.seq:
         return Break(last.seq + 1, f"sequence {last.seq + 1} is missing; the chain's head is at {end.seq}")

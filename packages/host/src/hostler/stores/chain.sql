@@ -18,9 +18,27 @@ UPDATE audit SET seq = :seq, digest = :digest WHERE workspace_id = :workspace_id
 -- name: head
 SELECT seq, digest FROM heads WHERE workspace_id = :workspace_id AND chain = :chain
 
--- name: workspaces
--- Which workspaces have a chain; an operator's question, so it crosses workspaces.
-SELECT workspace_id FROM heads WHERE chain = :chain AND workspace_id > :after ORDER BY workspace_id LIMIT :limit
+-- name: heads
+-- The ends of the hash chains of all workspaces, for noting them elsewhere.
+SELECT workspace_id, chain, seq, digest FROM heads
+WHERE chain IN ('events', 'audit') AND (workspace_id, chain) > (:after_workspace, :after_chain)
+ORDER BY workspace_id, chain LIMIT :limit
+
+-- name: next_workspace
+-- The next workspace of which anything is there; one look-up in an index for each kind.
+SELECT min(workspace_id) AS workspace_id FROM (
+    SELECT min(workspace_id) AS workspace_id FROM heads WHERE workspace_id > :after
+    UNION ALL SELECT min(workspace_id) FROM events WHERE workspace_id > :after
+    UNION ALL SELECT min(workspace_id) FROM audit WHERE workspace_id > :after
+    UNION ALL SELECT min(workspace_id) FROM runs WHERE workspace_id > :after
+    UNION ALL SELECT min(workspace_id) FROM transcripts WHERE workspace_id > :after
+) AS found
+
+-- name: event_digest
+SELECT digest FROM events WHERE workspace_id = :workspace_id AND seq = :seq
+
+-- name: audit_digest
+SELECT digest FROM audit WHERE workspace_id = :workspace_id AND seq = :seq
 
 -- name: events_after
 SELECT seq, body_digest, digest, event_id, request_digest, event_type, source, bot_id, conversation_id, thread_id,

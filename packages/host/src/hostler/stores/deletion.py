@@ -11,12 +11,13 @@ Not found, because nothing says whose it is: what a runner put into plugin or wo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from hostler.domain.seq_set import SeqSet
 from hostler.ports import Database, Row, Tx
 from hostler.sql.statements import load
-from hostler.stores import artifacts, audit, chain, erasing, pause_retention, transcripts, waiting
+from hostler.stores import artifacts, audit, chain, emptied, erasing, pause_retention, transcripts, waiting
 from hostler.stores.erasing import STEP_ROWS, until_nothing
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError
@@ -57,7 +58,7 @@ async def delete_conversation(
 
     ConflictError while a run of the conversation is active: cancel it first.
     """
-    erasure = await _begin(database, ws)
+    erasure = await _begin(database, ws, _target("conversation", conversation_id), by)
     await erasure.refuse_active(conversation_id)
     await erasure.runs(conversation_id, since=0)
     await erasure.conversation_items(conversation_id)
@@ -67,7 +68,7 @@ async def delete_conversation(
         "states", lambda tx: tx.run(_q.drop_state_of_conversation, ws=ws, conversation_id=conversation_id)
     )
     await erasure.conversation_events(conversation_id)
-    return await erasure.finish("conversation", conversation_id, by)
+    return await erasure.finish()
 
 
 async def delete_actor(
@@ -79,32 +80,45 @@ async def delete_actor(
     event log, in small steps. `actor_type` None: whatever type. ConflictError at a run of theirs that is
     still active: cancel it and ask again.
     """
-    erasure = await _begin(database, ws)
+    erasure = await _begin(database, ws, _target("actor", actor_id), by)
     await erasure.actor_events(actor_id, actor_type)
     await erasure.step(
         "states",
         lambda tx: tx.run(_q.drop_state_of_actor, ws=ws, actor_id=actor_id, actor_type=actor_type),
     )
-    return await erasure.finish("actor", actor_id, by)
+    return await erasure.finish()
 
 
-async def _begin(database: Database, ws: str) -> _Erasure:
+def _target(kind: str, name: str) -> str:
+    return f"{kind}:{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+async def _begin(database: Database, ws: str, target: str, by: str) -> _Erasure:
     def heads(tx: Tx) -> tuple[int, int, int]:
         return tx.now, transcripts.latest_seq(tx, ws), chain.head(tx, ws, "events").seq
 
     now, last_item, last_event = await database.read(heads)
-    return _Erasure(database, ws, now, last_item, last_event)
+    return _Erasure(database, ws, target, by, _Bounds(now, last_item, last_event))
+
+
+class _Bounds(NamedTuple):
+    """What came before the request: until when, and up to which sequences."""
+
+    now: int
+    last_item: int
+    last_event: int
 
 
 class _Erasure:
     """One deletion on its way: its bounds and what it has counted."""
 
-    def __init__(self, database: Database, ws: str, now: int, last_item: int, last_event: int) -> None:
+    def __init__(self, database: Database, ws: str, target: str, by: str, bounds: _Bounds) -> None:
         self._database = database
         self._ws = ws
-        self._now = now
-        self._last_item = last_item
-        self._last_event = last_event
+        self._target = target
+        self._by = by
+        self._now, self._last_item, self._last_event = bounds
+        self._emptied = SeqSet(self._last_event)
         self._counts: dict[str, int] = {}
 
     async def step(self, kind: str, step: Callable[[Tx], int]) -> None:
@@ -136,7 +150,7 @@ class _Erasure:
             _q.events_of_conversation,
             conversation_id=conversation_id,
             until=self._last_event,
-            limit=STEP_ROWS,
+            limit=emptied.MAX_ACCOUNT_SEQS,
         ):
             for row in rows:
                 await self._artifacts(_q.artifacts_of_event, event_id=row["event_id"])
@@ -147,8 +161,11 @@ class _Erasure:
         after = ""
         bounds = {"conversation_id": conversation_id, "since": since, "until": self._now}
         while rows := await self._read(_q.runs_of_conversation, **bounds, after=after, limit=STEP_ROWS):
-            for row in rows:
-                await (self._journal if only_journals else self._run)(row["run_id"])
+            if only_journals:
+                for row in rows:
+                    await self._journal(row["run_id"])
+            else:
+                await self._runs([row["run_id"] for row in rows])
             after = rows[-1]["run_id"]
 
     async def actor_events(self, actor_id: str, actor_type: str | None) -> None:
@@ -159,31 +176,32 @@ class _Erasure:
             _q.events_between, after=after, until=self._last_event, limit=STEP_ROWS
         ):
             theirs = [row for row in rows if _is_about(row, actor_id, actor_type)]
+            made: list[str] = []
             for row in theirs:
                 conversation_id = row["conversation_id"]
                 if conversation_id is not None and conversation_id not in seen:
                     # Before the event is emptied: should this be refused, asking again finds it.
                     await self.runs(conversation_id, since=row["created_at"], only_journals=True)
                     seen.add(conversation_id)
-                await self._of_event(row)
+                made += await self._of_event(row)
+            await self._runs(made)
             await self._empty_events(theirs)
             after = int(rows[-1]["seq"])
 
-    async def finish(self, kind: str, name: str, by: str) -> DeletionReceipt:
+    async def finish(self) -> DeletionReceipt:
         """Let the text index forget, and write the receipt into the audit chain."""
         if self._database.dialect == "sqlite" and self._counts.get("transcripts"):
             await self._purge_index()
-        target = f"{kind}:{hashlib.sha256(name.encode()).hexdigest()}"
         counts = {one: count for one, count in sorted(self._counts.items()) if count}
 
         def receipt(tx: Tx) -> DeletionReceipt:
             head = chain.head(tx, self._ws, "events")
             body: dict[str, Any] = {"deleted": counts, "chain_seq": head.seq, "chain_digest": head.digest}
-            audit_id = audit.record(tx, self._ws, by, "data.deleted", target, body)
+            audit_id = audit.record(tx, self._ws, self._by, "data.deleted", self._target, body)
             return DeletionReceipt(
                 audit_id=audit_id,
                 workspace_id=self._ws,
-                target=target,
+                target=self._target,
                 requested_at=self._now / 1000,
                 finished_at=tx.now / 1000,
                 deleted=counts,
@@ -195,35 +213,53 @@ class _Erasure:
 
     # -- pieces -----------------------------------------------------------------------------------------
 
-    async def _of_event(self, event: Row) -> None:
-        """What one event of a person made. Absorbed by a running agent it made no run of its own."""
+    async def _of_event(self, event: Row) -> list[str]:
+        """Delete what one event of a person made; the runs that it made are given.
+
+        Absorbed by a running agent it made no run of its own.
+        """
         await self._items(_q.items_of_event, event_id=event["event_id"])
         await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
         run_id = event["run_id"]
         if run_id is None:
-            return
+            return []
         if event["outcome"] == "steered":
             await self._journal(run_id)
-        else:
-            await self._run(run_id)
+            return []
+        return [run_id]
 
-    async def _run(self, run_id: str) -> None:
-        """Empty a run and the runs it made for itself."""
-        waiting = [run_id]
+    async def _runs(self, run_ids: Sequence[str]) -> None:
+        """Empty runs and the runs that they made for themselves.
+
+        A run is emptied after its event and its children: interrupted, asking again finds it.
+        """
+        family: list[str] = []
+        events: list[Row] = []
+        waiting = list(run_ids)
         while waiting:
-            waiting += await self._one_run(waiting.pop())
+            run_id = waiting.pop()
+            family.append(run_id)
+            events += await self._one_run(run_id)
+            children = await self._read(_q.children, run_id=run_id, limit=_MAX_CHILDREN)
+            waiting += [row["run_id"] for row in children]
+        await self._empty_events(events)
+        for run_id in reversed(family):
+            emptied = await self._database.write(
+                lambda tx, run_id=run_id: erasing.empty_run(tx, self._ws, run_id)  # type: ignore[misc]
+            )
+            self._count("runs", emptied)
 
-    async def _one_run(self, run_id: str) -> list[str]:
+    async def _one_run(self, run_id: str) -> list[Row]:
+        """Delete what a run left behind; the event that it served is given."""
         await self._journal(run_id)
         await self._items(_q.items_of_run, run_id=run_id)
-        for event in await self._read(_q.event_of_run, run_id=run_id):
+        events = await self._read(_q.event_of_run, run_id=run_id)
+        for event in events:
             await self._items(_q.items_of_event, event_id=event["event_id"])
             await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
-            await self._empty_events([event])
         await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
         await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
-        self._count("runs", await self._database.write(lambda tx: erasing.empty_run(tx, self._ws, run_id)))
-        return [row["run_id"] for row in await self._read(_q.children, run_id=run_id, limit=_MAX_CHILDREN)]
+        return events
 
     async def _purge_index(self) -> None:
         """Merge the whole text index, in steps."""
@@ -255,14 +291,24 @@ class _Erasure:
         await self.step("artifacts", remove)
 
     async def _empty_events(self, rows: Iterable[Row]) -> None:
-        given = list(rows)
+        """Account for events, then empty them."""
+        given = [row for row in rows if int(row["seq"]) not in self._emptied]
+        if not given:
+            return
         seqs = [int(row["seq"]) for row in given]
+        await self._database.write(
+            lambda tx: emptied.account(tx, self._ws, seqs, by=self._by, target=self._target)
+        )
+        for start in range(0, len(given), STEP_ROWS):
+            step = given[start : start + STEP_ROWS]
 
-        def empty(tx: Tx) -> int:
-            waiting.discard(tx, self._ws, [row["event_id"] for row in given])
-            return erasing.empty_events(tx, self._ws, seqs)
+            def empty(tx: Tx, step: list[Row] = step) -> int:
+                waiting.discard(tx, self._ws, [row["event_id"] for row in step])
+                return erasing.empty_events(tx, self._ws, [int(row["seq"]) for row in step])
 
-        self._count("events", await self._database.write(empty))
+            self._count("events", await self._database.write(empty))
+        for seq in seqs:
+            self._emptied.add(seq, seq)
 
     async def _read(self, query: Any, **where: Any) -> list[Row]:
         return await self._database.read(lambda tx: tx.all(query, ws=self._ws, **where))

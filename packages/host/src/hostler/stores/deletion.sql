@@ -29,7 +29,7 @@ SELECT run_id FROM runs WHERE workspace_id = :ws AND parent_run_id = :run_id AND
 -- name: event_of_run
 SELECT e.seq, e.event_id FROM runs AS r
 JOIN events AS e ON e.workspace_id = r.workspace_id AND e.event_id = r.event_id
-WHERE r.workspace_id = :ws AND r.run_id = :run_id
+WHERE r.workspace_id = :ws AND r.run_id = :run_id AND e.body IS NOT NULL
 
 -- name: run_status
 SELECT status FROM runs WHERE workspace_id = :ws AND run_id = :run_id

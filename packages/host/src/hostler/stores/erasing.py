@@ -23,7 +23,10 @@ async def until_nothing(database: Database, step: Callable[[Tx], int]) -> int:
 
 
 def empty_events(tx: Tx, ws: str, seqs: Iterable[int]) -> int:
-    """Remove what the events say and who said it; how many said anything."""
+    """Remove what the events say and who said it; how many said anything.
+
+    They are accounted for (`emptied.account`), in this transaction or before it.
+    """
     return sum(tx.run(_q.empty_event, ws=ws, seq=seq) for seq in seqs)
 
 

@@ -33,5 +33,16 @@ def identity(tx: Tx) -> str:
 
 def known_identity(tx: Tx) -> str | None:
     """The identity, if the database has one."""
-    row = tx.one(_q.find, name=_IDENTITY)
-    return None if row is None else bytes(row["value"]).hex()
+    found = find(tx, _IDENTITY)
+    return None if found is None else found.hex()
+
+
+def find(tx: Tx, name: str) -> bytes | None:
+    """The value of this name, if there is one."""
+    row = tx.one(_q.find, name=name)
+    return None if row is None else bytes(row["value"])
+
+
+def remove(tx: Tx, name: str) -> None:
+    """Remove the value of this name."""
+    tx.run(_q.remove, name=name)

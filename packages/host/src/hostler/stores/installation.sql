@@ -5,3 +5,6 @@ INSERT INTO installation (name, value) VALUES (:name, :value) ON CONFLICT (name)
 
 -- name: find
 SELECT value FROM installation WHERE name = :name
+
+-- name: remove
+DELETE FROM installation WHERE name = :name

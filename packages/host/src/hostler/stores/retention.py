@@ -12,10 +12,12 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from hostler.domain.retention import RetentionPolicy
+from hostler.domain.seq_set import in_steps
 from hostler.ports import Database, Tx
 from hostler.sql.statements import load
 from hostler.stores import artifacts, blobs, budgets, chain, erasing, pause_retention, transcripts, uploads
 from hostler.stores.blobs import BlobFolder
+from hostler.stores.emptied import MAX_ACCOUNT_SEQS, account
 from hostler.stores.erasing import STEP_ROWS, until_nothing
 
 __all__ = ["Collected", "RetentionPolicy", "collect", "collect_workspace"]
@@ -42,7 +44,7 @@ class Collected:
 async def collect(database: Database, folder: BlobFolder, policy: RetentionPolicy) -> Collected:
     """Collect all workspaces by one policy, then the blobs that nothing names any more."""
     counts: dict[str, int] = {}
-    for ws in sorted(await _workspaces(database)):
+    for ws in await _workspaces(database):
         for kind, count in (await collect_workspace(database, ws, policy)).items():
             counts[kind] = counts.get(kind, 0) + count
     removed = await blobs.collect(database, folder)
@@ -91,22 +93,23 @@ def _swept_until(tx: Tx, ws: str, kind: str) -> int:
     return 0 if row is None else int(row["swept_until"])
 
 
-async def _workspaces(database: Database) -> set[str]:
-    """Every workspace that has events or audit facts."""
-    names: set[str] = set()
-    chains: tuple[chain.Chain, ...] = ("events", "audit")
-    for one in chains:
-        after = ""
-        while found := await database.read(partial(chain.workspaces, chain=one, after=after)):
-            names.update(found)
-            after = found[-1]
+async def _workspaces(database: Database) -> list[str]:
+    """Every workspace of which anything is there, by id."""
+    names: list[str] = []
+    after = await database.read(partial(chain.next_workspace, after=""))
+    while after is not None:
+        names.append(after)
+        after = await database.read(partial(chain.next_workspace, after=after))
     return names
 
 
-class _Swept(NamedTuple):
-    """How far a sweep of events came: `mark` is kept for the next one, `place` only for this one."""
+class _Plan(NamedTuple):
+    """The next part of a sweep of events: which are to be emptied, and how far it was looked.
 
-    emptied: int
+    `mark` is kept for the next sweep, `place` only for this one.
+    """
+
+    seqs: list[int]
     place: int
     mark: int
     more: bool
@@ -115,26 +118,47 @@ class _Swept(NamedTuple):
 async def _events(database: Database, ws: str, before: int) -> int:
     """Empty events older than `before`. The mark stops at the first that a run still needs."""
     mark = await database.read(lambda tx: _swept_until(tx, ws, "events"))
-    swept = _Swept(0, mark, mark, True)
+    plan = _Plan([], mark, mark, True)
     emptied = 0
-    while swept.more:
-        swept = await database.write(partial(_sweep_events, ws=ws, before=before, so_far=swept))
-        emptied += swept.emptied
+    while plan.more:
+        known = plan.mark
+        plan = await database.read(partial(_plan_events, ws=ws, before=before, so_far=plan))
+        emptied += await _empty(database, ws, plan.seqs)
+        if plan.mark != known:
+            await database.write(
+                lambda tx, until=plan.mark: tx.run(_q.set_swept_until, ws=ws, kind="events", until=until)  # type: ignore[misc]
+            )
     return emptied
 
 
-def _sweep_events(tx: Tx, ws: str, before: int, so_far: _Swept) -> _Swept:
-    rows = tx.all(_q.events_after, ws=ws, after=so_far.place, limit=STEP_ROWS)
-    old = list(takewhile(lambda row: row["created_at"] < before, rows))
-    if not old:
-        return so_far._replace(emptied=0, more=False)
-    emptied = erasing.empty_events(tx, ws, [int(row["seq"]) for row in old if not row["is_needed"]])
-    place, mark = int(old[-1]["seq"]), so_far.mark
-    if mark == so_far.place:  # nothing has been left behind so far
-        free = list(takewhile(lambda row: not row["is_needed"], old))
-        mark = int(free[-1]["seq"]) if free else mark
-        tx.run(_q.set_swept_until, ws=ws, kind="events", until=mark)
-    return _Swept(emptied, place, mark, len(old) == STEP_ROWS)
+def _plan_events(tx: Tx, ws: str, before: int, so_far: _Plan) -> _Plan:
+    """Look at the next old events, at most 10,000."""
+    seqs: list[int] = []
+    place, mark = so_far.place, so_far.mark
+    while len(seqs) + STEP_ROWS <= MAX_ACCOUNT_SEQS:
+        rows = tx.all(_q.events_after, ws=ws, after=place, limit=STEP_ROWS)
+        old = list(takewhile(lambda row: row["created_at"] < before, rows))
+        for row in old:
+            seq = int(row["seq"])
+            if not row["is_needed"] and row["says_something"]:
+                seqs.append(seq)
+            if mark == place and not row["is_needed"]:  # nothing has been left behind so far
+                mark = seq
+            place = seq
+        if len(old) < STEP_ROWS:
+            return _Plan(seqs, place, mark, False)
+    return _Plan(seqs, place, mark, True)
+
+
+async def _empty(database: Database, ws: str, seqs: list[int]) -> int:
+    """Account for events, then empty them in steps."""
+    if not seqs:
+        return 0
+    await database.write(lambda tx: account(tx, ws, seqs, by="host", target="retention"))
+    emptied = 0
+    for step in in_steps(seqs, STEP_ROWS):
+        emptied += await database.write(lambda tx, step=step: erasing.empty_events(tx, ws, step))  # type: ignore[misc]
+    return emptied
 
 
 def _transcripts(tx: Tx, ws: str, before: int) -> int:

@@ -9,7 +9,7 @@ ON CONFLICT (workspace_id, kind) DO UPDATE SET swept_until = excluded.swept_unti
 
 -- name: events_after
 -- With what their run still needs of them: an event goes when its run has ended.
-SELECT e.seq, e.created_at,
+SELECT e.seq, e.created_at, e.body IS NOT NULL AS says_something,
        EXISTS (SELECT 1 FROM runs AS r WHERE r.run_id = e.run_id
                AND r.status NOT IN ('completed', 'failed', 'cancelled', 'timeout')) AS is_needed
 FROM events AS e WHERE e.workspace_id = :ws AND e.seq > :after ORDER BY e.seq LIMIT :limit
