@@ -315,9 +315,11 @@ def error_page() -> Iterator[str]:
     yield "## How a run fails\n"
     yield (
         "A run that does not complete ends with a `run.failed` result. Its `code` is one of these, or one "
-        "that the runner names itself:\n"
+        "that the runner names itself. Where it says `retryable`, the same event may succeed in a new run "
+        "(`POST /v1/runs/{run_id}/retry`):\n"
     )
-    yield table(["code", "meaning"], ([f"`{code}`", text] for code, text in errors.RUN_FAILURES.items()))
+    rows = ([f"`{code}`", text, _yes(retryable)] for code, (text, retryable) in errors.RUN_FAILURES.items())
+    yield table(["code", "meaning", "try again"], rows)
     yield "## JSON-RPC numbers\n"
     yield table(
         ["number", "meaning"],

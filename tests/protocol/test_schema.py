@@ -40,6 +40,7 @@ def test_the_document_holds_every_row_of_every_table() -> None:
     assert set(DOCUMENT["results"]) == set(RESULT_TYPES)
     assert set(DOCUMENT["errors"]) == ERROR_CODES
     assert set(DOCUMENT["run_failures"]) == set(RUN_FAILURES)
+    assert set(DOCUMENT["retryable_run_failures"]) == {"runner.timeout", "runner.crashed", "host.restarted"}
     for name, row in DOCUMENT["methods"].items():
         assert row["sender"] == METHODS[name].sender.value
         assert ("reply" in row) is METHODS[name].is_request

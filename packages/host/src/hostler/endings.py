@@ -18,6 +18,7 @@ from hostler.stores.journal import Entries, Entry
 from hostler.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import RunFailure
+from hostler_protocol.results import RunFailed
 from hostler_protocol.runs import RunStatus
 
 _MAX_FAMILY = 10_000
@@ -193,7 +194,7 @@ def end_waiting(
     usage: Usage | None = None,
 ) -> None:
     """End a run that nobody is working on, with its terminal result."""
-    body = msgspec.json.encode({"data": {"code": code, "error": error, "retryable": False}})
+    body = msgspec.json.encode({"data": RunFailed.by_host(code, error)})
     finish(
         tx,
         run.run_id,

@@ -33,7 +33,7 @@ from hostler.inheriting import Inherited, forked_context, inherited_of
 from hostler.journalled_effects import had_effects
 from hostler.plugins.connection import PluginConnection
 from hostler.resuming import Loaded, last_worked_at, load, resumed_context
-from hostler.stores import artifacts, states
+from hostler.stores import artifacts, journal, states
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Run
@@ -51,7 +51,6 @@ from hostler_protocol.limits import INLINE_BASE64_TO_ARTIFACT_BYTES
 from hostler_protocol.manifest import AgentRunnerManifest
 
 log = logging.getLogger(__name__)
-DEFAULT_CAUSE = "the attempt before was lost"
 MIN_DEADLINE_LEFT_MS = 1_000
 """What an attempt has at least that goes on when the time was nearly over: enough to say what it knows."""
 
@@ -77,7 +76,7 @@ class Prepared:
     prompt: tuple[ModelMessage, ...]
     notes: tuple[str, ...]
     cause: str
-    """Why there is another attempt."""
+    """Why there is another attempt; empty for the first."""
     recovery: Recovery
     on_message: OnMessage
     """What becomes of a message that comes while the run waits for people."""
@@ -165,7 +164,7 @@ class Preparer:
             accounts=origin.accounts_with(run, grant),
             prompt=configuration.prompt,
             notes=() if recording is not None else tuple(grant.notes) + _omitted(place.state),
-            cause=DEFAULT_CAUSE if loaded is None or loaded.cause is None else loaded.cause,
+            cause=await self._cause(run),
             recovery=origin.agent.spec.recovery,
             on_message=origin.agent.spec.concurrency.on_pause,
             is_undone=continuation is not None and not await self._did_something(run),
@@ -181,6 +180,12 @@ class Preparer:
         if run.base_attempt >= run.attempt:
             return False
         return await self.services.db.read(lambda tx: had_effects(tx, run.run_id, run.base_attempt))
+
+    async def _cause(self, run: Run) -> str:
+        """Why there is another attempt; empty for the first."""
+        if run.attempt == 1:
+            return ""
+        return await self.services.db.read(lambda tx: journal.queued_because(tx, run.run_id)) or ""
 
     async def _loaded(self, run: Run) -> Loaded | None:
         """What the attempt goes on from; None where nothing was begun before it, or it is to begin again."""

@@ -45,12 +45,11 @@ class _Result(msgspec.Struct):
     data: msgspec.Raw
 
 
-class _Cause(msgspec.Struct, rename={"before": "from"}):
-    cause: str
+class _Queued(msgspec.Struct, rename={"before": "from"}):
     before: str | None = None
 
 
-_causes = msgspec.json.Decoder(_Cause)
+_queued = msgspec.json.Decoder(_Queued)
 _results = msgspec.json.Decoder(_Result)
 _completed = msgspec.json.Decoder(MessageCompleted)
 _contexts = msgspec.json.Decoder(AgentRunContext)
@@ -65,8 +64,6 @@ class Loaded:
     context: AgentRunContext | None = None
     position: int = 0
     """Of the last entry read."""
-    cause: str | None = None
-    """Why the last attempt was followed by another."""
     room: int = MAX_KEPT_BYTES
 
     def add(self, entry: StoredEntry) -> None:
@@ -85,8 +82,6 @@ class Loaded:
                 self.context = _contexts.decode(entry.data)
             case "attempt" if entry.type == RESUMED:
                 self.recording.add_resumed(_resumed.decode(entry.data))
-            case "lifecycle" if entry.type == "queued":
-                self.cause = _causes.decode(entry.data).cause
             case _:
                 pass
 
@@ -116,7 +111,7 @@ class Loaded:
 def _counts(entry: StoredEntry) -> bool:
     """Whether somebody worked on the run until then, or it went on from a pause: its deadline stood still."""
     if entry.kind == "lifecycle" and entry.type == "queued":
-        return _causes.decode(entry.data).before == "paused"
+        return _queued.decode(entry.data).before == "paused"
     return entry.kind in _WORKING
 
 

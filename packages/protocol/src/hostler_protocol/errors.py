@@ -11,7 +11,7 @@ from the wire.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -219,22 +219,45 @@ ERRORS: dict[str, type[HostlerError]] = {
 }
 """Each code of a Fault and the class that stands for it here."""
 
-RUN_FAILURES: dict[RunFailure, str] = {
-    "runner.error": "The runner's code raised, or gave something that is no result.",
-    "runner.config_invalid": "The run could not start: its runner is not there, or the agent's configuration "
-    "does not fit the runner's form or names a secret that cannot be read.",
-    "runner.timeout": "The run's deadline passed, or it did nothing for its agent's `idle_timeout`.",
-    "runner.crashed": "The plugin process ended, or was killed because it no longer answered.",
-    "runner.no_output": "The runner finished, but gave nothing except deltas, logs and telemetry.",
-    "runner.protocol": "The plugin broke this protocol: more results than credited, an impossible sequence.",
-    "payload_too_large": "A result was over its size; it was not cut.",
-    "cancelled": "Somebody cancelled the run, or its parent ended.",
-    "host.restarted": "The host stopped while the run was under way, and the runner cannot be resumed.",
-    "host.error": "The host could not do its part: what the run needs is gone, or could not be stored.",
-    "pause.failed": "A pause was decided, but each attempt to go on after it was lost.",
-    "replay.diverged": "A resumed runner did not repeat the calls that its journal holds.",
+
+class Failure(NamedTuple):
+    """What a code of `run.failed` says, and whether the same event may succeed in a run of its own."""
+
+    meaning: str
+    retryable: bool = False
+
+
+RUN_FAILURES: dict[RunFailure, Failure] = {
+    "runner.error": Failure("The runner's code raised, or gave something that is no result."),
+    "runner.config_invalid": Failure(
+        "The run could not start: its runner is not there, or the agent's configuration does not fit the "
+        "runner's form or names a secret that cannot be read."
+    ),
+    "runner.timeout": Failure(
+        "The run's deadline passed, or it did nothing for its agent's `idle_timeout`.", retryable=True
+    ),
+    "runner.crashed": Failure(
+        "The plugin process ended, could not be started, or was killed because it no longer answered.",
+        retryable=True,
+    ),
+    "runner.no_output": Failure("The runner finished, but gave nothing except deltas, logs and telemetry."),
+    "runner.protocol": Failure(
+        "The plugin broke this protocol: more results than credited, an impossible sequence."
+    ),
+    "payload_too_large": Failure("A result was over its size; it was not cut."),
+    "cancelled": Failure("Somebody cancelled the run, or its parent ended."),
+    "host.restarted": Failure(
+        "The host stopped or lost its lease while the run was under way, and the agent's policy gives it no "
+        "further attempt.",
+        retryable=True,
+    ),
+    "host.error": Failure(
+        "The host could not do its part: what the run needs is gone, or could not be stored."
+    ),
+    "pause.failed": Failure("A pause was decided, but each attempt to go on after it was lost."),
+    "replay.diverged": Failure("A resumed runner did not repeat the calls that its journal holds."),
 }
-"""What each code that the host writes says."""
+"""Each code that the host writes. How a run fails is built from this table alone."""
 
 REASONS: dict[str, str] = {
     "already_decided": "Something else was decided before; `details` says what, by whom and when.",

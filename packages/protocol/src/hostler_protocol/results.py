@@ -13,7 +13,7 @@ import msgspec
 
 from hostler_protocol._base import DECODE_ERRORS, Lenient, Sparse, always
 from hostler_protocol.content import Message, MessageChunk, Usage
-from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.errors import RUN_FAILURES, InvalidArgumentError, RunFailure
 from hostler_protocol.limits import MAX_LOG_CHARS, Count
 from hostler_protocol.pausing import FormField, InteractionAction, PendingCall, QuestionKind
 
@@ -165,6 +165,11 @@ class RunFailed(Sparse):
     code: str
     error: str
     retryable: bool = always(False)
+
+    @classmethod
+    def by_host(cls, code: RunFailure, error: str) -> RunFailed:
+        """How the host fails a run: whether a second try may help is what its code says."""
+        return cls(code=code, error=error, retryable=RUN_FAILURES[code].retryable)
 
 
 ResultData = (

@@ -102,7 +102,10 @@ def document() -> dict[str, Any]:
             code: {"description": summary(kind), "retryable": kind.retryable}
             for code, kind in errors.ERRORS.items()
         },
-        "run_failures": errors.RUN_FAILURES,
+        "run_failures": {code: failure.meaning for code, failure in errors.RUN_FAILURES.items()},
+        "retryable_run_failures": [
+            code for code, failure in errors.RUN_FAILURES.items() if failure.retryable
+        ],
         "limits": {
             name: {"value": value, "description": reason} for name, value, reason in constants(limits)
         },

@@ -185,7 +185,7 @@ class ResultStream:
             )
         return self._finish(RunCompleted(finish_reason="stop"), Ending("completed", finish_reason="stop"))
 
-    def fail(self, code: RunFailure, error: str, *, retryable: bool = False) -> list[Step]:
+    def fail(self, code: RunFailure, error: str) -> list[Step]:
         """The host ends the run: the plugin crashed, broke the protocol, sent too much.
 
         A run that is being stopped ends as stopped, whatever went wrong on the way.
@@ -195,7 +195,7 @@ class ResultStream:
         if self._stop is not None:
             return [*self.warn(f"while stopping: {code}: {error}"), *self._stopped()]
         return self._finish(
-            RunFailed(code=code, error=error, retryable=retryable),
+            RunFailed.by_host(code, error),
             Ending("failed", status_code=code, error=error),
         )
 
@@ -397,7 +397,7 @@ class ResultStream:
         stop, reason = self._stop or ("cancelled", "cancelled")
         code: RunFailure = "runner.timeout" if stop == "timeout" else "cancelled"
         return self._finish(
-            RunFailed(code=code, error=reason), Ending(stop, status_code=code, error=reason), result
+            RunFailed.by_host(code, reason), Ending(stop, status_code=code, error=reason), result
         )
 
     def _finish(

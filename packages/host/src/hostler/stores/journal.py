@@ -48,6 +48,13 @@ _ROWS_PER_QUERY = 32
 _q = load(__file__)
 
 
+class _Lifecycle(msgspec.Struct):
+    cause: str
+
+
+_causes = msgspec.json.Decoder(_Lifecycle)
+
+
 class Entry(msgspec.Struct, frozen=True):
     """What is to be journalled.
 
@@ -196,6 +203,12 @@ def calls_and_results(tx: Tx, run_id: str, since_attempt: int) -> Iterator[Made]
     ):
         yield from (Made(row["kind"], row["type"], row["data"]) for row in rows)
         after = rows[-1]["last_position"]
+
+
+def queued_because(tx: Tx, run_id: str) -> str | None:
+    """Why a run was put into its queue last; None where it never was."""
+    row = tx.one(_q.last_lifecycle, run_id=run_id, type="queued")
+    return None if row is None else _causes.decode(row["data"]).cause
 
 
 def first_context(tx: Tx, run_id: str) -> str | None:

@@ -35,6 +35,11 @@ WHERE run_id = :run_id AND attempt >= :attempt AND last_position > :after AND ki
   AND type <> 'message.delta'
 ORDER BY last_position LIMIT :limit
 
+-- name: last_lifecycle
+-- The newest change of a run's status to :type.
+SELECT data FROM journal WHERE run_id = :run_id AND kind = 'lifecycle' AND type = :type
+ORDER BY last_position DESC LIMIT 1
+
 -- name: first_context
 SELECT data FROM journal WHERE run_id = :run_id AND kind = 'context' ORDER BY last_position LIMIT 1
 
