@@ -27,6 +27,7 @@ from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
 from hostler.stores import events, runs, states, transcripts
+from hostler.stores.hosts import Membership
 from hostler.stores.journal import Deltas, Entry
 from hostler.stores.tokens import Place, fold, indexed_tokens, tokens_of, wanted_tokens
 from hostler.stores.unfiltered import ANY
@@ -71,7 +72,7 @@ def accept(tx: Tx, run_id: str, conversation: str) -> None:
         event_id=event_id,
         conversation_id=conversation,
     )
-    runs.open(tx, new, "h1")
+    runs.open(tx, new, Membership("h1"))
 
 
 def finish(tx: Tx, run_id: str, conversation: str) -> None:

@@ -53,7 +53,9 @@ are UTC epoch seconds. The same in machine-readable form: [`schema/v1.json`](../
   run that is not of this connection is dropped and counted against the connection; what names a run
   that has ended is ignored, and its calls are refused as `cancelled`.
 - **Attempts.** A run may be started again on the same connection. What arrives before the plugin's
-  answer to the later `run/start` belongs to the earlier attempt and is dropped.
+  answer to the later `run/start` belongs to the earlier attempt and is dropped. After `run/cancel` the
+  host waits for `run/end` before it starts that run there again; a process that has not said it
+  {leave_seconds} seconds later is replaced. After `run/park` none is waited for.
 - **Order.** `sequence` starts at 1 in every attempt and rises by one. A repeated number is dropped; a
   gap or a late number is taken as it comes, with a warning. Nothing is reordered.
 - **Credit.** `run/start` grants a number of results, `run/credit` adds to it. Sending more ends the
@@ -114,6 +116,7 @@ def protocol() -> Iterator[str]:
         id_chars=limits.MAX_MESSAGE_ID_CHARS,
         open_requests=limits.MAX_OPEN_REQUESTS,
         open_mib=limits.MAX_OPEN_REQUEST_BYTES // limits.MIB,
+        leave_seconds=limits.LEAVE_SECONDS,
     )
     yield "## Methods\n"
     for side in Side:

@@ -15,6 +15,7 @@ from hostler.sql.database import SqlDatabase
 from hostler.sql.opening import open_database
 from hostler.stores import budgets, runs
 from hostler.stores.budgets import Charge
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
@@ -105,7 +106,7 @@ def test_what_is_over_is_swept(database: SqlDatabase) -> None:
         runner_id="r",
         lane="l",
     )
-    write(database, lambda tx: runs.open(tx, new, "host"))
+    write(database, lambda tx: runs.open(tx, new, Membership("host")))
     for owner in ("open", "over"):
         assert taken(database, account(owner, span="run", calls=5)) is None
     assert taken(database, account("a", calls=5)) is None

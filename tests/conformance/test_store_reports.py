@@ -8,6 +8,7 @@ from typing import Any
 from hostler.domain.scopes import StateArea
 from hostler.sql.database import SqlDatabase
 from hostler.stores import conversations, runs, states, transcripts, usage
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.limits import MAX_INTEGER
@@ -99,7 +100,7 @@ def test_use_and_cost_are_summed_per_agent_and_day(database: SqlDatabase) -> Non
         )
 
         def work(tx: Any) -> None:
-            runs.open(tx, new, "host")
+            runs.open(tx, new, Membership("host"))
             runs.transition(tx, new.run_id, 1, "running", cause="t", actor="t")
             if to is not None:
                 runs.transition(tx, new.run_id, 1, to, cause="t", actor="t", usage=used, cost=cost)
@@ -142,7 +143,7 @@ def test_a_sum_of_the_largest_numbers_is_capped(database: SqlDatabase) -> None:
                 runner_id="r",
                 lane=f"l{number}",
             )
-            runs.open(tx, new, "host")
+            runs.open(tx, new, Membership("host"))
             used = Usage(total_tokens=MAX_INTEGER, input_tokens=1)
             runs.transition(tx, new.run_id, 1, "failed", cause="t", actor="t", usage=used)
 

@@ -33,6 +33,7 @@ from hostler.stores import (
 )
 from hostler.stores.artifacts import NewArtifact
 from hostler.stores.blobs import Blob, BlobFolder
+from hostler.stores.hosts import Membership
 from hostler.stores.journal import Entry
 from hostler.stores.retention import DAY_MS, RetentionPolicy
 from hostler.stores.runs import NewRun
@@ -163,7 +164,7 @@ class World:
             parent_run_id=parent,
             **place,
         )
-        runs.open(tx, new, "h1")
+        runs.open(tx, new, Membership("h1"))
         granted = f'{{"note":"{text}"}}'
         runs.transition(tx, run_id, 1, "running", cause="t", actor="t", grant_json=granted)
         delta = Entry("result", "message.delta", f'{{"data":{{"text":"{text}"}}}}')

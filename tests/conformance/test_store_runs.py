@@ -13,8 +13,10 @@ from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
 from hostler.domain.slots import Slots
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
+from hostler.sql.opening import open_database
 from hostler.sql.statements import Query
 from hostler.stores import claims, hosts, journal, runs
+from hostler.stores.hosts import Membership
 from hostler.stores.journal import Deltas, Entry
 from hostler.stores.runs import Appended, Fenced, Moved, NewRun, Run
 from hostler_protocol.content import Usage
@@ -24,6 +26,9 @@ from support.databases import read, run, write
 
 DROP_DELTAS = Query("t.drop", *["DELETE FROM journal WHERE type = 'message.delta'"] * 2)
 ROWS = Query("t.rows", *["SELECT count FROM journal ORDER BY last_position"] * 2)
+
+
+H1 = Membership("h1")
 
 
 def new(run_id: str, *, lane: str | None = None, workspace: str = "w1", **fields: Any) -> NewRun:
@@ -39,7 +44,7 @@ def new(run_id: str, *, lane: str | None = None, workspace: str = "w1", **fields
     )
 
 
-def opened(database: SqlDatabase, *news: NewRun, claim: str | None = "h1") -> list[str]:
+def opened(database: SqlDatabase, *news: NewRun, claim: Membership | None = H1) -> list[str]:
     return [write(database, lambda tx, n=n: runs.open(tx, n, claim)).status for n in news]  # type: ignore[misc]
 
 
@@ -51,8 +56,8 @@ def move(
     )
 
 
-def claim(database: SqlDatabase, limit: int = 10, host: str = "h1", **more: Any) -> list[str]:
-    claimed = write(database, lambda tx: claims.claim(tx, host, Slots(limit, **more), []))
+def claim(database: SqlDatabase, limit: int = 10, member: Membership = H1, **more: Any) -> list[str]:
+    claimed = write(database, lambda tx: claims.claim(tx, member, Slots(limit, **more), []))
     return [one.run_id for one in claimed.runs]
 
 
@@ -74,7 +79,7 @@ def at(database: SqlDatabase, run_id: str) -> runs.Run:
 
 def reach(database: SqlDatabase, run_id: str, status: RunStatus) -> None:
     """Open a run and bring it to `status`."""
-    opened(database, new(run_id), claim=None if status == "queued" else "h1")
+    opened(database, new(run_id), claim=None if status == "queued" else H1)
     if status not in {"queued", "claimed"}:
         move(database, run_id, None, "running")
         if status != "running":
@@ -125,13 +130,13 @@ def test_what_opening_a_run_answers_is_what_is_stored(database: SqlDatabase) -> 
         new("r4", not_before=2**50, gathering="key", gather_until=2**51, gathered_bytes=5),
     ]
     for one in shapes:
-        assert write(database, partial(runs.open, run=one, claim="h1")) == at(database, one.run_id)
+        assert write(database, partial(runs.open, run=one, claim=H1)) == at(database, one.run_id)
 
 
 def test_racing_for_a_lane_one_run_gets_it(database: SqlDatabase) -> None:
     async def race() -> list[Run]:
         async def one(number: int) -> Run:
-            return await database.write(lambda tx: runs.open(tx, new(f"r{number}", lane="l"), "h1"))
+            return await database.write(lambda tx: runs.open(tx, new(f"r{number}", lane="l"), H1))
 
         return await asyncio.gather(*(one(number) for number in range(50)))
 
@@ -329,7 +334,7 @@ def test_runs_are_found_in_their_workspace_only(database: SqlDatabase) -> None:
 def test_pages_of_runs_are_whole_in_any_size(database: SqlDatabase) -> None:
     def fill(tx: Tx) -> None:
         for number in range(25):
-            runs.open(tx, new(f"r{number:02}", conversation_id=f"c{number % 2}"), "h1")
+            runs.open(tx, new(f"r{number:02}", conversation_id=f"c{number % 2}"), H1)
         runs.open(tx, new("other", agent_name="other"), None)
 
     write(database, fill)
@@ -353,26 +358,88 @@ def test_pages_of_runs_are_whole_in_any_size(database: SqlDatabase) -> None:
         assert walk(limit, statuses=["completed"]) == []
 
 
+def joined(database: SqlDatabase, host_id: str, lease_ms: int = 60_000) -> Membership:
+    return write(database, lambda tx: hosts.join(tx, host_id, "here", lease_ms))
+
+
 def test_the_runs_of_a_dead_host_are_found(database: SqlDatabase) -> None:
-    write(database, lambda tx: hosts.join(tx, "h1", "here", 60_000))
-    write(database, lambda tx: hosts.join(tx, "h2", "there", -1))
-    opened(database, new("r1"), new("r2"), claim="h2")
-    opened(database, new("r3"), claim="h1")
+    one, two = joined(database, "h1"), joined(database, "h2")
+    opened(database, new("r1"), new("r2"), claim=two)
+    opened(database, new("r3"), claim=one)
     move(database, "r2", 1, "running")
-    assert [one.host_id for one in read(database, hosts.dead)] == ["h2"]
-    assert [one.host_id for one in read(database, hosts.alive)] == ["h1"]
-    assert write(database, lambda tx: hosts.renew(tx, "h2", 60_000)) is None, "too late"
-    assert write(database, lambda tx: hosts.renew(tx, "h1", 60_000)) is not None
-    assert [one.run_id for one in read(database, lambda tx: runs.active_of_host(tx, "h2"))] == ["r1", "r2"]
-    assert not write(database, lambda tx: hosts.take_over(tx, "h1"))
-    assert [write(database, lambda tx: hosts.take_over(tx, "h2")) for _ in range(2)] == [True, False]
-    assert read(database, hosts.lost) == ["h2"]
-    assert [one.run_id for one in read(database, lambda tx: runs.active(tx, after="r1"))] == ["r2", "r3"]
+    lapse(database, two)
+    assert [found.member for found in read(database, hosts.dead)] == [two]
+    assert [found.member for found in read(database, hosts.alive)] == [one]
+    assert write(database, lambda tx: hosts.renew(tx, two, 60_000)) is None, "too late"
+    assert write(database, lambda tx: hosts.renew(tx, one, 60_000)) is not None
+    assert [found.run_id for found in read(database, lambda tx: runs.active_of(tx, two))] == ["r1", "r2"]
+    assert read(database, hosts.lost) == []
+    assert not write(database, lambda tx: hosts.take_over(tx, one))
+    assert [write(database, lambda tx: hosts.take_over(tx, two)) for _ in range(2)] == [True, False]
+    assert read(database, hosts.lost) == [two]
+    assert [found.run_id for found in read(database, lambda tx: runs.active(tx, after="r1"))] == ["r2", "r3"]
     for run_id in ("r1", "r2"):
         move(database, run_id, None, "queued", crashed=True)
     assert read(database, hosts.lost) == []
-    write(database, lambda tx: hosts.leave(tx, "h1"))
+    write(database, lambda tx: hosts.leave(tx, one))
     assert read(database, hosts.alive) == []
+
+
+def lapse(database: SqlDatabase, member: Membership) -> None:
+    """Let a lease be over."""
+    write(database, lambda tx: hosts.renew(tx, member, -1))
+
+
+def test_a_host_whose_lease_is_over_claims_nothing(database: SqlDatabase) -> None:
+    member = joined(database, "h1")
+    assert opened(database, new("r1"), new("r2", lane="l"), claim=member) == ["claimed", "claimed"]
+    lapse(database, member)
+    assert opened(database, new("r3"), claim=member) == ["queued"], "the event is taken, the run waits"
+    assert claim(database, member=member) == []
+    assert claim(database, member=joined(database, "h2")) == ["r3"]
+
+
+def test_each_time_a_host_joins_it_is_another_member(database: SqlDatabase) -> None:
+    members = [joined(database, "h1") for _ in range(5)]
+    assert [one.epoch for one in members] == sorted({one.epoch for one in members})
+    *before, now = members
+    assert [write(database, lambda tx, m=m: hosts.holds(tx, m)) for m in before] == [False] * 4  # type: ignore[misc]
+    assert write(database, lambda tx: hosts.holds(tx, now))
+    assert write(database, lambda tx: hosts.renew(tx, before[-1], 60_000)) is None
+    write(database, lambda tx: hosts.leave(tx, before[-1]))
+    lapse(database, now)
+    assert not write(database, lambda tx: hosts.take_over(tx, before[-1]))
+    assert [found.member for found in read(database, hosts.dead)] == [now]
+
+
+def test_what_a_host_claimed_before_it_joined_again_is_lost(database: SqlDatabase) -> None:
+    """Whoever settles it must not take the runs that the host claims since."""
+    before = joined(database, "h1")
+    opened(database, new("r1"), claim=before)
+    now = joined(database, "h1")
+    opened(database, new("r2"), claim=now)
+    assert read(database, hosts.lost) == [before]
+    assert [one.run_id for one in read(database, lambda tx: runs.active_of(tx, before))] == ["r1"]
+    assert read(database, lambda tx: runs.attempts_of(tx, now)) == {("r2", 1)}
+
+
+def test_nobody_takes_over_from_a_host_within_its_transaction(database: SqlDatabase) -> None:
+    """On one database with several hosts; the other one passes over it and tries again later."""
+    if database.dialect != "postgres":
+        return
+    member = joined(database, "h1", 300)
+    other = open_database(database._driver._url)  # type: ignore[attr-defined]
+
+    def held(tx: Any) -> bool:
+        assert hosts.holds(tx, member)
+        while True:  # its lease ends while its transaction goes on
+            gone = run(other.read(hosts.dead))
+            if gone:
+                return run(other.write(lambda tx: hosts.take_over(tx, member)))
+
+    assert write(database, held) is False
+    assert run(other.write(lambda tx: hosts.take_over(tx, member))) is True
+    run(other.close())
 
 
 def test_deltas_share_rows_and_come_back_one_by_one(database: SqlDatabase) -> None:

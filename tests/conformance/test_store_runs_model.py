@@ -15,6 +15,7 @@ from hostler.domain.slots import Slots
 from hostler.sql.database import SqlDatabase
 from hostler.sql.statements import Query
 from hostler.stores import claims, journal, runs
+from hostler.stores.hosts import Membership
 from hostler.stores.journal import Entry
 from hostler.stores.runs import Appended, Fenced, Moved, NewRun
 from hostler_protocol.runs import RunStatus
@@ -95,14 +96,14 @@ class RunsMachine(RuleBasedStateMachine):
             parallel=parallel,
         )
         starts = claim and (parallel or not (self.held(lane) or self.waiting(lane)))
-        outcome = write(self.database, lambda tx: runs.open(tx, new, "h" if claim else None))
+        outcome = write(self.database, lambda tx: runs.open(tx, new, Membership("h") if claim else None))
         assert outcome.status == ("claimed" if starts else "queued")
         opened = ModelRun(run_id, lane, parallel, order, outcome.status, entries=["lifecycle"])
         self.model[run_id] = opened
 
     @rule(limit=st.integers(1, 4))
     def claim(self, limit: int) -> None:
-        claimed = write(self.database, lambda tx: claims.claim(tx, "h", Slots(limit), [])).runs
+        claimed = write(self.database, lambda tx: claims.claim(tx, Membership("h"), Slots(limit), [])).runs
         could = [one for one in self.model.values() if one.status == "queued" and self.may_start(one)]
         assert len(claimed) == min(limit, len(could)), "neither fewer than could start nor more than asked"
         for run in claimed:

@@ -11,6 +11,7 @@ from hostler.domain.slots import Slots
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.stores import claims, events, gathering, runs, search, transcripts, waiting
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun
 from hostler.stores.transcripts import NewTranscriptItem, item_of
 from hostler_protocol.content import Message
@@ -76,7 +77,7 @@ def waits(database: SqlDatabase, ws: str = "w", **where: Any) -> list[str]:
 
 
 def claim(database: SqlDatabase) -> list[str]:
-    claimed = write(database, lambda tx: claims.claim(tx, "h1", Slots(10), []))
+    claimed = write(database, lambda tx: claims.claim(tx, Membership("h1"), Slots(10), []))
     return [one.run_id for one in claimed.runs]
 
 

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from hostler.sql.database import SqlDatabase
-from hostler.stores import hosts
-from support.databases import write
 from support.http_runs import Results, begin, cancel, follow, perform, record, send
 from support.postgres import PostgresServer
 from support.server_process import PLUGINS, HostProcess, config_file
@@ -142,15 +139,3 @@ async def _lease_renewed(first: HostProcess, second: HostProcess) -> None:
         for host in (first, second):
             assert (await ask(host.url, "GET", "/readyz")).status == 200
         await asyncio.sleep(0.5)
-
-
-def test_a_host_whose_lease_is_over_takes_it_anew_where_nobody_was_faster(database: SqlDatabase) -> None:
-    def slept(tx: Any) -> None:
-        hosts.join(tx, "h", "here", -1)
-        assert hosts.renew(tx, "h", 1000) is None
-        hosts.join(tx, "h", "here", 1000)
-        assert hosts.renew(tx, "h", 1000) is not None
-        assert hosts.take_over(tx, "h") is False
-        assert hosts.dead(tx) == []
-
-    write(database, slept)

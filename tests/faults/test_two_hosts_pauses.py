@@ -3,50 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections import Counter as Count
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from support.counting import Counter, counting
 from support.effect_programs import Steps
 from support.http_runs import begin, follow, record
 from support.oracle import rows
 from support.postgres import PostgresServer
-from support.server_process import PLUGINS, HostProcess, config_file
+from support.server_process import HostProcess
+from support.two_hosts import SECONDS, Two, act, two_hosts
 from support.wire_client import Answer, ask
 
-SECONDS = 240
 CLIENTS = 20
 HOLD_SECONDS = "3600"
 """So that the run is not parked, and the host that falls asleep has it."""
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(SECONDS + 30)]
-
-
-class Two(NamedTuple):
-    """Both hosts, and what counts the effects of both."""
-
-    first: HostProcess
-    second: HostProcess
-    counter: Counter
-    database: str
-
-    async def facts(self, run_id: str) -> list[Any]:
-        """The effects of a run."""
-        return [effect for effect in (await self.counter.facts()).effects if effect.run == run_id]
-
-    async def pause(self, run_id: str, status: str = "open") -> Any:
-        """The run's pause, once it has that status."""
-        while True:
-            path = f"/v1/pauses?run_id={run_id}&status={status}"
-            found = (await ask(self.second.url, "GET", path)).json()["items"]
-            if found:
-                return found[0]
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture
@@ -57,40 +34,13 @@ def shared(postgres_server: PostgresServer, postgres_template: str) -> Iterator[
     postgres_server.drop(url)
 
 
-@contextlib.asynccontextmanager
-async def _two(folder: Path, database: str, hold_seconds: str) -> AsyncIterator[Two]:
-    agent = {"name": "doer", "runner": "plugin:test/doer/default", "recovery": {"max_attempts": 10}}
-    config = config_file(
-        folder / "config.yaml", plugins=[PLUGINS / "doer", PLUGINS / "effects"], agents=[agent]
-    )
-    with counting(folder) as counter:
-        environment = {"HOSTLER_PLUGIN_COUNTER": counter.path}
-        first, second = (
-            HostProcess(
-                folder / name, config, database, environment, options=["--hold-seconds", hold_seconds]
-            )
-            for name in ("first", "second")
-        )
-        try:
-            async with asyncio.timeout(SECONDS):
-                await first.start()
-                await second.start()
-                yield Two(first, second, counter, database)
-        except BaseException:
-            print(first.log, second.log, sep="\n---\n")
-            raise
-        finally:
-            first.end()
-            second.end()
+def _two(folder: Path, database: str, hold_seconds: str) -> AbstractAsyncContextManager[Two]:
+    return two_hosts(folder, database, "--hold-seconds", hold_seconds)
 
 
 async def _decide(host: HostProcess, pause: Any, number: int) -> Answer:
     """One client of many: every other one refuses, each with words of its own."""
-    (call,) = pause["calls"]
-    kind = "approve" if number % 2 else "deny"
-    action = {"call_id": call["call_id"], "type": kind, "args_hash": call["args_hash"]}
-    body = {"revision": pause["revision"], "actions": [action]}
-    return await ask(host.url, "POST", f"/v1/pauses/{pause['id']}/actions", body)
+    return await act(host, pause, "approve" if number % 2 else "deny")
 
 
 async def _decide_at_once(two: Two, pause: Any) -> str:
@@ -157,10 +107,7 @@ def test_a_host_that_slept_through_its_resume_carries_nothing_out(
             pause = await two.pause(sent.run_id)
             async with two.counter.keeping(point) as waiting:
                 (call,) = pause["calls"]
-                action = {"call_id": call["call_id"], "type": "approve", "args_hash": call["args_hash"]}
-                body = {"revision": pause["revision"], "actions": [action]}
-                path = f"/v1/pauses/{pause['id']}/actions"
-                assert (await ask(two.second.url, "POST", path, body)).status == 202
+                assert (await act(two.second, pause)).status == 202
                 assert (await waiting).run_id == sent.run_id
                 two.first.pause()  # its plugins go on, and wait for the counter
                 review = await two.pause(sent.run_id, "needs_review")

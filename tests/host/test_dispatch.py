@@ -15,12 +15,13 @@ from hostler.domain.agents import Agent, AgentSpec, Concurrency
 from hostler.ports import Tx
 from hostler.queue_room import QueueRoom
 from hostler.sql.database import SqlDatabase
-from hostler.stores import agents, runs
-from hostler.stores.run_rows import NewRun, Run
+from hostler.stores import agents, hosts, runs
+from hostler.stores.hosts import Membership
+from hostler.stores.run_rows import Attempt, NewRun, Run
 from hostler_protocol.errors import RateLimitedError, StorageError
 from support.databases import run
 
-HOST = "h1"
+HOST = Membership("h1")
 
 
 @dataclass(eq=False)
@@ -90,18 +91,26 @@ class Stage:
         self.begun: list[str] = []
         self.changed = asyncio.Event()
         self.settled: list[str] = []
+        self.member: Membership | None = HOST
         self.dispatcher = Dispatcher(
-            database, HOST, self._make, _fail, self._settle, max_active=slots, max_queued=queue, **limits
+            database,
+            lambda: self.member,
+            self._make,
+            _fail,
+            self._settle,
+            max_active=slots,
+            max_queued=queue,
+            **limits,
         )
 
     def _make(self, run_: Run) -> Turn:
         turn = self.turns[run_.run_id] = Turn(self, run_)
         return turn
 
-    async def _settle(self, run_ids: list[str]) -> None:
+    async def _settle(self, lost: list[Attempt]) -> None:
         """Put runs that nothing executes back into the queue, as their agents' policies may say."""
-        self.settled += run_ids
-        for run_id in run_ids:
+        self.settled += [one.run_id for one in lost]
+        for run_id, _ in lost:
             found = await self.database.read(lambda tx, r=run_id: runs.get(tx, "w1", r))  # type: ignore[misc]
             await self.database.write(lambda tx, r=found: _move(tx, r, "queued"))  # type: ignore[misc]
 
@@ -532,7 +541,48 @@ def test_a_host_that_stops_while_it_claims_loses_nothing(database: SqlDatabase) 
             for _ in range(number):
                 await asyncio.sleep(0)
             await stage.dispatcher.stop(0)
-            assert await database.read(lambda tx: runs.attempts_of_host(tx, HOST)) == set()
+            assert await database.read(lambda tx: runs.attempts_of(tx, HOST)) == set()
+
+    run(story())
+
+
+def test_a_host_without_its_lease_ends_everything_and_claims_nothing(database: SqlDatabase) -> None:
+    async def story() -> None:
+        stage = Stage(database, slots=4, look_seconds=SOON)
+        await stage.dispatcher.begin()
+        for number in range(3):
+            await stage.open(f"r{number}", agent())
+        await stage.until("r0", "r1", "r2")
+        stage.member = None
+        assert sorted(await stage.dispatcher.end_all("the lease is lost")) == ["r0", "r1", "r2"]
+        assert stage.dispatcher.active == 0
+        assert stage.dispatcher._slots.taken == 0
+        assert [turn.fenced for turn in stage.turns.values()] == [["the lease is lost"]] * 3
+        assert await stage.statuses("r0", "r1", "r2") == ["claimed"] * 3, "nothing was written"
+        assert await stage.open("r3", agent()) == "queued"
+        await database.write(lambda tx: hosts.join(tx, HOST.host_id, "here", 60_000))
+        (joined,) = await database.read(hosts.alive)
+        stage.member = joined.member
+        stage.dispatcher.look()
+        while "r3" not in stage.begun:
+            stage.changed.clear()
+            await stage.changed.wait()
+        stage.turns["r3"].let.set()
+        await stage.dispatcher.stop(5)
+
+    run(story())
+
+
+def test_a_run_that_was_claimed_as_the_lease_was_lost_is_not_executed(database: SqlDatabase) -> None:
+    async def story() -> None:
+        async with dispatching(database, slots=1, look_seconds=NEVER) as stage:
+            reserved = stage.dispatcher.reserve(agent())
+            assert reserved.claim is not None
+            opened = await database.write(lambda tx: runs.open(tx, silently("r0"), reserved.claim))
+            stage.member = None
+            stage.dispatcher.opened(reserved, opened)
+            assert (stage.dispatcher.active, stage.dispatcher._slots.taken) == (0, 0)
+            assert stage.begun == []
 
     run(story())
 

@@ -16,7 +16,8 @@ from hostler.ports import Tx
 from hostler.runlog import FencedError, Item, RunLog
 from hostler.sql.database import SqlDatabase
 from hostler.sql.session import ConstraintError
-from hostler.stores import journal, runs, states
+from hostler.stores import hosts, journal, runs, states
+from hostler.stores.hosts import Membership
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import NewRun
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
@@ -24,6 +25,7 @@ from support.databases import run
 
 T = TypeVar("T")
 WORKSPACE, RUN = "w1", "r1"
+H1 = Membership("h1")
 
 
 class Shaky:
@@ -78,7 +80,7 @@ class Attempt:
         return [entry.sequence or 0 for entry in page.items]
 
 
-async def attempt(database: SqlDatabase, shaky: Shaky | None = None) -> Attempt:
+async def attempt(database: SqlDatabase, shaky: Shaky | None = None, *, member: Membership = H1) -> Attempt:
     new = NewRun(
         workspace_id=WORKSPACE,
         run_id=RUN,
@@ -88,7 +90,7 @@ async def attempt(database: SqlDatabase, shaky: Shaky | None = None) -> Attempt:
         runner_id="plugin:acme/echo/default",
         lane="l1",
     )
-    await database.write(lambda tx: runs.open(tx, new, "h1"))
+    await database.write(lambda tx: runs.open(tx, new, member))
 
     async def nothing(run_id: str, after: int, at_most: int) -> list[StoredResult]:
         return []
@@ -99,7 +101,7 @@ async def attempt(database: SqlDatabase, shaky: Shaky | None = None) -> Attempt:
     feed = Feed(nothing, not_over)
     feed.open(RUN, 0)
     fences: list[FencedError] = []
-    log = RunLog(shaky or database, feed, RUN, 1, fences.append)
+    log = RunLog(shaky or database, feed, RUN, 1, member, fences.append)
     return Attempt(log, database, feed, fences)
 
 
@@ -192,6 +194,27 @@ def test_a_fenced_attempt_leaves_nothing_not_even_its_effects(database: SqlDatab
         with pytest.raises(FencedError):
             await made.log.write(remember)
         await made.log.settled()
+
+    run(story())
+
+
+def test_an_attempt_whose_host_lost_its_lease_writes_nothing(database: SqlDatabase) -> None:
+    """Nobody has taken the run yet: it is the lease alone that says so."""
+
+    async def story() -> None:
+        member = await database.write(lambda tx: hosts.join(tx, "h1", "here", 60_000))
+        made = await attempt(database, member=member)
+        await database.write(move("running"))
+        await database.write(lambda tx: hosts.renew(tx, member, -1))
+        made.log.add(made.delta(1, done=made.note("delta")))
+        made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
+        await made.log.pump()
+        assert made.answers == [("delta", FencedError), ("end", FencedError)]
+        assert ["lease" in error.message for error in made.fences] == [True]
+        assert await made.numbers() == []
+        found = await database.read(lambda tx: runs.by_id(tx, RUN))
+        assert found is not None
+        assert (found.status, found.attempt) == ("running", 1)
 
     run(story())
 

@@ -17,6 +17,7 @@ from hostler.domain.lanes import lane_of
 from hostler.orchestrator import Accepted
 from hostler.ports import Tx
 from hostler.stores import agents, events, gathering, pauses, runs, transcripts
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
@@ -241,7 +242,7 @@ def _paused(tx: Tx) -> None:
         conversation_id="c",
         lane=lane,
     )
-    runs.open(tx, new, "another host")
+    runs.open(tx, new, Membership("another host"))
     runs.transition(tx, "asks", 1, "running", cause="taken", actor="another host")
     open_pause(tx, call("k1", "question"), run_id="asks")
     park(tx, "asks")

@@ -188,7 +188,7 @@ def test_a_host_that_dies_over_it_does_not_forget_who_asked(database: SqlDatabas
         runs.request_cancel(tx, "w1", "r1", "enough", by="ada")
 
     write(database, asked)
-    run(recover(database, "h1", lambda _: True))
+    run(recover(database, lambda _: True))
     found = read(database, lambda tx: runs.get(tx, "w1", "r1"))
     last = read(database, lambda tx: journal.page(tx, "r1")).items[-1]
     assert (found.status, found.cancel_requested_by) == ("cancelled", "ada")

@@ -15,6 +15,7 @@ from hostler.ports import Tx
 from hostler.recovery import recover
 from hostler.sql.database import SqlDatabase
 from hostler.stores import journal, pause_calls, pauses, runs
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun
 from journeys.test_waiting import outcomes
 from support.databases import read, run, write
@@ -165,7 +166,7 @@ def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(databa
             runner_id="plugin:acme/shop/default",
             lane="lane",
         )
-        runs.open(earlier, new, "h1")
+        runs.open(earlier, new, Membership("h1"))
         deadline = earlier.now + left
         runs.transition(earlier, "r1", 1, "running", cause="test", actor="h1", deadline_at=deadline)
         open_pause(earlier, call("k1", expires_in=7200.0))
@@ -177,7 +178,7 @@ def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(databa
         return tx.now
 
     write(database, begun)
-    run(recover(database, "h1", lambda _: True))
+    run(recover(database, lambda _: True))
     assert read(database, lambda tx: runs.get(tx, WORKSPACE, "r1")).status == "paused"
     now = write(database, decided)
     found = read(database, lambda tx: runs.get(tx, WORKSPACE, "r1"))
@@ -196,7 +197,7 @@ def test_what_a_lost_attempt_did_not_come_to_show_is_shown(database: SqlDatabase
         return [(item.type, json.loads(item.data)["data"]) for item in journal.results(tx, "r1").items]
 
     write(database, begun)
-    run(recover(database, "h1", lambda _: True))
+    run(recover(database, lambda _: True))
     found = read(database, results)
     assert [name for name, _ in found] == ["interaction.requested", "interaction.requested", "run.paused"]
     assert [data["call_id"] for _, data in found[:2]] == ["k1", "k2"]

@@ -19,12 +19,13 @@ from hostler.domain.slots import Slots
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.stores import claims, runs
-from hostler.stores.run_rows import NewRun, Run
+from hostler.stores.hosts import Membership
+from hostler.stores.run_rows import Attempt, NewRun, Run
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import run
 
 WS = "w1"
-HOST = "h1"
+HOST = Membership("h1")
 AGENT = Agent(WS, "id of a", 1, AgentSpec(name="a", runner="plugin:acme/echo/default"))
 SLOTS = 3
 LANES = 3
@@ -121,7 +122,7 @@ class Story:
         self.over = False
         self.dispatcher = Dispatcher(
             database,
-            HOST,
+            lambda: HOST,
             lambda run_: Turn(self, run_),
             lambda tx, run_: None,
             self.settle,
@@ -151,10 +152,10 @@ class Story:
             not_before=not_before,
         )
 
-    async def settle(self, run_ids: list[str]) -> None:
+    async def settle(self, lost: list[Attempt]) -> None:
         def again(tx: Tx) -> None:
-            for run_id in run_ids:
-                runs.transition(tx, run_id, None, "queued", cause="lost", actor="t")
+            for run_id, attempt in lost:
+                runs.transition(tx, run_id, attempt, "queued", cause="lost", actor="t")
 
         await self.database.write(again)
 
@@ -184,7 +185,7 @@ class Story:
     async def open(self, step: Step) -> None:
         lane = f"lane {self.example}-{step.which % LANES}"
 
-        def work(tx: Tx, claim: str | None) -> Run:
+        def work(tx: Tx, claim: Membership | None) -> Run:
             due = None if step.delay_ms is None else tx.now + step.delay_ms
             return runs.open(tx, self.new(lane, parallel=step.parallel, not_before=due), claim)
 

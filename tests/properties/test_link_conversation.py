@@ -25,6 +25,7 @@ from hostler_protocol.link import (
     Replied,
     ResultArrived,
     RunEnded,
+    RunLeft,
     StreamArrived,
     Warned,
 )
@@ -186,6 +187,8 @@ class Conversation(RuleBasedStateMachine):
                 return f"cancel {id_}"
             case RunEnded(run_id=run_id):
                 return f"end {run_id}.{self.numbers[run_id]}"
+            case RunLeft():
+                return ""  # the host parked it before it heard that it ended
             case Replied(method="run/start"):
                 return ""  # which attempt it was is known by its id alone
         raise AssertionError(f"the host heard {event}")

@@ -153,6 +153,7 @@ def test_the_recorded_conversation_shows_every_kind_of_event_a_host_can_get() ->
         "Called",
         "CallCancelled",
         "RunBroken",
+        "RunLeft",
         "Broken",
     }
     assert answers.count(b"\n") == 2

@@ -30,6 +30,7 @@ from hostler.sql.database import SqlDatabase
 from hostler.steering import Steering
 from hostler.stores import agents, claims, events, runs
 from hostler.stores import steering as steers
+from hostler.stores.hosts import Membership
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, NewRun, Run
 from hostler_protocol.errors import HostlerError
@@ -107,7 +108,7 @@ class SteeringMachine(RuleBasedStateMachine):
 
     @rule()
     def claim(self) -> None:
-        claimed = write(self.database, lambda tx: claims.claim(tx, "h", Slots(5), [])).runs
+        claimed = write(self.database, lambda tx: claims.claim(tx, Membership("h"), Slots(5), [])).runs
         assert len(claimed) <= 1, "one run at a time"
         for run in claimed:
             assert self.work is None

@@ -22,6 +22,7 @@ from hostler_protocol.link import (
     ResultArrived,
     RunBroken,
     RunEnded,
+    RunLeft,
     Warned,
 )
 from hostler_protocol.methods import NoParams, RunCreditNote, RunEndNote, RunParkNote
@@ -342,7 +343,8 @@ def test_an_ended_run_is_ignored_and_its_calls_are_refused() -> None:
     assert pair.to_host(pair.plugin.notify("run/end", RunEndNote(run_id="r1"))) == [RunEnded("r1")]
     assert pair.host.runs == pair.plugin.runs == frozenset()
     late = result("r1", 1) + line({"method": "run/end", "params": {"run_id": "r1"}})
-    assert pair.to_host(late + line({"id": 9, "method": "host/host.info", "params": {"run_id": "r1"}})) == []
+    late += line({"id": 9, "method": "host/host.info", "params": {"run_id": "r1"}})
+    assert pair.to_host(late) == [RunLeft("r1")]
     assert pair.refusal()["data"]["code"] == "cancelled"
     assert pair.host.foreign_messages == 0
 

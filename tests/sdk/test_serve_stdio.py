@@ -177,6 +177,11 @@ def test_a_run_that_swallows_its_cancellation_is_fenced_and_harms_nobody(tmp_pat
             await plugin.awaited("log", plugin.session.until(lambda: bool(stubborn.results)))
             plugin.session.cancel(stubborn.context.run_id)
             assert texts(await one_run(plugin)) == ["polite"]
+            await plugin.ended(stubborn)  # it is over for the host, whatever its code does
+            params = start_params(manifest, 64)
+            again = await plugin.session.start(_same_run(params, stubborn.context.run_id))
+            await plugin.ended(again)
+            assert texts(again) == ["polite"]
             # the code of the stubborn run never ends; the process does, at the end of its input
             plugin.close_input()
             assert await plugin.exit_status() == 0

@@ -15,6 +15,7 @@ from hostler.ports import Tx
 from hostler.sql.statements import parse
 from hostler.stores import keys, pause_calls, pauses, runs
 from hostler.stores.blobs import BlobFolder
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun, Run
 
 WORKSPACE = "w1"
@@ -40,7 +41,7 @@ def open_run(tx: Tx, run_id: str = "r1", workspace: str = WORKSPACE, **fields: A
         requester=fields.pop("requester", REQUESTER),
         **fields,
     )
-    runs.open(tx, new, "h1")
+    runs.open(tx, new, Membership("h1"))
     runs.transition(tx, run_id, 1, "running", cause="test", actor="h1")
     return runs.get(tx, workspace, run_id)
 

@@ -171,9 +171,11 @@ async def wire(
             await until_none_living(marker)
 
 
-async def begin(connection: PluginConnection, text: str, **options: Any) -> Recorder:
+async def begin(
+    connection: PluginConnection, text: str, run_id: str | None = None, **options: Any
+) -> Recorder:
     """Start a run."""
-    params = start_params(text, key=connection.expected_key)
+    params = start_params(text, run_id, key=connection.expected_key)
     recorder = Recorder(connection, params.context.run_id, **options)
     await connection.start_run(params, recorder)
     return recorder

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hostler.plugins.leaving import RunLingersError
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_PROCESS_LIMITS
 from hostler_protocol.errors import (
     CancelledCallError,
@@ -384,5 +385,53 @@ def test_a_mistake_in_handling_one_run_does_not_take_the_others_along(tmp_path: 
             assert isinstance(await recorder.over, PluginError)
             assert not other.over.done()
             assert (await run(plugin.connection, "echo on")).texts == ["on"]
+
+    asyncio.run(main())
+
+
+# -- two attempts of one run --------------------------------------------------------------------------
+
+
+def test_an_attempt_is_started_once_the_process_is_free_of_the_one_before(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with wire(tmp_path) as plugin:
+            connection = plugin.connection
+            first = await begin(connection, "wait")
+            connection.cancel_run(first.run_id)
+            connection.end_run(first.run_id)
+            assert await connection.wait_free([first.run_id], 0) == [first.run_id]
+            second = await begin(connection, "echo again", first.run_id)
+            assert await second.over == "end"
+            assert second.texts == ["again"], "nothing that the first one said is taken for its own"
+            assert first.texts == []
+            assert await connection.wait_free([first.run_id], 0) == []
+
+    asyncio.run(main())
+
+
+def test_a_process_that_does_not_leave_a_run_cannot_have_its_next_attempt(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with wire(tmp_path, "ignores", limits=replace(LIMITS, leave_seconds=0.2)) as plugin:
+            connection = plugin.connection
+            first = await begin(connection, "wait")
+            with pytest.raises(RunLingersError, match=first.run_id):
+                await begin(connection, "echo again", first.run_id)  # the host itself has not ended it
+            connection.cancel_run(first.run_id)
+            connection.end_run(first.run_id)
+            with pytest.raises(RunLingersError, match=first.run_id):
+                await begin(connection, "echo again", first.run_id)
+            assert (await run(connection, "echo other")).texts == ["other"]
+
+    asyncio.run(main())
+
+
+def test_a_parked_run_may_come_back_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with wire(tmp_path, "ignores", limits=replace(LIMITS, leave_seconds=0.2)) as plugin:
+            first = await begin(plugin.connection, "wait")
+            plugin.connection.park_run(first.run_id)
+            second = await begin(plugin.connection, "echo back", first.run_id)
+            assert await second.over == "end"
+            assert second.texts == ["back"]
 
     asyncio.run(main())

@@ -170,3 +170,23 @@ def test_noise_closes_the_connection(tmp_path: Path) -> None:
             assert "not a JSON-RPC message" in error.message
 
     asyncio.run(main())
+
+
+def test_a_remote_process_that_does_not_leave_a_run_is_cut_off_and_may_come_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with listening(tmp_path) as (host, url, ends):
+            for _ in range(2):
+                ready = asyncio.Event()
+                async with connect(url) as socket:
+                    plugin = asyncio.create_task(far_plugin(socket, ready=ready.set))
+                    await ready.wait()
+                    while host.status()[0].state != "ready":
+                        await asyncio.sleep(0.001)
+                    connection = await host.connection("acme/far")
+                    waiting = await begin(connection, "wait")
+                    host.replace(connection, "it does not leave a run")
+                    assert isinstance(await waiting.over, PluginCrashedError)
+                    await plugin
+                assert await ends.get() is None
+
+    asyncio.run(main())

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from hostler.bundled import bundled
-from hostler.plugins.limits import DEFAULT_START_LIMITS
+from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_START_LIMITS
 from hostler.plugins.sources import Folder, SingleFile
 from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import (
@@ -348,5 +348,45 @@ def test_after_close_nothing_starts_any_more(tmp_path: Path) -> None:
             await host.close(1.0)
             with pytest.raises(UnavailableError):
                 await host.connection(key)
+
+    asyncio.run(main())
+
+
+def test_a_process_that_does_not_leave_a_run_is_replaced(tmp_path: Path) -> None:
+    async def main() -> None:
+        limits = replace(DEFAULT_START_LIMITS, drain_seconds=1.0, exit_seconds=1.0)
+        async with supervisor(tmp_path, start_limits=limits) as (host, _):
+            key = host.add(write_wire(tmp_path / "wire", start="stubborn"))
+            old = await host.connection(key)
+            other = await begin(old, "wait")
+            host.replace(old, "it does not leave a run")
+            new = await host.connection(key)
+            assert new is not old
+            host.replace(old, "once is enough")
+            assert await host.connection(key) is new
+            old.cancel_run(other.run_id)  # the old process still serves its other runs
+            assert await other.over == "end"
+            old.end_run(other.run_id)
+            await old.closed
+            assert host.status()[0].restarts == 0, "it did not crash"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("start", ["", "ignores"])
+def test_a_process_that_works_on_runs_that_were_ended_is_ended(tmp_path: Path, start: str) -> None:
+    async def main() -> None:
+        limits = replace(DEFAULT_CONNECTION_LIMITS, leave_seconds=0.5 if start else 60.0)
+        async with supervisor(tmp_path, connection_limits=limits) as (host, _):
+            key = host.add(write_wire(tmp_path / "wire", start=start))
+            old = await host.connection(key)
+            running = await begin(old, "wait")
+            old.cancel_run(running.run_id)
+            old.end_run(running.run_id)
+            await host.wait_free([running.run_id, "of another plugin"])
+            assert old.closed.done() == bool(start)
+            new = await host.connection(key)
+            assert (new is old) == (not start)
+            assert (await run(new, "echo new")).texts == ["new"]
 
     asyncio.run(main())

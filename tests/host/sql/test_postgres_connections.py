@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -129,3 +131,17 @@ def test_two_hosts_that_take_rows_in_opposite_order_both_finish(url: str) -> Non
 def test_an_address_where_nothing_listens_says_what_to_check(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="check the address, the server and the password"):
         open_database(f"postgresql:///x?host={tmp_path}&user=postgres")
+
+
+def test_a_host_that_stops_within_a_transaction_holds_up_the_others_for_seconds_only(url: str) -> None:
+    """They must get to renew their leases."""
+    database = open_database(url)
+    write(database, lambda tx: tx.run(CREATE))
+    write(database, insert(1))
+    with contextlib.closing(postgres.connect(url)) as stopped:
+        stopped.execute("BEGIN")
+        stopped.execute("UPDATE t SET id = id WHERE id = 1")
+        began = time.monotonic()
+        assert write(database, lambda tx: tx.run(TOUCH, id=1)) == 1
+        assert time.monotonic() - began < 9, "before the wait for a lock is given up"
+    asyncio.run(database.close())

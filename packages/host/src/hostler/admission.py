@@ -24,6 +24,7 @@ from hostler.ports import Tx
 from hostler.stores import artifacts, events, runs, transcripts, waiting
 from hostler.stores.artifacts import NewArtifact
 from hostler.stores.blobs import Blob
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun, Run
 from hostler.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Lenient
@@ -68,8 +69,8 @@ class Opened:
     """Nothing was stored: the run would have to wait, and as many wait as may."""
 
 
-def open_event(tx: Tx, opening: Opening, claim: str | None) -> Opened:
-    """Store the event, once, and whatever follows from it. `claim`: the host id to start its run with."""
+def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
+    """Store the event, once, and whatever follows from it. `claim`: who starts its run."""
     event, resolution, run, agent = opening.event, opening.resolution, opening.run, opening.agent
     if not opening.may_wait and _would_wait(tx, opening, claim):
         return Opened("rejected", full=True)
@@ -100,7 +101,7 @@ def open_event(tx: Tx, opening: Opening, claim: str | None) -> Opened:
     return opened
 
 
-def _would_wait(tx: Tx, opening: Opening, claim: str | None) -> bool:
+def _would_wait(tx: Tx, opening: Opening, claim: Membership | None) -> bool:
     """Whether the event is a new one whose run would be queued."""
     event, run, agent = opening.event, opening.run, opening.agent
     if run is None or agent is None or events.find(tx, event.workspace_id, event.event_id) is not None:
@@ -123,7 +124,7 @@ def _joined(tx: Tx, opening: Opening, run: NewRun, agent: Agent) -> Opened | Non
     return Opened("queued", run=runs.get(tx, run.workspace_id, joined.run_id))
 
 
-def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: str | None) -> Opened:
+def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Membership | None) -> Opened:
     event, concurrency = opening.event, agent.spec.concurrency
     lane = _lane(tx, opening, run)
     admission = lane.admit(concurrency)

@@ -48,6 +48,8 @@ class Equipment:
     gate: Gate
     connect: Callable[[str], Awaitable[PluginConnection]]
     """By runner id; PluginError, or NotFoundError, where there is none."""
+    replace: Callable[[PluginConnection, str], None]
+    """Has the next runs of a plugin started on another process than this one, and says why."""
     prepare: Callable[[Run, PluginConnection], Awaitable[Prepared]]
     """Grant, context and configuration of an attempt."""
     projector: Projector

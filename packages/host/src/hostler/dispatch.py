@@ -20,6 +20,7 @@ from hostler.ports import Database, Tx
 from hostler.queue_room import QueueRoom
 from hostler.stores import claims, runs
 from hostler.stores.claims import Claims, Queues
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import Attempt, Run
 from hostler_protocol.errors import HostlerError, StorageError
 
@@ -69,8 +70,8 @@ class Reservation:
     """A place for a run that is about to be opened: in a slot, in the queue, or in either."""
 
     place: Place
-    claim: str | None
-    """The host id to claim the run with; None: there is no slot for it."""
+    claim: Membership | None
+    """Who claims the run; None: there is no slot for it."""
     may_wait: bool
     """Whether it may be queued."""
 
@@ -78,17 +79,18 @@ class Reservation:
 class Dispatcher:
     """The runs of this process.
 
-    `make` builds the execution of a claimed run; `fail` ends one that this host could not carry through;
-    `settle` decides by policy about runs that were claimed here and that nothing executes any more.
+    `member` says who this host is when it claims; None: its lease is lost, and it claims nothing. `make`
+    builds the execution of a claimed run; `fail` ends one that this host could not carry through; `settle`
+    decides by policy about attempts that were claimed here and that nothing executes any more.
     """
 
     def __init__(
         self,
         db: Database,
-        host_id: str,
+        member: Callable[[], Membership | None],
         make: Callable[[Run], Execution],
         fail: Callable[[Tx, Run], None],
-        settle: Callable[[list[str]], Awaitable[Any]],
+        settle: Callable[[list[Attempt]], Awaitable[Any]],
         *,
         max_active: int,
         max_queued: int,
@@ -98,7 +100,7 @@ class Dispatcher:
         lost_seconds: float = LOST_SECONDS,
     ) -> None:
         self._db = db
-        self._host_id = host_id
+        self._member = member
         self._make = make
         self._fail = fail
         self._settle_lost = settle
@@ -149,8 +151,9 @@ class Dispatcher:
         self._slots.limit_agent(agent.agent_id, agent.spec.concurrency.max_runs)
         place = _place_of(agent)
         claim = None
-        if begins and not self._stopping and not self._contended:
-            claim = self._host_id if self._slots.take(place) else None
+        member = self._member()
+        if begins and member is not None and not self._stopping and not self._contended:
+            claim = member if self._slots.take(place) else None
             self._contended = not self._slots.free
         return Reservation(place, claim, self.queue.enter())
 
@@ -210,6 +213,9 @@ class Dispatcher:
             execution.cancel(reason, grace)
 
     def _launch(self, run: Run) -> None:
+        if run.member != self._member():  # the lease was lost since it was claimed: somebody settles it
+            self._left(_place_of_run(run))
+            return
         if run.steers:
             self._steered.add(run.run_id)
         before = self._active.get(run.run_id)
@@ -308,8 +314,8 @@ class Dispatcher:
     async def _claim(self) -> int | None:
         """Claim into free slots what the limits allow; as of when it was looked last."""
         at = None
-        while self._slots.free and not self._stopping:
-            claimed = await self._take()
+        while self._slots.free and not self._stopping and (member := self._member()) is not None:
+            claimed = await self._take(member)
             at = claimed.at
             if not claimed.again:
                 break
@@ -320,8 +326,9 @@ class Dispatcher:
 
     async def _hear_cancellations(self) -> None:
         """End what another host on this database was asked to end, or this one without being told."""
-        if self._active:
-            for run in await self._db.read(lambda tx: runs.cancelled_of_host(tx, self._host_id)):
+        member = self._member()
+        if self._active and member is not None:
+            for run in await self._db.read(lambda tx: runs.cancelled_of(tx, member)):
                 self.cancel(run.run_id, run.cancel_reason or "cancelled", grace_of(run))
 
     async def _find_lost(self) -> None:
@@ -329,20 +336,20 @@ class Dispatcher:
 
         A run that is being claimed in this moment is not known here yet, so a run must be found twice.
         """
-        now = time.monotonic()
-        if now - self._searched_at < self._lost_seconds:
+        now, member = time.monotonic(), self._member()
+        if member is None or now - self._searched_at < self._lost_seconds:
             return
         self._searched_at = now
-        claimed = await self._db.read(lambda tx: runs.attempts_of_host(tx, self._host_id))
+        claimed = await self._db.read(lambda tx: runs.attempts_of(tx, member))
         missing = {one for one in claimed if one.run_id not in self._active}
         lost = missing & self._suspects
         self._suspects = missing
         if lost and not self._stopping:
             log.error("%d runs are claimed by this host, which does not execute them", len(lost))
-            await self._settle_lost([one.run_id for one in lost])
+            await self._settle_lost(sorted(lost))
             self.look()
 
-    async def _take(self) -> Claims:
+    async def _take(self, member: Membership) -> Claims:
         held: list[Place] = []
 
         def give_back() -> None:
@@ -351,7 +358,7 @@ class Dispatcher:
 
         def work(tx: Tx) -> Claims:
             give_back()  # where it was tried before
-            return claims.claim(tx, self._host_id, self._slots, held)
+            return claims.claim(tx, member, self._slots, held)
 
         try:
             claimed = await self._db.write(work)
@@ -361,6 +368,20 @@ class Dispatcher:
         for run in claimed.runs:
             self._launch(run)
         return claimed
+
+    # -- a lost lease -----------------------------------------------------------------------------
+
+    async def end_all(self, why: str) -> list[str]:
+        """End every attempt here at once, without a word to the database; their runs, once all have left."""
+        ended = list(self._tasks)
+        for execution in ended:
+            execution.fence(why)
+        while self._tasks:
+            await self._settle(LEAVE_SECONDS)
+            for execution, task in list(self._tasks.items()):
+                log.error("run %s: its attempt does not leave; it is cancelled", execution.run.run_id)
+                task.cancel()
+        return [execution.run.run_id for execution in ended]
 
     # -- the end ----------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from hostler.domain.sequence import ResultStream, StreamState
 from hostler.domain.usage import added
 from hostler.gate import Standing
 from hostler.parking import Used, begin_after_loss
+from hostler.plugins.leaving import RunLingersError
 from hostler.ports import Tx
 from hostler.resuming import GoingOn
 from hostler.runlog import FencedError, Item, RunLog
@@ -68,7 +69,7 @@ class ActiveRun:
 
     def __post_init__(self) -> None:
         equipment, run = self.equipment, self.run
-        self._log = RunLog(equipment.db, equipment.feed, run.run_id, run.attempt, self._fenced)
+        self._log = RunLog(equipment.db, equipment.feed, run.run_id, run.attempt, run.member, self._fenced)
         self._results = AttemptResults(
             run,
             equipment.host_id,
@@ -94,6 +95,8 @@ class ActiveRun:
         try:
             try:
                 await self._start()
+            except RunLingersError as error:
+                self._move_to_another_process(error.message)
             except UnavailableError as error:
                 self._restart(error.message, crashed=False)  # the plugin is being replaced
             except HostlerError as error:
@@ -136,8 +139,15 @@ class ActiveRun:
             context=parts.context_with(equipment.assets),
             credit=INITIAL_RESULT_CREDIT,
         )
-        await connection.start_run(params, self)
+        # an answer may take half a minute, an earlier attempt seconds to leave
+        await self._clock.unless_cut_short(connection.start_run(params, self))
         self._clock.watch_idle(prepared.grant.idle_seconds, self._is_busy, self._idle_over)
+
+    def _move_to_another_process(self, why: str) -> None:
+        """An earlier attempt does not leave the process that this one was to be started in."""
+        if self._parts is not None:
+            self.equipment.replace(self._parts.connection, why)
+        self._restart(f"{why}; its plugin's process is replaced", crashed=False)
 
     def _stopped_early(self, stream: ResultStream) -> bool:
         if self._ended:

@@ -20,6 +20,7 @@ from hostler.domain.pauses import MAX_CALLS, OnMessage
 from hostler.pause_questions import Questions
 from hostler.pause_verdicts import find_verdict
 from hostler.ports import Database, Tx
+from hostler.runlog import check_lease
 from hostler.stores import pause_calls, pauses, run_notes
 from hostler.stores.pause_claims import Refused, begin_resuming, give_up
 from hostler.stores.run_rows import Run
@@ -246,6 +247,7 @@ class Holding:
     # -- the step ---------------------------------------------------------------------------------
 
     def _step(self, tx: Tx, questions: Sequence[Question], calls: dict[str, NewCall]) -> _Entered:
+        check_lease(tx, self.run.member)
         run = run_notes.hold(tx, self.run.run_id)
         if run is None or run.attempt != self.run.attempt or run.status != "running":
             raise CancelledCallError("this attempt of the run is over")

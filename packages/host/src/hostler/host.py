@@ -51,16 +51,17 @@ from hostler.preparing import Preparer
 from hostler.problems import agent_problems, plugin_problems, skill_problems, tool_problems
 from hostler.projecting import Projector
 from hostler.records import record
-from hostler.recovery import recover, recover_dead, settle_lost
+from hostler.recovery import recover, settle_lost
 from hostler.reruns import Reruns
 from hostler.run_control import RunController
 from hostler.sandbox_audit import AuditedSandboxes
 from hostler.skills.shelf import Skills
 from hostler.sql.opening import open_database
 from hostler.steering import Steering
-from hostler.stores import installation, journal, keys, runs
+from hostler.stores import hosts, installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.emptied import take_over
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import Run
 from hostler.tool_pinning import StoredPins
 from hostler.tools.builtin.exec import ExecTools
@@ -137,10 +138,10 @@ class Host:
         self.run_control = RunController(self.db)
         self.dispatcher = Dispatcher(
             self.db,
-            self.host_id,
+            lambda: self._lease.member,
             self._execution,
             _fail,
-            lambda run_ids: settle_lost(self.db, run_ids, self._is_resumable),
+            lambda lost: settle_lost(self.db, lost, self._is_resumable),
             max_active=settings.max_active_runs,
             max_queued=settings.max_queued_runs,
             max_per_workspace=settings.max_runs_per_workspace,
@@ -174,7 +175,10 @@ class Host:
             self.host_id,
             f"{socket.gethostname()}:{settings.port}",
             settings.lease_seconds,
-            lambda: recover_dead(self.db, self._is_resumable),
+            lambda: recover(self.db, self._is_resumable),
+            self._end_work,
+            self.dispatcher.look,
+            member=Membership(self.host_id) if self.db.dialect == "sqlite" else None,
         )
         self.noted_heads = NotedHeads(self.db, settings.data_dir)
         self._upkeep: asyncio.Task[None] | None = None
@@ -236,8 +240,7 @@ class Host:
             if error is not None:
                 log.error("plugin %s does not start: %s", plugin_key, error.message)
         # the lock on the data directory proves that whoever had this host id before is gone
-        await recover(self.db, self.host_id, self._is_resumable)
-        await recover_dead(self.db, self._is_resumable)
+        await recover(self.db, self._is_resumable)
         await self.mcp.settle(MCP_SECONDS)
         await self.dispatcher.begin()
         self._upkeep = asyncio.create_task(
@@ -307,6 +310,7 @@ class Host:
             feed=self.feed,
             gate=self.gate,
             connect=self._connect,
+            replace=self.supervisor.replace,
             prepare=preparer.prepare,
             projector=Projector(self.blobs),
             blobs=self.blobs,
@@ -317,6 +321,16 @@ class Host:
             assets=self.assets,
             stall_seconds=self.settings.stall_seconds,
         )
+
+    async def _end_work(self, why: str) -> None:
+        """The lease was lost: end every attempt, and wait until the plugins work on none of them any more."""
+        ended = await self.dispatcher.end_all(why)
+        await self.supervisor.wait_free(ended)
+
+    @property
+    def lost_lease(self) -> str | None:
+        """Why this host works on no run at present; None: it does, as far as its lease goes."""
+        return self._lease.lost_because
 
     # -- what the core asks -----------------------------------------------------------------------
 
@@ -466,6 +480,8 @@ class Host:
 def _fail(tx: Tx, run: Run) -> None:
     """End a run that this host could not carry through."""
     current = runs.by_id(tx, run.run_id)
-    if current is not None and current.status not in TERMINAL_STATUSES and current.attempt == run.attempt:
+    if current is None or current.attempt != run.attempt or not hosts.holds(tx, run.member):
+        return  # it is not this host's any more
+    if current.status not in TERMINAL_STATUSES:
         error = "the host failed to carry this run through; its log says why"
         end_waiting(tx, current, "failed", "host.error", error, actor="host")

@@ -1,65 +1,155 @@
-"""A host among others on one database: it renews its lease, and takes over from those that died."""
+"""A host among others on one database: it keeps its lease, and takes over from those that lost theirs.
+
+The lease is renewed five times as often as it must be. A host that could not renew it for two thirds of its
+length stops by itself, before another one may take over: it claims nothing, ends its attempts, tells its
+plugins, and joins again in a new epoch once nothing of the old one goes on here. This is not what keeps a
+lost host from doing harm, since a host that was stopped wakes up in the middle of anything: claims and
+writes look at the lease in their own transaction (`hosts.holds`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostler.ports import Database, Tx
+from hostler.ports import Database
 from hostler.stores import hosts
+from hostler.stores.hosts import Membership
 from hostler_protocol.errors import StorageError
 from hostler_protocol.ids import new_id
 
 log = logging.getLogger(__name__)
 BEATS_PER_LEASE = 5
 """A lease is renewed so often before it would end."""
+STOP_AFTER = 2 / 3
+"""Of a lease without renewal; the rest is what runners get to end before others may begin their runs."""
+RETRY_SECONDS = 0.5
+"""Back-off where the database does not answer."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class HostLease:
-    """The lease of one host. `address`: where others see that it runs; `recover` takes over from the dead."""
+    """The lease of one host.
+
+    `address`: where others see that it runs. `recover` takes over from hosts that are gone. `end_work` is
+    called when the lease was lost, with the reason, and returns when nothing of this host's runs goes on;
+    `joined` is called when it is a member again.
+    """
 
     db: Database
     host_id: str
     address: str
     seconds: float
     recover: Callable[[], Awaitable[Any]]
-    _heart: asyncio.Task[None] | None = None
+    end_work: Callable[[str], Awaitable[None]]
+    joined: Callable[[], None]
+    clock: Callable[[], float] = time.monotonic
+    member: Membership | None = None
+    """Who this host is now; None: its lease is lost, and it works on nothing."""
+    lost_because: str | None = None
+    _renewed_at: float = 0.0
+    """When the last renewal that succeeded was asked for, by this host's clock."""
+    _look: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when runs may have been lost."""
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def begin(self) -> None:
-        """Take the lease, and renew it from here on."""
-        await self.db.write(self._take)
-        self._heart = asyncio.create_task(self._beat(), name="lease")
+        """Take the lease, and keep it from here on. StorageError."""
+        await self._join()
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._keep(), name="lease"),
+            loop.create_task(self._watch_others(), name="recovery"),
+        ]
 
     async def end(self) -> None:
         """Sign off, so that nobody waits for the lease to end."""
-        if self._heart is None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        member, self.member = self.member, None
+        if member is None or not self._tasks:
             return
-        self._heart.cancel()
-        await asyncio.gather(self._heart, return_exceptions=True)
         try:
-            await self.db.write(lambda tx: hosts.leave(tx, self.host_id))
+            await self.db.write(lambda tx: hosts.leave(tx, member))
         except StorageError as error:
             log.warning("the host could not sign off: %s; its lease ends by itself", error)
 
-    def _take(self, tx: Tx) -> None:
-        """Renew the lease, or take a new one: its runs may be another's then, as their fencing tokens say."""
-        lease_ms = int(self.seconds * 1000)
-        if hosts.renew(tx, self.host_id, lease_ms) is None:
-            hosts.join(tx, self.host_id, self.address, lease_ms)
+    async def _join(self) -> None:
+        asked = self.clock()
+        self.member = await self.db.write(
+            lambda tx: hosts.join(tx, self.host_id, self.address, int(self.seconds * 1000))
+        )
+        self._renewed_at = asked
+        self.lost_because = None
 
-    async def _beat(self) -> None:
+    async def _keep(self) -> None:
         while True:
-            await asyncio.sleep(self.seconds / BEATS_PER_LEASE)
+            if self.member is not None:
+                self.lost_because = await self._hold(self.member)
+                log.error("%s: this host ends its attempts, and joins again", self.lost_because)
+                self.member = None
+            await self._rejoin(self.lost_because or "the lease was lost")
+
+    async def _hold(self, member: Membership) -> str:
+        """Renew the lease until it is lost; why it was."""
+        renew = partial(hosts.renew, member=member, lease_ms=int(self.seconds * 1000))
+        while True:
+            left = self._renewed_at + self.seconds * STOP_AFTER - self.clock()
+            if left <= 0:
+                return f"the lease was not renewed for {self.clock() - self._renewed_at:.1f} s"
             try:
-                await self.db.write(self._take)
-                await self.recover()
+                async with asyncio.timeout(left):
+                    asked = self.clock()
+                    if await self.db.write(renew) is None:
+                        return "the lease was over"
+                    self._renewed_at = asked
+                    await asyncio.sleep(self.seconds / BEATS_PER_LEASE)
+            except TimeoutError:
+                continue  # it is too late now, and said so above
             except StorageError as error:
                 log.warning("the lease could not be renewed: %s", error)
+                await asyncio.sleep(min(RETRY_SECONDS, left))
+
+    async def _rejoin(self, why: str) -> None:
+        """End what is under way here, then join; until both are done."""
+        try:
+            await self.end_work(why)
+            await self._join()
+        except StorageError as error:
+            log.warning("this host cannot join again: %s", error)
+            await asyncio.sleep(RETRY_SECONDS)
+        except Exception:
+            # The top of a worker: as long as it is not known that nothing goes on here, the host stays out.
+            log.exception("this host cannot join again: its work could not be ended")
+            await asyncio.sleep(RETRY_SECONDS)
+        else:
+            log.warning("this host works again")
+            self._look.set()  # its own runs of before are lost, like those of a host that is gone
+            self.joined()
+
+    async def _watch_others(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self.seconds / BEATS_PER_LEASE):
+                    await self._look.wait()
+            except TimeoutError:
+                pass
+            self._look.clear()
+            try:
+                if self.member is not None:
+                    await self.recover()
+            except StorageError as error:
+                log.warning("runs of hosts that are gone cannot be settled now: %s", error)
+            except Exception:
+                # The top of a worker: without it the runs of hosts that are gone would wait for ever.
+                log.exception("runs of hosts that are gone cannot be settled now: the host failed")
 
 
 def host_id_of(data_dir: Path) -> str:

@@ -58,6 +58,9 @@ class Tx(Protocol):
     def all(self, query: Query, **params: Any) -> list[Row]:
         """All rows. Queries bound them with LIMIT."""
 
+    def once(self, key: tuple[Any, ...], look: Callable[[], T]) -> T:
+        """What `look` gave when this key was first asked for in this transaction."""
+
     def at_end(self, key: tuple[str, ...], work: Callable[[Tx, list[T]], None], item: T) -> None:
         """Run `work` last in the transaction, ordered by `key`: for head rows that groups contend for.
 

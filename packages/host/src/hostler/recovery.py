@@ -15,46 +15,45 @@ from hostler.journalled_effects import had_effects
 from hostler.parking import Used, begin_after_loss
 from hostler.ports import Database, Tx
 from hostler.stores import agents, hosts, journal, pauses, runs
-from hostler.stores.run_rows import Run
+from hostler.stores.hosts import Membership
+from hostler.stores.run_rows import Attempt, Run
 from hostler_protocol.content import Usage
-from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 log = logging.getLogger(__name__)
 
 IsResumable = Callable[[str], bool]
 
 
-async def recover(db: Database, host_id: str, is_resumable: IsResumable) -> int:
-    """Settle every run that a dead host was working on; how many. Goes on where it was interrupted."""
+async def recover(db: Database, is_resumable: IsResumable) -> int:
+    """Take over from hosts whose lease is over, and settle every run that no member works on; how many.
+
+    A run is lost when whoever claimed it is gone, left, or has joined again since: also one that another host
+    was about to settle when it died. On a database with one host that is every run that was under way.
+    """
+    for lease in await db.read(hosts.dead):
+        await db.write(partial(hosts.take_over, member=lease.member))
     settled = 0
-    while True:
-        left = await db.read(lambda tx: runs.active_of_host(tx, host_id, limit=MAX_PAGE_ITEMS))
-        if not left:
-            break
-        for run in left:
-            await _settle_one(db, run, is_resumable)
-            settled += 1
-    if settled:
-        log.warning("%d runs of host %s were under way when it ended; they are settled", settled, host_id)
+    for member in await db.read(hosts.lost):
+        settled += await _settle_all(db, member, is_resumable)
     return settled
 
 
-async def settle_lost(db: Database, run_ids: Iterable[str], is_resumable: IsResumable) -> None:
-    """Settle runs that a living host claimed and that nothing there executes any more."""
-    for run_id in run_ids:
-        run = await db.read(partial(runs.by_id, run_id=run_id))
-        if run is not None:
+async def settle_lost(db: Database, lost: Iterable[Attempt], is_resumable: IsResumable) -> None:
+    """Settle attempts that a living host claimed and that nothing there executes any more."""
+    for attempt in lost:
+        run = await db.read(partial(runs.by_id, run_id=attempt.run_id))
+        if run is not None and run.attempt == attempt.attempt:
             await _settle_one(db, run, is_resumable)
 
 
-async def recover_dead(db: Database, is_resumable: IsResumable) -> int:
-    """Settle the runs of all hosts whose lease is over, and of those that nobody finished settling."""
-    settled = 0
-    for lease in await db.read(hosts.dead):
-        if await db.write(lambda tx, gone=lease.host_id: hosts.take_over(tx, gone)):  # type: ignore[misc]
-            settled += await recover(db, lease.host_id, is_resumable)
-    for host_id in await db.read(hosts.lost):
-        settled += await recover(db, host_id, is_resumable)
+async def _settle_all(db: Database, member: Membership, is_resumable: IsResumable) -> int:
+    settled, after = 0, ""
+    while left := await db.read(partial(runs.active_of, member=member, after=after)):
+        for run in left:
+            await _settle_one(db, run, is_resumable)
+        settled, after = settled + len(left), left[-1].run_id
+    if settled:
+        log.warning("%d runs were under way at host %s, which lost them; settled", settled, member.host_id)
     return settled
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from hostler.feed import Feed, StoredResult
 from hostler.ports import Database, Tx
-from hostler.stores import runs
+from hostler.stores import hosts, runs
+from hostler.stores.hosts import Membership
 from hostler.stores.journal import Deltas, Entries, Entry
 from hostler.stores.run_rows import Appended, Fenced, Moved
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
@@ -63,12 +64,13 @@ class FencedError(CancelledCallError):
 
 @dataclass(slots=True)
 class RunLog:
-    """One attempt's way into the journal."""
+    """One attempt's way into the journal. `member`: who claimed it; nothing is written once that is over."""
 
     db: Database
     feed: Feed
     run_id: str
     attempt: int
+    member: Membership
     on_fenced: Callable[[FencedError], None]
     _queue: deque[Item] = field(default_factory=deque)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -184,7 +186,7 @@ class RunLog:
                     if item.before is not None:
                         await item.before()
                 answers = await self.db.write(
-                    lambda tx: _store(tx, self.run_id, self.attempt, batch),
+                    lambda tx: self._store(tx, batch),
                     synced=any(item.synced for item in batch),
                 )
                 break
@@ -208,6 +210,28 @@ class RunLog:
         self._written += len(batch)
         self._wake()
 
+    def _store(self, tx: Tx, batch: list[Item]) -> list[Any]:
+        """Write a batch in one transaction: effects and entries, and what follows from each, in their order.
+
+        What follows from a result precedes the effects of later calls and the end of the run, so that a
+        conversation holds what was said in the order in which it was.
+        """
+        check_lease(tx, self.member)
+        entries: list[Entry | Deltas] = []
+        answers: list[Any] = []
+        for item in batch:
+            entry, answer = item.work(tx) if item.work is not None else (item.entry, None)
+            if entry is not None:
+                entries.append(entry)
+            answers.append(answer)
+            if item.after is not None:
+                item.after(tx)
+            if item.move is not None:
+                _unfenced(item.move(tx, entries))
+                entries = []
+        _append(tx, self.run_id, self.attempt, entries)
+        return answers
+
     def _fail(self, batch: list[Item], error: HostlerError) -> None:
         for item in batch:
             if item.done is not None:
@@ -215,26 +239,10 @@ class RunLog:
         self.abandon(error)
 
 
-def _store(tx: Tx, run_id: str, attempt: int, batch: list[Item]) -> list[Any]:
-    """Write a batch in one transaction: effects and entries, and what follows from each, in their order.
-
-    What follows from a result precedes the effects of later calls and the end of the run, so that a
-    conversation holds what was said in the order in which it was.
-    """
-    entries: list[Entry | Deltas] = []
-    answers: list[Any] = []
-    for item in batch:
-        entry, answer = item.work(tx) if item.work is not None else (item.entry, None)
-        if entry is not None:
-            entries.append(entry)
-        answers.append(answer)
-        if item.after is not None:
-            item.after(tx)
-        if item.move is not None:
-            _unfenced(item.move(tx, entries))
-            entries = []
-    _append(tx, run_id, attempt, entries)
-    return answers
+def check_lease(tx: Tx, member: Membership) -> None:
+    """Raise FencedError where the host that claimed an attempt is no member of the database any more."""
+    if not hosts.holds(tx, member):
+        raise FencedError("the lease of its host is over")
 
 
 def _append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> None:

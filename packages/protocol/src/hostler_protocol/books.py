@@ -139,6 +139,10 @@ class Books:
             while len(self._ended) > REMEMBERED_ENDED_RUNS:
                 self._ended.popitem(last=False)
 
+    def has_ended(self, run_id: str) -> bool:
+        """Whether a run was active on this connection and is over; the oldest are forgotten."""
+        return run_id in self._ended and run_id not in self._runs
+
     def close(self, reason: str) -> Iterator[Incoming]:
         """The transport is gone, or must go: nothing is sent or received from here on."""
         if self.state is not State.CLOSED:

@@ -39,6 +39,12 @@ class RunEnded(msgspec.Struct, frozen=True):
     run_id: str
 
 
+class RunLeft(msgspec.Struct, frozen=True):
+    """`run/end` of a run that was ended on our side before: the plugin works on it no more."""
+
+    run_id: str
+
+
 class RunBroken(msgspec.Struct, frozen=True):
     """A run of this connection broke the rules; the others are untouched."""
 
@@ -99,6 +105,7 @@ Incoming = (
     | Noted
     | ResultArrived
     | RunEnded
+    | RunLeft
     | RunBroken
     | CallCancelled
     | StreamArrived

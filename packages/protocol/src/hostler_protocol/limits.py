@@ -92,6 +92,9 @@ DEFAULT_TIMEOUT_SECONDS = 300
 """Deadline of a run whose configuration names none."""
 CANCEL_GRACE_SECONDS = 5
 """From `run/cancel` to the fence."""
+LEAVE_SECONDS = CANCEL_GRACE_SECONDS + 2
+"""How long a process may go without `run/end` of a run that the host ended; then it is replaced where that
+run is to be started there again, or ended where its host lost its lease."""
 HOLD_SECONDS = 20
 """How long a call that waits for a person is held before its run is parked."""
 DEFAULT_EXPIRY_SECONDS = 1800

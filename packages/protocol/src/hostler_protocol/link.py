@@ -60,6 +60,7 @@ from hostler_protocol.incoming import (
     ResultArrived,
     RunBroken,
     RunEnded,
+    RunLeft,
     StreamArrived,
     Warned,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "ResultArrived",
     "RunBroken",
     "RunEnded",
+    "RunLeft",
     "State",
     "StreamArrived",
     "Warned",
@@ -262,6 +264,8 @@ class Link(Taking):
                 if self._owns(run_id):
                     self.end_run(run_id)
                     yield RunEnded(run_id)
+                elif run_id in self._ended:
+                    yield RunLeft(run_id)
                 else:
                     yield from self._foreign(method, run_id)
             case CallCancelNote(id=id_):

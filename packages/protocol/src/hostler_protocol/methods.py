@@ -116,7 +116,7 @@ class StreamNote(Lenient):
 
 
 class RunEndNote(Lenient):
-    """`run/end`: the runner's generator finished."""
+    """`run/end`: the runner's generator finished, or was given up after its cancellation."""
 
     run_id: str
 

@@ -227,9 +227,15 @@ class PluginConnection:
                 execution.credited()
             case RunCancelNote():
                 execution.cancel()
-                self._loop.call_later(CANCEL_GRACE_SECONDS, self._fence, execution)
+                self._loop.call_later(CANCEL_GRACE_SECONDS, self._give_up, execution)
             case RunParkNote():
                 self._fence(execution)
+
+    def _give_up(self, execution: Execution) -> None:
+        """The runner did not end within the grace: nothing of it reaches the host any more, which is told."""
+        if self._runs.get(execution.run_id) is execution and self._may_send():
+            self.write(self._link.notify("run/end", RunEndNote(run_id=execution.run_id)))
+        self._fence(execution)
 
     def _fence(self, execution: Execution) -> None:
         if self._forget(execution):

@@ -52,6 +52,14 @@ def serve(
             "--hold-seconds", min=0, help="How long a run keeps its process while it waits for people."
         ),
     ] = 20.0,
+    lease_seconds: Annotated[
+        float,
+        typer.Option(
+            "--lease-seconds",
+            min=3,
+            help="On PostgreSQL: after how long without a sign of life other hosts take over its runs.",
+        ),
+    ] = 15.0,
     public_url: Annotated[
         str | None,
         typer.Option(
@@ -92,6 +100,7 @@ def serve(
             max_runs_per_workspace=max_runs_per_workspace,
             max_runs_per_plugin=max_runs_per_plugin,
             hold_seconds=hold_seconds,
+            lease_seconds=lease_seconds,
             public_url=_origin(public_url) or _own_url(host, port),
         )
         asyncio.run(_serve(settings, new_key=key.key if key.made else None, with_parent=with_parent))

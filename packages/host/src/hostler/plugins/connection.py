@@ -13,6 +13,7 @@ from typing import Any
 
 from hostler.plugins.handler import RunHandler
 from hostler.plugins.handshake import shake_hands
+from hostler.plugins.leaving import LeavingRuns, RunLingersError
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler.plugins.liveness import Liveness
 from hostler.plugins.open_calls import OpenCalls
@@ -46,6 +47,7 @@ from hostler_protocol.link import (
     ResultArrived,
     RunBroken,
     RunEnded,
+    RunLeft,
     State,
     Warned,
 )
@@ -88,6 +90,7 @@ class PluginConnection:
         self._calls = OpenCalls(limits.heavy_calls)
         self._out = Outflow(limits)
         self._requests = Requests(self.link, self._send)
+        self._leaving = LeavingRuns()
         self.tool_calls = ToolCalls(self._requests, lambda: self.is_ready, self._notify, limits)
         self._paused = False
         self._delivering = False
@@ -148,19 +151,34 @@ class PluginConnection:
     async def start_run(self, params: RunStartParams, handler: RunHandler) -> None:
         """Start a run; `handler` is told of everything from here on, also before this returns.
 
-        PluginError where the plugin refuses, is gone or does not answer; UnavailableError while it shuts
-        down; PayloadTooLargeError for a context over the message size. After an error nothing more is told.
+        PluginError where the plugin refuses, is gone or does not answer; RunLingersError where an earlier
+        attempt of the run does not leave the process; UnavailableError while it shuts down;
+        PayloadTooLargeError for a context over the message size. After an error nothing more is told.
         """
-        give_up = asyncio.get_running_loop().time() + self.limits.restart_wait_seconds
+        run_id = params.context.run_id
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + self.limits.leave_seconds
+        lingers = f"an earlier attempt of run {run_id} does not leave the process"
+        if await self.wait_free([run_id], self.limits.leave_seconds) or run_id in self._runs:
+            raise RunLingersError(lingers)
         while True:
             try:
                 await self._start_once(params, handler)
-            except ConflictError as error:  # an earlier attempt of this run is still leaving the process
-                if asyncio.get_running_loop().time() >= give_up:
+            except ConflictError as error:
+                if not self.link.has_ended(run_id):
                     raise PluginProtocolError(f"run/start was refused: {error.message}") from error
+                if loop.time() >= give_up:  # it was parked, and its code goes on
+                    raise RunLingersError(lingers) from error
                 await asyncio.sleep(RESTART_POLL_SECONDS)
             else:
                 return
+
+    async def wait_free(self, run_ids: Iterable[str], seconds: float) -> list[str]:
+        """Wait at most so long until the plugin works on none of these runs; those that it still works on.
+
+        The host has ended them before.
+        """
+        return await self._leaving.wait(run_ids, seconds)
 
     async def _start_once(self, params: RunStartParams, handler: RunHandler) -> None:
         run_id = params.context.run_id
@@ -168,8 +186,6 @@ class PluginConnection:
             raise self.closed.result()
         if not self.is_ready:
             raise UnavailableError(f"plugin {self.expected_key} is shutting down; try again")
-        if run_id in self._runs:
-            raise ValueError(f"run {run_id} is already active on this connection")
         run = self._runs.add(run_id, handler)
         try:
             async with asyncio.timeout(self.limits.answer_seconds):
@@ -182,7 +198,8 @@ class PluginConnection:
             self._abandon_start(run_id)
             raise
         except HostlerError as error:
-            self._forget(run_id)
+            self.link.end_run(run_id)
+            self._runs.forget(run_id)
             if isinstance(error, PluginError | ConflictError | PayloadTooLargeError):
                 raise
             raise PluginProtocolError(f"run/start was refused: {error.message}") from error
@@ -206,7 +223,7 @@ class PluginConnection:
 
         The runner is not told; `cancel_run` before it where it should stop.
         """
-        if self._forget(run_id):
+        if self._forget(run_id) is not None:
             over = CancelledCallError("the run has ended, was cancelled or was superseded")
             for call_id in self._calls.of_run(run_id):
                 self._answer(call_id, self.link.refuse(call_id, over))
@@ -214,16 +231,19 @@ class PluginConnection:
     def park_run(self, run_id: str) -> None:
         """Tell the plugin that the run waits for a person, and fence it; its open calls stay unanswered."""
         self._notify("run/park", RunParkNote(run_id=run_id))
-        if self._forget(run_id):
+        if self._forget(run_id) is not None:
+            self._leaving.left(run_id)  # it is fenced by the plugin as well
             for call_id in self._calls.of_run(run_id):
                 self._calls.close(call_id)
             self._deliver_calls()
 
-    def _forget(self, run_id: str) -> bool:
+    def _forget(self, run_id: str) -> ActiveRun | None:
         self.link.end_run(run_id)
-        known = self._runs.forget(run_id)
+        run = self._runs.forget(run_id)
+        if run is not None and not run.said_end:
+            self._leaving.add(run_id)
         self._regulate()
-        return known
+        return run
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -323,6 +343,8 @@ class PluginConnection:
                 self._take_call_cancelled(id_)
             case RunEnded(run_id=run_id):
                 self._runs.ended(run_id)
+            case RunLeft(run_id=run_id):
+                self._leaving.left(run_id)
             case RunBroken(run_id=run_id, code=code, reason=reason):
                 self.cancel_run(run_id, reason)
                 self._runs.broken(run_id, code, reason)
@@ -428,5 +450,6 @@ class PluginConnection:
             self._watcher.cancel()
         self._requests.close(error)
         self._runs.lost(error)
+        self._leaving.clear()
         self._calls.clear()
         self._out.close()

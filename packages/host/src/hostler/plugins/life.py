@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -322,6 +322,42 @@ class PluginLife:
             raise
         if old is not None:
             self._spawn(self._drain(old, self.around.start_limits.drain_seconds))
+
+    def replace(self, connection: PluginConnection, why: str) -> None:
+        """Start runs on another process from now on; this one finishes its runs, or is ended.
+
+        Nothing changes where it is another one already. A remote process is cut off, and dials in again.
+        """
+        current = self._current
+        if current is None or current.connection is not connection:
+            return
+        _log.warning("plugin %s: its process is replaced: %s", self.key, why)
+        if current.log is not None:
+            current.log.note(f"replaced: {why}")
+        if isinstance(self.source, Remote):
+            connection.abort(why)
+            return
+        self._current = None
+        self._spawn(self._drain(current, self.around.start_limits.drain_seconds))
+
+    async def wait_free(self, run_ids: Collection[str], seconds: float) -> None:
+        """Wait until no process of this plugin works on these runs, which the host has ended.
+
+        One that still does after so many seconds is ended, with all that it works on.
+        """
+        everything = [*self._leaving, *([] if self._current is None else [self._current])]
+        await asyncio.gather(*(self._freed(running, run_ids, seconds) for running in everything))
+
+    async def _freed(self, running: Running, run_ids: Collection[str], seconds: float) -> None:
+        left = await running.connection.wait_free(run_ids, seconds)
+        if left:
+            why = f"it still works on runs that were ended {seconds:g} s ago: {', '.join(left[:5])}"
+            _log.warning("plugin %s: %s", self.key, why)
+            if running.log is not None:
+                running.log.note(f"ended: {why}")
+            running.connection.abort(why)
+            if running.process is not None:
+                await running.process.wait_gone()
 
     async def stop(self, drain_seconds: float) -> None:
         """End the process: it may finish its runs first. Afterwards the next `connection` starts it again."""

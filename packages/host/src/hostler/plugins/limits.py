@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hostler.sandbox.port import SandboxLimits
+from hostler_protocol.limits import LEAVE_SECONDS
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -23,8 +24,8 @@ class ConnectionLimits:
     """Nothing heard for so long with a ping unanswered: the process is taken for dead."""
     write_stall_seconds: float = 30.0
     """Bytes wait and none are taken for so long: the process does not read."""
-    restart_wait_seconds: float = 5.0
-    """How long a run may wait for its own earlier attempt to leave the process."""
+    leave_seconds: float = LEAVE_SECONDS
+    """How long a run that the host has ended may stay in the process; the SDK gives it up before."""
     held_result_bytes: int = 16 * MIB
     """Results read and not yet committed; over it reading stops, and the pipe pushes back."""
     write_pause_bytes: int = 1 * MIB

@@ -19,6 +19,8 @@ class ActiveRun:
     handler: RunHandler
     live: bool = True
     """The plugin may still say something of it."""
+    said_end: bool = False
+    """The plugin works on it no more."""
     starting: bool = True
     """`run/start` is not answered yet: `start_run` tells of a loss, not the handler."""
     held_bytes: int = 0
@@ -52,13 +54,12 @@ class RunBook:
         run = self._runs[run_id] = ActiveRun(handler)
         return run
 
-    def forget(self, run_id: str) -> bool:
-        """The core has ended it: nothing more is told, its bytes are given back. False: it was not there."""
+    def forget(self, run_id: str) -> ActiveRun | None:
+        """The core has ended it: nothing more is told, its bytes are given back. None: it was not there."""
         run = self._runs.pop(run_id, None)
-        if run is None:
-            return False
-        self.held_bytes -= run.held_bytes
-        return True
+        if run is not None:
+            self.held_bytes -= run.held_bytes
+        return run
 
     def give_back(self, run_id: str, size: int) -> bool:
         """Results were committed. Whether the plugin may still send more of this run."""
@@ -100,7 +101,7 @@ class RunBook:
         """The runner finished."""
         run = self._runs.get(run_id)
         if run is not None and run.live:
-            run.live = False
+            run.live, run.said_end = False, True
             self._tell(run_id, run, run.handler.on_end)
 
     def broken(self, run_id: str, code: str, reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 
 from hostler.plugins.catalog import Catalog
@@ -215,6 +215,17 @@ class Supervisor:
         PluginStartError where that does not come up; the old one then goes on.
         """
         await self._life(plugin_key).restart()
+
+    def replace(self, connection: PluginConnection, why: str) -> None:
+        """Start the next runs of a plugin on another process than this one, which does not end a run."""
+        life = self._plugins.get(connection.expected_key)
+        if life is not None:
+            life.replace(connection, why)
+
+    async def wait_free(self, run_ids: Collection[str]) -> None:
+        """Wait until no plugin works on these runs, which the host has ended; end a process that does."""
+        seconds = self._around.connection_limits.leave_seconds
+        await asyncio.gather(*(life.wait_free(run_ids, seconds) for life in self._plugins.values()))
 
     async def manifest(self, runner_id: str) -> AgentRunnerManifest:
         """What a runner says of itself; starts its plugin where it was never seen.

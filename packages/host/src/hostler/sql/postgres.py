@@ -33,10 +33,11 @@ LAST_BACK_OFF_SECONDS = 1.0
 _MIGRATION_LOCK = 0x686F73746C6572
 """Advisory lock that keeps two hosts from migrating at once: "hostler"."""
 _SETTINGS = (
-    "-c timezone=UTC -c lock_timeout=10s -c idle_in_transaction_session_timeout=60s"
+    "-c timezone=UTC -c lock_timeout=10s -c idle_in_transaction_session_timeout=3s"
     " -c default_transaction_isolation=read\\ committed"
 )
-"""A host that hangs in a transaction must not hold the heads of chains for ever."""
+"""A host that was stopped within a transaction must not hold its locks for long: what others write waits for
+them, the renewals of their own leases too. A transaction that is ended so is run again."""
 _COMMIT = "UPDATE writers SET last_group = {group} WHERE writer_id = '{writer_id}'; COMMIT"
 """One round trip, which cannot have parameters: a number and a UUID of our own making."""
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"

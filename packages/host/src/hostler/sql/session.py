@@ -89,11 +89,12 @@ class Driver(Protocol):
 class SessionTx:
     """The `Tx` given to work: a session inside one transaction."""
 
-    __slots__ = ("_at_end", "_ending", "_session", "dialect", "now")
+    __slots__ = ("_at_end", "_ending", "_once", "_session", "dialect", "now")
 
     def __init__(self, session: Session, now: int) -> None:
         self._session = session
         self._at_end: dict[tuple[str, ...], tuple[Callable[[Tx, list[Any]], None], list[Any]]] = {}
+        self._once: dict[tuple[Any, ...], Any] = {}
         self._ending = False
         self.dialect: Dialect = session.dialect
         self.now = now
@@ -117,6 +118,13 @@ class SessionTx:
     def all(self, query: Query, **params: Any) -> list[Row]:
         """All rows."""
         return self._session.all(query, params)
+
+    def once(self, key: tuple[Any, ...], look: Callable[[], T]) -> T:
+        """What `look` gave when this key was first asked for in this transaction."""
+        if key not in self._once:
+            self._once[key] = look()
+        found: T = self._once[key]
+        return found
 
     def at_end(self, key: tuple[str, ...], work: Callable[[Tx, list[T]], None], item: T) -> None:
         """Run `work` last in the transaction, ordered by `key`, with all items of that key."""

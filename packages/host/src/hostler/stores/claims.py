@@ -14,7 +14,8 @@ import msgspec
 from hostler.domain.slots import Place, Slots, place_of
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
-from hostler.stores import agents, journal, runs, waiting
+from hostler.stores import agents, hosts, journal, runs, waiting
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import Run, run_of
 
 _q = load(__file__)
@@ -59,12 +60,14 @@ def look(tx: Tx, since: int | None = None) -> Queues:
     return Queues(bool(row["waiting"]), bool(row["ready"]), due, tx.now)
 
 
-def claim(tx: Tx, host_id: str, slots: Slots, held: list[Place]) -> Claims:
-    """Claim runs that may start, as many as `slots` have room for.
+def claim(tx: Tx, member: Membership, slots: Slots, held: list[Place]) -> Claims:
+    """Claim runs that may start, as many as `slots` have room for; none where the member's lease is over.
 
     What it takes there it adds to `held` as well: to be given back where the transaction fails. Limits of
     agents that `slots` do not know are looked up.
     """
+    if not hosts.holds(tx, member):
+        return Claims(at=tx.now)
     full = set(slots.full("workspace"))
     skipped = {
         "skip_agents": _json(slots.full("agent")),
@@ -82,7 +85,7 @@ def claim(tx: Tx, host_id: str, slots: Slots, held: list[Place]) -> Claims:
         if rows:
             ready.append(rows)
     turns = [row for turn in zip_longest(*ready) for row in turn if row is not None]
-    return _take(tx, host_id, slots, held, turns)
+    return _take(tx, member, slots, held, turns)
 
 
 def waiting_workspaces(tx: Tx) -> list[str]:
@@ -90,7 +93,7 @@ def waiting_workspaces(tx: Tx) -> list[str]:
     return [row["workspace_id"] for row in tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES)]
 
 
-def _take(tx: Tx, host_id: str, slots: Slots, held: list[Place], turns: list[Row]) -> Claims:
+def _take(tx: Tx, member: Membership, slots: Slots, held: list[Place], turns: list[Row]) -> Claims:
     taken: list[Run] = []
     passed_over = False
     for row in turns:
@@ -103,7 +106,7 @@ def _take(tx: Tx, host_id: str, slots: Slots, held: list[Place], turns: list[Row
             passed_over = True
             continue
         held.append(place)
-        run = _claim(tx, host_id, row["run_id"])
+        run = _claim(tx, member, row["run_id"])
         if run is None:
             slots.give_back(held.pop())
         else:
@@ -119,14 +122,14 @@ def _limit(tx: Tx, workspace_id: str, agent_id: str) -> int | None:
     return None if agent is None else agent.spec.concurrency.max_runs
 
 
-def _claim(tx: Tx, host_id: str, run_id: str) -> Run | None:
-    row = tx.one(_q.claim, run_id=run_id, host_id=host_id)
+def _claim(tx: Tx, member: Membership, run_id: str) -> Run | None:
+    row = tx.one(_q.claim, run_id=run_id, host_id=member.host_id, host_epoch=member.epoch)
     if row is None:
         return None
     run = run_of(row)
     if run.attempt == 1:
         waiting.take_up(tx, run)
-    entry = runs.lifecycle("queued", "claimed", cause="claimed", actor=host_id, status_code=None)
+    entry = runs.lifecycle("queued", "claimed", cause="claimed", actor=member.host_id, status_code=None)
     journal.append(
         tx,
         run.workspace_id,

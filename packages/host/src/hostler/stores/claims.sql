@@ -72,7 +72,7 @@ ON CONFLICT (workspace_id, chain) DO UPDATE
 SET seq = CASE WHEN excluded.seq > heads.seq THEN excluded.seq ELSE heads.seq + 1 END
 
 -- name: claim
-UPDATE runs SET status = 'claimed', host_id = :host_id, position = position + 1,
+UPDATE runs SET status = 'claimed', host_id = :host_id, host_epoch = :host_epoch, position = position + 1,
     active_lane = CASE WHEN parallel = 0 THEN lane END
 WHERE run_id = :run_id AND status = 'queued'
 RETURNING *

@@ -1,30 +1,50 @@
 -- Hosts on this database, by lease.
 
 -- name: join
--- A row that is still there is the same host's, and nobody has taken its runs over: that begins with removing it.
-INSERT INTO hosts (host_id, address, started_at, lease_until) VALUES (:host_id, :address, :now, :lease_until)
+-- The epoch is the time where the host is new, else above the one before: it never comes twice.
+INSERT INTO hosts (host_id, epoch, address, started_at, lease_until)
+VALUES (:host_id, :now, :address, :now, :lease_until)
 ON CONFLICT (host_id) DO UPDATE
-SET address = excluded.address, started_at = excluded.started_at, lease_until = excluded.lease_until
+SET epoch = CASE WHEN excluded.epoch > hosts.epoch THEN excluded.epoch ELSE hosts.epoch + 1 END,
+    address = excluded.address, started_at = excluded.started_at, lease_until = excluded.lease_until
+RETURNING epoch
 
 -- name: renew
 -- A lease that is over stays over: another host may be settling this one's runs.
-UPDATE hosts SET lease_until = :lease_until WHERE host_id = :host_id AND lease_until >= :now
+UPDATE hosts SET lease_until = :lease_until
+WHERE host_id = :host_id AND epoch = :epoch AND lease_until >= :now
+
+-- name: holds
+SELECT 1 AS held FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until >= :now
+
+-- name: holds (postgres)
+-- Until this transaction is over nobody removes the row, which is how a host is taken over from.
+SELECT 1 AS held FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until >= :now
+FOR KEY SHARE
 
 -- name: remove
-DELETE FROM hosts WHERE host_id = :host_id
+DELETE FROM hosts WHERE host_id = :host_id AND epoch = :epoch
 
 -- name: remove_dead
-DELETE FROM hosts WHERE host_id = :host_id AND lease_until < :now
+DELETE FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until < :now
+
+-- name: remove_dead (postgres)
+-- A host that was stopped within a transaction holds its row until the server ends that: it is tried again then.
+DELETE FROM hosts WHERE host_id IN (
+    SELECT host_id FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until < :now
+    FOR UPDATE SKIP LOCKED)
 
 -- name: dead
-SELECT host_id, address, started_at, lease_until FROM hosts WHERE lease_until < :now ORDER BY host_id LIMIT :limit
+SELECT host_id, epoch, address, started_at, lease_until FROM hosts WHERE lease_until < :now
+ORDER BY host_id LIMIT :limit
 
 -- name: alive
-SELECT host_id, address, started_at, lease_until FROM hosts WHERE lease_until >= :now ORDER BY host_id LIMIT :limit
+SELECT host_id, epoch, address, started_at, lease_until FROM hosts WHERE lease_until >= :now
+ORDER BY host_id LIMIT :limit
 
 -- name: lost
--- Hosts that hold runs but are not known any more.
-SELECT DISTINCT runs.host_id AS host_id FROM runs
-WHERE runs.status IN ('claimed', 'running')
-  AND NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.host_id = runs.host_id)
-ORDER BY 1 LIMIT :limit
+-- Memberships that hold runs but are no more: the host was taken over from, left, or has joined again.
+SELECT DISTINCT runs.host_id AS host_id, runs.host_epoch AS epoch FROM runs
+WHERE runs.status IN ('claimed', 'running') AND runs.host_id IS NOT NULL
+  AND NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.host_id = runs.host_id AND hosts.epoch = runs.host_epoch)
+ORDER BY 1, 2 LIMIT :limit

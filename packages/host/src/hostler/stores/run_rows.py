@@ -12,6 +12,7 @@ import msgspec
 
 from hostler.domain.agents import Agent
 from hostler.ports import Row
+from hostler.stores.hosts import ALONE, Membership
 from hostler_protocol.content import Usage
 from hostler_protocol.ids import new_id
 from hostler_protocol.runs import RunStatus
@@ -82,6 +83,8 @@ class Run(msgspec.Struct, frozen=True):
     kept_sequence: int
     """Sequence of the last completed message: what a new attempt keeps."""
     host_id: str | None
+    host_epoch: int
+    """The epoch of its host in which it was claimed."""
     cancel_reason: str | None
     cancel_grace: int | None
     """What a cancelled runner is given to end by itself, in milliseconds; None: what the host gives."""
@@ -103,6 +106,11 @@ class Run(msgspec.Struct, frozen=True):
     """The run that ended with messages it had not pulled, which this one goes on with."""
     gathered: int
     """Messages of its turn; 0: it did not wait for any."""
+
+    @property
+    def member(self) -> Membership:
+        """Who claimed it; of a run that nobody has claimed it says nothing."""
+        return Membership(self.host_id or "", self.host_epoch)
 
 
 class Attempt(NamedTuple):
@@ -171,7 +179,7 @@ def new_run_after(
     )
 
 
-def opened_run(run: NewRun, status: RunStatus, host_id: str | None, *, ordinal: int, now: int) -> Run:
+def opened_run(run: NewRun, status: RunStatus, claim: Membership | None, *, ordinal: int, now: int) -> Run:
     """A new run as it stands once it is stored and its first entry is journalled."""
     return Run(
         workspace_id=run.workspace_id,
@@ -198,7 +206,8 @@ def opened_run(run: NewRun, status: RunStatus, host_id: str | None, *, ordinal: 
         position=1,
         sequence=0,
         kept_sequence=0,
-        host_id=host_id,
+        host_id=None if claim is None else claim.host_id,
+        host_epoch=ALONE if claim is None else claim.epoch,
         cancel_reason=None,
         cancel_grace=None,
         cancel_requested_at=None,

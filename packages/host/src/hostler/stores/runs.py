@@ -15,7 +15,8 @@ import msgspec
 from hostler.domain.runs import begins_attempt, holds_lane, is_terminal, may_become
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
-from hostler.stores import journal
+from hostler.stores import hosts, journal
+from hostler.stores.hosts import Membership
 from hostler.stores.journal import Deltas, Entries, Entry
 from hostler.stores.plain import without_nul
 from hostler.stores.run_rows import Appended, Attempt, Fenced, Moved, NewRun, Run, opened_run, run_of
@@ -44,13 +45,14 @@ _MAX_RACES = 10
 
 
 def open(  # noqa: A001  the word for it; used as runs.open
-    tx: Tx, run: NewRun, claim: str | None, *, lane_is_free: bool = False
+    tx: Tx, run: NewRun, claim: Membership | None, *, lane_is_free: bool = False
 ) -> Run:
-    """Store a new run. With `claim` (a host id) it starts at once if its lane is free and nobody waits.
+    """Store a new run. With `claim` it starts at once if its lane is free, nobody waits and the lease holds.
 
     It is either `claimed` or `queued`, at attempt 1. `lane_is_free`: that was seen in this transaction.
     """
-    starts = claim is not None and (run.not_before is None or run.not_before <= tx.now)
+    due = run.not_before is None or run.not_before <= tx.now
+    starts = due and claim is not None and hosts.holds(tx, claim)
     if starts and not run.parallel and not lane_is_free:
         starts = tx.one(_q.lane_taken, lane=run.lane, now=tx.now) is None
     ordinal = _next_ordinal() if run.ordinal is None else run.ordinal
@@ -59,7 +61,8 @@ def open(  # noqa: A001  the word for it; used as runs.open
     if not tx.run(_q.insert, *_row(run, opened)):  # another host took the lane in this moment
         opened = opened_run(run, "queued", None, ordinal=ordinal, now=tx.now)
         tx.run(_q.insert, *_row(run, opened))
-    entry = lifecycle(None, opened.status, cause="opened", actor=claim or "host", status_code=None)
+    actor = "host" if claim is None else claim.host_id
+    entry = lifecycle(None, opened.status, cause="opened", actor=actor, status_code=None)
     journal.append(tx, run.workspace_id, run.run_id, 1, [entry], position=0, sequence=0)
     return opened
 
@@ -256,20 +259,23 @@ def page(
     return [run_of(row) for row in tx.all(query, **params)]
 
 
-def active_of_host(tx: Tx, host_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
-    """Claimed and running runs of a host, by id; `after`: the last id seen."""
-    return [run_of(row) for row in tx.all(_q.active_of_host, host_id=host_id, after=after, limit=limit)]
+def active_of(tx: Tx, member: Membership, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
+    """Claimed and running runs of a host in one epoch, by id; `after`: the last id seen."""
+    host_id, epoch = member
+    rows = tx.all(_q.active_of, host_id=host_id, host_epoch=epoch, after=after, limit=limit)
+    return [run_of(row) for row in rows]
 
 
-def attempts_of_host(tx: Tx, host_id: str) -> set[Attempt]:
-    """The attempts that a host has claimed and that are not over, at most 10,000."""
-    rows = tx.all(_q.attempts_of_host, host_id=host_id, limit=_MAX_ATTEMPTS)
+def attempts_of(tx: Tx, member: Membership) -> set[Attempt]:
+    """The attempts that a host has claimed in one epoch and that are not over, at most 10,000."""
+    rows = tx.all(_q.attempts_of, host_id=member.host_id, host_epoch=member.epoch, limit=_MAX_ATTEMPTS)
     return {Attempt(row["run_id"], row["attempt"]) for row in rows}
 
 
-def cancelled_of_host(tx: Tx, host_id: str, limit: int = MAX_PAGE_ITEMS) -> list[Run]:
-    """Runs of a host whose end was asked for."""
-    return [run_of(row) for row in tx.all(_q.cancelled_of_host, host_id=host_id, limit=limit)]
+def cancelled_of(tx: Tx, member: Membership, limit: int = MAX_PAGE_ITEMS) -> list[Run]:
+    """Runs that a host claimed in one epoch and whose end was asked for."""
+    rows = tx.all(_q.cancelled_of, host_id=member.host_id, host_epoch=member.epoch, limit=limit)
+    return [run_of(row) for row in rows]
 
 
 def active(tx: Tx, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
@@ -348,6 +354,7 @@ def _row(run: NewRun, opened: Run) -> tuple[Any, ...]:
         opened.ordinal,
         opened.status,
         opened.host_id,
+        opened.host_epoch,
         msgspec.json.encode(opened.binding).decode(),
         opened.created_at,
         run.deadline_at,

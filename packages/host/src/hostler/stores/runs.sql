@@ -14,11 +14,11 @@ LIMIT 1
 -- No row: another host took the lane in this moment.
 INSERT INTO runs (workspace_id, run_id, agent_id, agent_name, agent_version, runner_id, event_id, parent_run_id,
     bot_id, conversation_id, thread_id, requester, lane, active_lane, parallel, priority, not_before, ordinal, status, attempt,
-    crashes, position, sequence, kept_sequence, host_id, binding, created_at, deadline_at,
+    crashes, position, sequence, kept_sequence, host_id, host_epoch, binding, created_at, deadline_at,
     follows, gathering, gather_until, gathered, gathered_bytes)
 VALUES (:workspace_id, :run_id, :agent_id, :agent_name, :agent_version, :runner_id, :event_id, :parent_run_id,
     :bot_id, :conversation_id, :thread_id, :requester, :lane, :active_lane, :parallel, :priority, :not_before,
-    :ordinal, :status, 1, 0, 1, 0, 0, :host_id, :binding, :created_at, :deadline_at,
+    :ordinal, :status, 1, 0, 1, 0, 0, :host_id, :host_epoch, :binding, :created_at, :deadline_at,
     :follows, :gathering, :gather_until, :gathered, :gathered_bytes)
 ON CONFLICT (active_lane) WHERE active_lane IS NOT NULL DO NOTHING
 
@@ -77,14 +77,16 @@ SELECT * FROM runs WHERE workspace_id = :workspace_id AND run_id = :run_id
 -- name: by_id
 SELECT * FROM runs WHERE run_id = :run_id
 
--- name: active_of_host
--- What a host was working on, by id.
-SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND run_id > :after
+-- name: active_of
+-- What a host claimed in one epoch and has not ended, by id.
+SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch
+  AND run_id > :after
 ORDER BY run_id LIMIT :limit
 
--- name: attempts_of_host
+-- name: attempts_of
 -- The same, all of it, by number only.
-SELECT run_id, attempt FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id LIMIT :limit
+SELECT run_id, attempt FROM runs
+WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch LIMIT :limit
 
 -- name: active
 -- What any host was working on, by id: recovery of an installation with one host.
@@ -153,7 +155,8 @@ RETURNING *
 -- How many wait in all queues; counts no further than :limit.
 SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE status = 'queued' LIMIT :limit) AS some_of_them
 
--- name: cancelled_of_host
+-- name: cancelled_of
 -- What a host works on although its end was asked for, perhaps at another host.
-SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND cancel_reason IS NOT NULL
+SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch
+  AND cancel_reason IS NOT NULL
 LIMIT :limit

@@ -35,6 +35,9 @@ async def readyz(ask: Ask) -> Health:
     host = ask.surface.host
     if host.state != "ready":
         raise UnavailableError(f"not ready: the host is {host.state}", not_ready=["host"])
+    if host.lost_lease is not None:
+        text = f"not ready: {host.lost_lease}; the host ends its work and joins again"
+        raise UnavailableError(text, not_ready=["lease"])
     try:
         async with asyncio.timeout(READY_SECONDS):
             await host.db.read(lambda tx: None)
