@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 import subprocess
+import tomllib
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from typing import Any, get_args
 import pytest
 
 from hostler.models.errors import CONTEXT_OVERFLOW
+from hostler.version import VERSION
 from hostler_protocol import errors, limits, schema
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -205,6 +207,12 @@ def test_test_modules_have_names_of_their_own() -> None:
 
 
 # -- the project speaks of itself alone -----------------------------------------------------------
+
+
+def test_the_version_in_the_code_is_the_package_s() -> None:
+    for package in ("host", "sdk", "protocol"):
+        project = tomllib.loads((ROOT / "packages" / package / "pyproject.toml").read_text())["project"]
+        assert project["version"] == VERSION, package
 
 
 def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:

@@ -18,15 +18,24 @@ PROSE = "How to write a good letter to a landlord about a heating that is broken
 Terminal = Callable[[int], io.StringIO]
 
 
+class Screen(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """Standard output becomes a terminal of so many columns."""
 
     def of_width(columns: int) -> io.StringIO:
-        shown = io.StringIO()
-        console = Console(file=shown, width=columns, highlight=False)
+        shown = Screen()
+        console = Console(file=shown, width=columns, highlight=False, color_system=None)
         monkeypatch.setattr(tables, "out", lambda: console)
-        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        monkeypatch.setattr("sys.stdout", shown)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("NO_COLOR", "1")
         return shown
 
     return of_width

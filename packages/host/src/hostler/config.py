@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from hostler.data_directory import default_data_dir
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import misfit
 from hostler.domain.places import parse_place
@@ -139,15 +140,6 @@ def resolve_secret(value: str | None, environment: Mapping[str, str] | None = No
     if value.startswith("secret://"):
         raise InvalidArgumentError(f"{value}: this version keeps no secrets; use env:NAME or file:PATH")
     return value
-
-
-def default_data_dir() -> Path:
-    """`HOSTLER_DATA`, or the user's data folder (`~/.local/share/hostler` on Linux)."""
-    if named := os.environ.get("HOSTLER_DATA"):
-        return Path(named).expanduser()
-    import platformdirs  # noqa: PLC0415  only here
-
-    return Path(platformdirs.user_data_dir("hostler", appauthor=False))
 
 
 @dataclass(frozen=True, slots=True)

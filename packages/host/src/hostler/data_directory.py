@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -26,6 +27,18 @@ class DatabaseNote(Lenient):
 
     address: str
     installation: str
+
+
+def default_data_dir() -> Path:
+    """`HOSTLER_DATA`, or the user's data folder (`~/.local/share/hostler` on Linux)."""
+    if named := os.environ.get("HOSTLER_DATA"):
+        return Path(named).expanduser()
+    if not sys.platform.startswith("linux"):
+        import platformdirs  # noqa: PLC0415  only where folders are named differently
+
+        return Path(platformdirs.user_data_dir("hostler", appauthor=False))
+    given = os.environ.get("XDG_DATA_HOME", "").strip()
+    return Path(given or "~/.local/share").expanduser() / "hostler"
 
 
 def own_database(data_dir: Path) -> Path:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
-try:
-    VERSION = version("hostler")
-except PackageNotFoundError:  # run from a source tree that was never installed
-    VERSION = "0.0.0"
+VERSION = "0.1.0"
+"""As in pyproject.toml. To look it up among the installed packages takes longer than many a command."""
 NAME = "hostler"

@@ -5,23 +5,27 @@ Start with `link.Link`. Types stand in one module per subject; this package does
 
 from __future__ import annotations
 
-from hostler_protocol.calls import CALLS, Call
-from hostler_protocol.errors import (
-    CallerError,
-    Fault,
-    HostError,
-    HostlerError,
-    PluginError,
-    from_fault,
-    to_fault,
-)
-from hostler_protocol.events import AgentRunContext, EventEnvelope
-from hostler_protocol.ids import PluginIdentity, canonical_json, digest, new_id
-from hostler_protocol.limits import PROTOCOL_VERSION, Limits
-from hostler_protocol.link import Link, LinkError, State
-from hostler_protocol.manifest import AgentRunnerManifest
-from hostler_protocol.methods import METHODS, Method, Side
-from hostler_protocol.results import RESULT_TYPES, AgentRunResult, decode_data, result_of
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hostler_protocol.calls import CALLS, Call
+    from hostler_protocol.errors import (
+        CallerError,
+        Fault,
+        HostError,
+        HostlerError,
+        PluginError,
+        from_fault,
+        to_fault,
+    )
+    from hostler_protocol.events import AgentRunContext, EventEnvelope
+    from hostler_protocol.ids import PluginIdentity, canonical_json, digest, new_id
+    from hostler_protocol.limits import PROTOCOL_VERSION, Limits
+    from hostler_protocol.link import Link, LinkError, State
+    from hostler_protocol.manifest import AgentRunnerManifest
+    from hostler_protocol.methods import METHODS, Method, Side
+    from hostler_protocol.results import RESULT_TYPES, AgentRunResult, decode_data, result_of
 
 __all__ = [
     "CALLS",
@@ -53,3 +57,30 @@ __all__ = [
     "result_of",
     "to_fault",
 ]
+
+_NAMES = {
+    "calls": "CALLS Call",
+    "errors": "CallerError Fault HostError HostlerError PluginError from_fault to_fault",
+    "events": "AgentRunContext EventEnvelope",
+    "ids": "PluginIdentity canonical_json digest new_id",
+    "limits": "PROTOCOL_VERSION Limits",
+    "link": "Link LinkError State",
+    "manifest": "AgentRunnerManifest",
+    "methods": "METHODS Method Side",
+    "results": "RESULT_TYPES AgentRunResult decode_data result_of",
+}
+"""The public names by their modules. A module is imported when one of its names is asked for, so that whoever
+needs the errors alone does not pay for the types."""
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

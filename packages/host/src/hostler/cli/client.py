@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode, urlsplit
 
-import httpx
 import msgspec
 
 from hostler.cli.routes import route
-from hostler.feed import StoredResult
+from hostler.cli.wire import BrokenError, NotConnectedError, Reply, Request, Wire, needs_library
 from hostler_protocol.errors import (
     HostlerError,
     InvalidArgumentError,
@@ -21,7 +22,9 @@ from hostler_protocol.errors import (
 )
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
-MAX_PORT = 65_535
+if TYPE_CHECKING:
+    from hostler.feed import StoredResult
+
 REQUEST_SECONDS = 60.0
 """A whole answer of the server, streams and waits aside."""
 RECONNECT_SECONDS = 30.0
@@ -31,10 +34,10 @@ STREAM_SILENCE_SECONDS = 60.0
 """A stream sends a comment every 15 s; after this silence the connection counts as lost."""
 
 
-PLAIN_ERRORS: dict[int, type[HostlerError]] = {
-    httpx.codes.BAD_REQUEST: InvalidArgumentError,
-    httpx.codes.NOT_FOUND: NotFoundError,
-    httpx.codes.SERVICE_UNAVAILABLE: UnavailableError,
+PLAIN_ERRORS: Mapping[int, type[HostlerError]] = {
+    HTTPStatus.BAD_REQUEST: InvalidArgumentError,
+    HTTPStatus.NOT_FOUND: NotFoundError,
+    HTTPStatus.SERVICE_UNAVAILABLE: UnavailableError,
 }
 
 
@@ -54,8 +57,9 @@ class AnswerError(HostlerError):
 class Api:
     """One server, spoken to with one key. Errors are HostlerErrors whose message says what to do."""
 
-    def __init__(self, client: httpx.AsyncClient, url: str, *, in_process: bool = False) -> None:
-        self._client = client
+    def __init__(self, wire: Wire, url: str, key: str, *, in_process: bool = False) -> None:
+        self._wire = wire
+        self._headers = {"authorization": f"Bearer {key}", "accept": "*/*", "user-agent": "hostler"}
         self.url = url
         self.in_process = in_process
         """Whether it is a data directory opened for one command: no run goes on there, no stream waits."""
@@ -66,18 +70,19 @@ class Api:
         base = url.rstrip("/").removesuffix("/v1")
         if not (key.isascii() and key.isprintable()):
             raise InvalidArgumentError("the key holds characters that no key has: give it with --key again")
-        try:
-            parsed = httpx.URL(base)
-        except (httpx.InvalidURL, UnicodeError):
-            parsed = httpx.URL()
-        if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 1) > MAX_PORT:
+        if not _is_address(base):
             raise InvalidArgumentError(f"{url!r} is no address of a server: write http://HOST:PORT")
-        headers = {"authorization": f"Bearer {key}"}
-        return cls(httpx.AsyncClient(base_url=base, headers=headers, timeout=REQUEST_SECONDS), base)
+        if needs_library(base):
+            from hostler.cli.proxied import LibraryWire
+
+            return cls(LibraryWire(base), base, key)
+        from hostler.cli.plain_http import PlainWire
+
+        return cls(PlainWire(base), base, key)
 
     async def close(self) -> None:
         """End all connections."""
-        await self._client.aclose()
+        await self._wire.close()
 
     async def get(self, path: str, **query: Any) -> Any:
         """Read something."""
@@ -97,7 +102,7 @@ class Api:
 
     async def text(self, path: str) -> str:
         """Read something that is not JSON."""
-        return (await self._answer("GET", path, {})).text
+        return (await self._answer("GET", path, {})).body.decode("utf-8", "replace")
 
     async def items(self, path: str, *, limit: int, cursor: str = "cursor", **query: Any) -> list[Any]:
         """Read a list, page by page, up to `limit` items. `cursor` is the name of the paging parameter."""
@@ -142,24 +147,19 @@ class Api:
             await asyncio.sleep(RECONNECT_PAUSE_SECONDS)
 
     async def _stream(self, run_id: str, after: int) -> AsyncIterator[StoredResult]:
-        headers = {"accept": "text/event-stream"}
+        headers = {**self._headers, "accept": "text/event-stream"}
         if after:
             headers["last-event-id"] = str(after)
-        timeout = httpx.Timeout(REQUEST_SECONDS, read=STREAM_SILENCE_SECONDS)
-        request = self._client.build_request(
-            "GET", route("runs", run_id, "stream"), headers=headers, timeout=timeout
-        )
+        target = route("runs", run_id, "stream")
+        request = Request("GET", target, headers, b"", STREAM_SILENCE_SECONDS)
         try:
-            answer = await self._client.send(request, stream=True)
-            try:
-                if answer.status_code != httpx.codes.OK:
-                    await answer.aread()
-                    raise self._refusal(answer)
-                async for result in _events(answer):
+            async with self._wire.stream(request) as answer:
+                if answer.status != HTTPStatus.OK:
+                    body = b"\n".join([line async for line in answer.lines])
+                    raise self._refusal(Reply(answer.status, answer.reason, body))
+                async for result in _events(answer.lines):
                     yield result
-            finally:
-                await answer.aclose()
-        except httpx.TransportError as error:
+        except (NotConnectedError, BrokenError) as error:
             raise self._unreachable(error) from error
 
     async def _json(
@@ -171,10 +171,10 @@ class Api:
         seconds: float | None = None,
     ) -> Any:
         answer = await self._answer(method, path, query, body, seconds)
-        if not answer.content:
+        if not answer.body:
             return None
         try:
-            return msgspec.json.decode(answer.content)
+            return msgspec.json.decode(answer.body)
         except msgspec.DecodeError as error:
             raise UnavailableError(
                 f"{self.url} answered something that is no JSON: is it the address of a hostler server?"
@@ -187,67 +187,74 @@ class Api:
         query: Mapping[str, Any],
         body: Any = None,
         seconds: float | None = None,
-    ) -> httpx.Response:
-        content = None if body is None else msgspec.json.encode(body)
-        headers = {} if body is None else {"content-type": "application/json"}
-        params = {name: _plain(value) for name, value in query.items() if value is not None}
+    ) -> Reply:
+        given = {name: _plain(value) for name, value in query.items() if value is not None}
+        target = f"{path}?{urlencode(given, doseq=True)}" if given else path
+        headers, content = self._headers, b""
+        if body is not None:
+            headers, content = {**headers, "content-type": "application/json"}, msgspec.json.encode(body)
         try:
-            answer = await self._client.request(
-                method,
-                path,
-                params=params,
-                content=content,
-                headers=headers,
-                timeout=seconds or REQUEST_SECONDS,
+            reply = await self._wire.send(
+                Request(method, target, headers, content, seconds or REQUEST_SECONDS)
             )
-        except httpx.TransportError as error:
+        except (NotConnectedError, BrokenError) as error:
             raise self._unreachable(error) from error
-        if answer.is_success:
-            return answer
-        raise self._refusal(answer)
+        if HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+            return reply
+        raise self._refusal(reply)
 
-    def _unreachable(self, error: Exception) -> UnavailableError:
-        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+    def _unreachable(self, error: NotConnectedError | BrokenError) -> UnavailableError:
+        if isinstance(error, NotConnectedError):
             return UnavailableError(
                 f"no server answers at {self.url}: start one with `hostler serve`, or correct --url"
             )
-        why = str(error) or type(error).__name__
-        return UnavailableError(f"the connection to {self.url} broke: {why}")
+        return UnavailableError(f"the connection to {self.url} broke: {error}")
 
-    def _refusal(self, answer: httpx.Response) -> HostlerError:
+    def _refusal(self, answer: Reply) -> HostlerError:
         try:
-            problem = msgspec.json.decode(answer.content)
+            problem = msgspec.json.decode(answer.body)
             detail, code = str(problem["detail"]), str(problem["code"])
         except (msgspec.DecodeError, KeyError, TypeError):
-            detail = f"it answered {answer.status_code} {answer.reason_phrase}: is it a hostler server?"
-            return AnswerError(f"{self.url}: {detail}", status=answer.status_code, code="runtime_error")
-        match answer.status_code:
-            case httpx.codes.UNAUTHORIZED:
+            detail = f"it answered {answer.status} {answer.reason}: is it a hostler server?"
+            return AnswerError(f"{self.url}: {detail}", status=answer.status, code="runtime_error")
+        match answer.status:
+            case HTTPStatus.UNAUTHORIZED:
                 return UnauthorizedError(
                     f"{self.url} refused the key: {detail}; give a valid one with --key or HOSTLER_KEY "
                     "(a server keeps its admin key in admin.key of its data directory)"
                 )
-            case httpx.codes.FORBIDDEN:
+            case HTTPStatus.FORBIDDEN:
                 return UnauthorizedError(f"{detail}; use a key that has it")
-        if (plain := PLAIN_ERRORS.get(answer.status_code)) is not None:
+        if (plain := PLAIN_ERRORS.get(answer.status)) is not None:
             return plain(detail.removeprefix("query: ").removeprefix("body: "))  # here, both are options
-        return AnswerError(detail, status=answer.status_code, code=code)
+        return AnswerError(detail, status=answer.status, code=code)
 
 
 def _plain(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-async def _events(answer: httpx.Response) -> AsyncIterator[StoredResult]:
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # UnicodeError of a name too long is one
+        return False
+
+
+async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[StoredResult]:
+    from hostler.feed import StoredResult
+
     sequence, kind, data = 0, "", b""
-    async for line in answer.aiter_lines():
-        name, _, value = line.partition(": ")
-        if name == "id":
+    async for line in lines:
+        name, _, value = line.partition(b": ")
+        if name == b"id":
             sequence = int(value)
-        elif name == "event":
-            kind = value
-        elif name == "data":
-            data = value.encode()
+        elif name == b"event":
+            kind = value.decode()
+        elif name == b"data":
+            data = value
         elif not line and data:
             yield StoredResult(sequence, kind, data)
             data = b""

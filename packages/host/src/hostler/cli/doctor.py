@@ -74,11 +74,9 @@ def doctor(
     if as_json:
         write_json([finding._asdict() for finding in findings])
     else:
-        from rich.text import Text
-
         for finding in findings:
             mark, style = MARKS[finding.verdict]
-            write_beside(Text.assemble((f"{mark} ", style), (f"{finding.what:15}", "dim")), finding.text)
+            write_beside([(f"{mark} ", style), (f"{finding.what:15}", "dim")], finding.text)
     raise typer.Exit(FAILED if any(finding.verdict == "wrong" for finding in findings) else 0)
 
 

@@ -26,8 +26,9 @@ from hostler.cli.targets import (
     unknown_agent,
     with_model,
 )
-from hostler.config import Settings, default_data_dir
+from hostler.config import Settings
 from hostler.config_file import load_config
+from hostler.data_directory import default_data_dir
 from hostler.domain.agents import AgentSpec, Scope
 from hostler.domain.events import Caller
 from hostler.host import Host

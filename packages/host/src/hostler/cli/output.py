@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
 
@@ -29,6 +29,10 @@ STATUS_OF_RUN = {
 }
 
 
+COLOURS = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold red": "1;31"}
+"""The styles of a line as terminals know them. Rich writes what needs more: it takes long to import."""
+
+
 @cache
 def out() -> Console:
     """Standard output for people."""
@@ -45,9 +49,22 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def paint(text: str, style: str, stream: TextIO) -> str:
+    """Text in a style of `COLOURS`, where the stream is a terminal that shows it."""
+    code = COLOURS.get(style)
+    return f"\x1b[{code}m{text}\x1b[0m" if code and _has_colours(stream) else text
+
+
+def _has_colours(stream: TextIO) -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
+        return False
+    return stream.isatty() or bool(os.environ.get("FORCE_COLOR"))
+
+
 def note(text: str) -> None:
     """Say something beside the data."""
-    err().print(text, style="dim", markup=False)
+    sys.stderr.write(f"{paint(text, 'dim', sys.stderr)}\n")
+    sys.stderr.flush()
 
 
 def fail(text: str, status: int = FAILED) -> NoReturn:
@@ -58,9 +75,9 @@ def fail(text: str, status: int = FAILED) -> NoReturn:
 
 def show_error(text: str) -> None:
     """One line on standard error."""
-    from rich.text import Text
-
-    err().print(Text.assemble(("error: ", "bold red"), " ".join(text.split())))
+    sys.stdout.flush()
+    sys.stderr.write(f"{paint('error: ', 'bold red', sys.stderr)}{' '.join(text.split())}\n")
+    sys.stderr.flush()
 
 
 def show_problem(problem: ConfigProblem) -> None:

@@ -7,7 +7,6 @@ the key that lies there; else the data directory itself, opened by this process 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -78,46 +77,16 @@ async def reach(
             "or name one with --url and --key"
         )
     if address is None:
-        async with _opened(data_dir, database or os.environ.get("HOSTLER_DATABASE")) as api:
-            yield api
-        return
-    api = Api.at(address.url, address.key)
+        from hostler.cli.directory import DirectoryWire
+
+        wire = DirectoryWire(data_dir, database or os.environ.get("HOSTLER_DATABASE"))
+        api = Api(wire, "http://localhost", wire.key, in_process=True)
+    else:
+        api = Api.at(address.url, address.key)
     try:
         yield api
     finally:
         await api.close()
-
-
-@asynccontextmanager
-async def _opened(data_dir: Path, database: str | None) -> AsyncIterator[Api]:
-    """The API over a data directory that no server holds, in this process and without a socket."""
-    import httpx
-
-    from hostler.cli.client import REQUEST_SECONDS, Api
-    from hostler.config import Settings
-    from hostler.host import Host
-    from hostler.http.app import make_app
-
-    key = secrets.token_urlsafe(24)
-    settings = Settings(
-        data_dir=data_dir,
-        database=database,
-        admin_key=key,
-        passive=True,
-        shutdown_grace_seconds=0.0,
-    )
-    async with Host.open(settings) as host:
-        client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(app=make_app(host)),
-            base_url="http://localhost",
-            headers={"authorization": f"Bearer {key}"},
-            timeout=REQUEST_SECONDS,
-        )
-        api = Api(client, "http://localhost", in_process=True)
-        try:
-            yield api
-        finally:
-            await api.close()
 
 
 __all__ = ["Address", "find_server", "reach"]

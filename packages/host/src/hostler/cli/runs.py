@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hostler.cli import reruns
 from hostler.cli.options import JsonOption, LimitOption
 from hostler.cli.output import FAILED, STATUS_OF_RUN, fail, out
 from hostler.cli.routes import route
@@ -201,3 +202,12 @@ def _cancelled_by(run: dict[str, Any]) -> str | None:
 def _took(run: dict[str, Any]) -> str:
     begun, ended = run.get("started_at"), run.get("finished_at")
     return "" if begun is None or ended is None else f"{ended - begun:.2f} s"
+
+
+for name, command in (
+    ("export", reruns.export),
+    ("steps", reruns.steps),
+    ("retry", reruns.retry),
+    ("fork", reruns.fork),
+):
+    app.command(name)(command)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hostler.cli.output import note, out, write_json, write_line
+from hostler.cli.output import note, out, paint, write_json, write_line
 from hostler.cli.visible import visible
 
 if TYPE_CHECKING:
@@ -93,24 +94,22 @@ def write_table(
 
 def write_fields(fields: Iterable[tuple[str, object]]) -> None:
     """Names and values, one pair a line; those without a value are left out."""
-    from rich.text import Text
-
     for name, value in fields:
         if value is None or value in ("", []):
             continue
         text = ", ".join(map(str, value)) if isinstance(value, list) else _text(value)
-        write_beside(Text(f"{name:{FIELD_CHARS}}", "dim"), text, STYLES.get(text, ""))
+        write_beside([(f"{name:{FIELD_CHARS}}", "dim")], text, STYLES.get(text, ""))
 
 
-def write_beside(head: Text, text: str, style: str = "") -> None:
-    """A text beside its head; on a terminal it goes on under itself."""
-    from rich.text import Text
-
-    room = out().width - head.cell_len if sys.stdout.isatty() else sys.maxsize
+def write_beside(head: Sequence[tuple[str, str]], text: str, style: str = "") -> None:
+    """A text beside its head, which is pieces with their styles; on a terminal it goes on under itself."""
+    before = "".join(paint(piece, piece_style, sys.stdout) for piece, piece_style in head)
+    chars = sum(len(piece) for piece, _ in head)
+    room = shutil.get_terminal_size().columns - chars if sys.stdout.isatty() else sys.maxsize
     for line in text.split("\n"):
         for piece in _pieces(visible(line), room):
-            out().print(Text.assemble(head, (piece, style)), soft_wrap=True)
-            head = Text(" " * head.cell_len)
+            sys.stdout.write(f"{before}{paint(piece, style, sys.stdout)}\n")
+            before = " " * chars
 
 
 def _pieces(line: str, room: int) -> list[str]:

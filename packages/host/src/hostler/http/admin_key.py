@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 from typing import NamedTuple
 
+from hostler.domain.api_keys import new_token
 from hostler.http.limits import MAX_TOKEN_CHARS
-from hostler.stores.keys import PREFIX, TOKEN_BYTES
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
 FILE_NAME = "admin.key"
@@ -40,7 +39,7 @@ def find_admin_key(data_dir: Path, given: str | None) -> AdminKey:
     found = read_admin_key(data_dir)
     if found is not None:
         return AdminKey(found, made=False)
-    return AdminKey(PREFIX + secrets.token_urlsafe(TOKEN_BYTES), made=True)
+    return AdminKey(new_token(), made=True)
 
 
 def keep_admin_key(data_dir: Path, key: str) -> None:

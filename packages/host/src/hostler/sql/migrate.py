@@ -11,13 +11,15 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata, resources
+from pathlib import Path
 from typing import Any, Protocol
 
 from hostler.ports import Dialect
 from hostler.sql.statements import Query, load
+from hostler.version import VERSION
 from hostler_protocol.errors import StorageError
 
+MIGRATIONS = Path(__file__).with_name("migrations")
 _q = load(__file__)
 _FILE = re.compile(r"(?P<number>\d{4})_(?P<name>[a-z0-9_]+?)(?:\.(?P<dialect>sqlite|postgres))?\.sql")
 _MARKS: dict[Dialect, dict[str, str]] = {
@@ -111,7 +113,7 @@ class Migrator:
 def migrations_for(dialect: Dialect) -> list[Migration]:
     """Every migration of this build for `dialect`, in order."""
     found = []
-    for file in resources.files("hostler.sql").joinpath("migrations").iterdir():
+    for file in MIGRATIONS.iterdir():
         match = _FILE.fullmatch(file.name)
         if match and match["dialect"] in (None, dialect):
             sql = _for_dialect(file.read_text("utf-8"), dialect)
@@ -122,7 +124,7 @@ def migrations_for(dialect: Dialect) -> list[Migration]:
 
 def build_version() -> str:
     """The version of this build."""
-    return metadata.version("hostler")
+    return VERSION
 
 
 def split_statements(script: str) -> Iterator[str]:

@@ -8,21 +8,17 @@ up by the hash of what was sent leaks nothing about stored tokens through time.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 
 import msgspec
 
+from hostler.domain.api_keys import new_token
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
-
-PREFIX = "hostler_"
-"""So that a token is recognised by people and secret scanners."""
-TOKEN_BYTES = 32
 
 _q = load(__file__)
 _MAX_REMOTE_PLUGINS = 1_000
@@ -65,7 +61,7 @@ def create(
     """Make a key; it and its token, which can never be read again."""
     if expires_at is not None and expires_at <= tx.now:
         raise InvalidArgumentError("expires_at lies in the past: name a later time, or none")
-    token = PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    token = new_token()
     key = ApiKey(
         key_id=new_id(),
         workspace_id=workspace_id,
