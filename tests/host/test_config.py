@@ -142,6 +142,19 @@ def test_a_mistake_is_named_with_its_place_and_what_would_be_right(case: str) ->
     assert "\n" not in message
 
 
+def test_a_key_that_stands_twice_is_a_mistake_and_not_the_last_one() -> None:
+    text = "agents:\n  - name: a\n    runner: r\n    config: {x: 1}\n    config: {x: 2, x: 3}\nagents: []\n"
+    with pytest.raises(InvalidArgumentError) as refused:
+        parse_config(text, name="c.yaml")
+    assert {f"{one['at']}: {one['expected']}" for one in refused.value.details["errors"]} == {
+        "agents[0]: config: this key stands twice: in line 4 and in line 5",
+        "agents[0]: config.x: this key stands twice: in line 5 and in line 5",
+        "agents: this key stands twice: in line 1 and in line 6",
+    }
+    merged = "a: &one {name: a, runner: r}\nagents: [{<<: *one, name: b}]"
+    assert [agent.name for agent in read_config(merged, name="c.yaml")[0].agents] == ["b"]
+
+
 MANY_MISTAKES = """
 plugin: []
 plugins: [./echo, 5]

@@ -96,7 +96,9 @@ def test_the_window_that_the_context_tells_is_the_primary_models(
         async with within(), stage(tmp_path) as host:
             await models(host, **windows)
             config = {"model": {"primary": chosen[0], "fallbacks": chosen[1:]}} if chosen else {}
-            await host.agent(config=config, resource_policy={"allowed_model_ids": [*windows, "judge"]})
+            await host.unchecked_agent(
+                config=config, resource_policy={"allowed_model_ids": [*windows, "judge"]}
+            )
             context = (await host.run([["show_context"]])).told
             assert context["runtime"]["metadata"].get("model_context_window_tokens") == told
             for model in context["resources"]["models"]:  # each says its own

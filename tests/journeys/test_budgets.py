@@ -28,6 +28,11 @@ COST = 11.0
 
 
 def budget(**limits: float) -> dict[str, Any]:
+    return {"resource_policy": {"budget": limits}}
+
+
+def spending(**limits: float) -> dict[str, Any]:
+    """The same for an agent that may ask the model."""
     return {"resource_policy": {"budget": limits, "allowed_model_ids": ["m"]}}
 
 
@@ -122,7 +127,7 @@ def test_two_hosts_share_the_tokens_and_the_cost_of_a_day(
         async with ModelServer() as server, hosts(tmp_path, shared, 2) as both:
             for host in both:
                 await model(host, server)
-                await host.agent(**budget(**limit))
+                await host.agent(**spending(**limit))
             told = [codes(await host.run([ASK, ["tell"]], **PLACE)) for host in [*both, both[0], both[1]]]
             assert told == [["ok"], ["ok"], ["rate_limited"], ["rate_limited"]]
             # what costs nothing goes on
@@ -137,8 +142,8 @@ def test_tokens_and_cost_of_a_day_outlive_the_host(tmp_path: Path, database_url:
         async with ModelServer() as server:
             async with hosts(tmp_path, database_url, 1) as (host,):
                 await model(host, server)
-                await host.agent(**budget(max_tokens_per_day=TOKENS))
-                await host.agent("dear", **budget(max_cost_per_day=COST))
+                await host.agent(**spending(max_tokens_per_day=TOKENS))
+                await host.agent("dear", **spending(max_cost_per_day=COST))
                 for name in ("main", "dear"):
                     assert codes(await host.run([ASK, ASK, ["tell"]], agent=name, **PLACE)) == [
                         "ok",

@@ -191,8 +191,8 @@ def test_local_agent_speaks_with_a_model(hostler: CommandLine) -> None:
     assert unreachable.status == 1
     assert "127.0.0.1:9" in unreachable.error
     unknown = hostler("run", LOCAL_AGENT, "x", "--model", "other")
-    assert unknown.status == 1
-    assert "other" in unknown.error
+    assert unknown.status == 2
+    assert "there is no model 'other'; known are main" in unknown.error
 
 
 @pytest.mark.parametrize("through_server", [False, True])

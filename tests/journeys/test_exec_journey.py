@@ -140,7 +140,11 @@ def test_a_command_that_needs_a_person_waits_for_one(tmp_path: Path) -> None:
 def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_call_in_doubt(
     tmp_path: Path,
 ) -> None:
-    agent = {"name": "main", "runner": f"{RUNNER}resumable", "resource_policy": POLICY}
+    agent = {
+        "name": "main",
+        "runner": f"{RUNNER}resumable",
+        "resource_policy": {"allowed_tool_names": ["exec"]},
+    }
     config = config_file(
         tmp_path / "config.yaml",
         plugins=[PLUGINS / "stepper"],

@@ -15,6 +15,7 @@ import pytest
 from hostler.config import ConfigFile, convert
 from hostler.domain.agents import AgentSpec
 from hostler.domain.events import Caller
+from hostler.domain.mistakes import ConfigurationError
 from hostler.stores import events
 from hostler_protocol.errors import (
     ConflictError,
@@ -404,7 +405,6 @@ CONFIGS: list[tuple[dict[str, Any], str]] = [
     ({"colour": "green"}, "red"),
     ({"timeout": "soon"}, "timeout"),
     ({"model": 7}, "model"),
-    ({"token": "env:NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE"),
 ]
 
 
@@ -412,11 +412,19 @@ def test_a_wrong_configuration_is_named(tmp_path: Path) -> None:
     async def main() -> None:
         async with within(), stage(tmp_path) as host:
             for config, named in CONFIGS:
-                await host.agent(config=config)
+                with pytest.raises(ConfigurationError, match=named):
+                    await host.agent(config=config)
+                await host.unchecked_agent(config=config)
                 ended = await host.run([["say", "x"]])
                 assert (ended.record.status, ended.record.status_code) == ("failed", "runner.config_invalid")
                 assert named in ended.last["error"]
-            await host.agent(runner="nowhere")
+            await host.agent(config={"token": "env:NOT_SET_ANYWHERE"})  # it may be set until then
+            ended = await host.run([["say", "x"]])
+            assert ended.record.status_code == "runner.config_invalid"
+            assert "NOT_SET_ANYWHERE" in ended.last["error"]
+            with pytest.raises(ConfigurationError, match="has no runner 'nowhere'"):
+                await host.agent(runner="nowhere")
+            await host.unchecked_agent(runner="nowhere")
             ended = await host.run([["say", "x"]])
             assert ended.record.status == "failed"
             assert "resumable" in ended.last["error"]

@@ -27,9 +27,11 @@ class Library:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.gone = False
+        """Whether the base of that name is."""
 
     def offered(self, workspace_id: str) -> Mapping[str, KnowledgeBaseResource]:
-        names = [*PASSAGES, "broken", "secret"]
+        names = [*PASSAGES, "broken", "secret", *([] if self.gone else ["gone"])]
         return {
             name: KnowledgeBaseResource(kb_id=name, kb_name=name.title(), operations=["list", "retrieve"])
             for name in names
@@ -150,6 +152,7 @@ def test_what_cannot_be_searched_costs_no_answer(tmp_path: Path) -> None:
         library = Library()
         bases = {"knowledge_bases": ["broken", "gone", "town"]}
         async with ModelServer(api_key="k") as server, hosted(tmp_path, server, library, **bases) as served:
+            library.gone = True
             server.say("At midnight.")
             found = await ask(served, "When is the last tram?")
             assert await said(served, found) == "At midnight."

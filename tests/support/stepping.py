@@ -17,7 +17,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.events import Caller
 from hostler.host import Host
 from hostler.orchestrator import Accepted
-from hostler.stores import journal
+from hostler.stores import agents, journal
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
 from support.trust import plugin_entry
@@ -79,6 +79,12 @@ class Stage:
         """Store an agent that runs the stepper."""
         spec = convert({"name": name, "runner": RUNNER + runner, **fields}, AgentSpec, name)
         await self.host.apply(ConfigFile(agents=[spec]), actor="test")
+
+    async def unchecked_agent(self, name: str = "main", runner: str = "default", **fields: Any) -> None:
+        """Store an agent as if what it names had been there when it was saved."""
+        spec = convert({"name": name, "runner": RUNNER + runner, **fields}, AgentSpec, name)
+        await self.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
+        self.host.bindery.changed(WORKSPACE)
 
     async def models(self, *models: ModelEntry) -> None:
         """Make models known."""

@@ -9,7 +9,7 @@ import pytest
 
 from hostler.config import convert
 from hostler.domain.agent_review import review_agent
-from hostler.domain.agents import AgentSpec
+from hostler.domain.agents import AgentSpec, ResourcePolicy
 from hostler.domain.inventory import Inventory, PluginFacts
 from hostler_protocol.manifest import AgentRunnerManifest, Capabilities, FormItem
 
@@ -111,8 +111,8 @@ TOLD: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"runner": "plugin:zzz/q/w"},
         [
-            "runner: there is no plugin 'zzz/q'; add its folder to `plugins`, or make a key for it if it "
-            "dials in"
+            "runner: there is no plugin 'zzz/q'; add it (`hostler plugins add FOLDER`), or make a key for it "
+            "if it dials in"
         ],
     ),
     (
@@ -332,3 +332,22 @@ def test_what_is_no_json_is_no_configuration() -> None:
     ]
     spec = msgspec.structs.replace(spec, metadata={"x": object()})
     assert [one.place for one in review_agent(spec, INVENTORY)] == ["metadata"]
+
+
+def test_a_flood_of_mistakes_is_bounded() -> None:
+    inventory = Inventory(
+        plugins=INVENTORY.plugins, models={"main": "llm"}, tools=[f"tool.number-{n}" for n in range(2_000)]
+    )
+    names = [f"tool.nomber-{n}" for n in range(5_000)]
+    spec = AgentSpec(
+        name="a",
+        runner=RUNNER,
+        config={"model": "main", **{f"option-{n}": n for n in range(5_000)}, "tools": names[:1_000]},
+        resource_policy=ResourcePolicy(allowed_tool_names=names, tool_approval=dict.fromkeys(names, "never")),
+    )
+    found = [one.sentence for one in review_agent(spec, inventory)]
+    assert found[:2] == [
+        "resource_policy.allowed_tool_names: has 5,000 names; at most 1,000 are allowed",
+        "resource_policy.tool_approval: has 5,000 names; at most 1,000 are allowed",
+    ]
+    assert len(found) == 102

@@ -12,8 +12,8 @@ from support.http_host import PUPPET_RUNNER, Served, serving
 ANY: list[int | float] = [0, -1, 1, 60, 2**31, 2**53 + 1, 2**63, -(2**63) - 1, 10**30, -(10**30)]
 ANY += [0.5, -0.5, 1e-320, 1e18, 1e308, -1e308]
 OF_AGENTS: dict[str, Any] = {
-    "approvals": lambda n: {"resource_policy": {"tool_approval": {"x": {"min_approvals": n}}}},
-    "expires_in": lambda n: {"resource_policy": {"tool_approval": {"x": {"expires_in": n}}}},
+    "approvals": lambda n: {"resource_policy": {"tool_approval": {"x.*": {"min_approvals": n}}}},
+    "expires_in": lambda n: {"resource_policy": {"tool_approval": {"x.*": {"expires_in": n}}}},
     "tokens a run": lambda n: {"resource_policy": {"budget": {"max_tokens_per_run": n}}},
     "tokens a day": lambda n: {"resource_policy": {"budget": {"max_tokens_per_day": n}}},
     "cost a run": lambda n: {"resource_policy": {"budget": {"max_cost_per_run": n}}},

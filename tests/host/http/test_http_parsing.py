@@ -90,6 +90,16 @@ def test_wrong_bodies_name_the_field_and_what_is_expected(text: bytes, words: st
     assert words in refused.value.message
 
 
+def test_all_that_is_wrong_with_a_body_is_named_at_once() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^body: 3 mistakes: nam: unknown key") as refused:
+        decode_json(b'{"nam": "a", "inner": {"limit": 0}}', Body)
+    assert refused.value.details["errors"] == [
+        {"field": "nam", "expected": "unknown key; did you mean 'name'?"},
+        {"field": "inner.limit", "expected": "expected a whole number >= 1"},
+        {"field": "", "expected": "the key 'name' is missing"},
+    ]
+
+
 @given(st.binary(max_size=200))
 def test_nothing_but_our_errors_comes_of_any_bytes(data: bytes) -> None:
     attempts: list[Any] = [

@@ -30,3 +30,9 @@ def shipped_runner(plugin_key: str) -> Path | None:
         return bundled("runners", name)
     except NotFoundError:
         return None
+
+
+def shipped_runners() -> list[str]:
+    """The plugin keys of all runners that came along."""
+    found = {path.parent.name for place in _PLACES for path in (place / "runners").glob("*/hostler.yaml")}
+    return sorted(f"hostler/{name}" for name in found)

@@ -19,6 +19,7 @@ from hostler.domain.misfits import misfit
 from hostler.domain.places import parse_place
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import RetentionPolicy
+from hostler.domain.secret_refs import reference_mistake
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings
 from hostler.domain.webhooks import Webhook
 from hostler_protocol._base import Strict
@@ -119,27 +120,49 @@ def convert(data: Any, kind: type[T], name: str) -> T:
         raise InvalidArgumentError(f"{name}: {misfit(error, kind).sentence}") from None
 
 
+class SecretUnreadableError(InvalidArgumentError):
+    """A reference to a secret has the right form, and nothing can be read there now."""
+
+
 def resolve_secret(value: str | None, environment: Mapping[str, str] | None = None) -> str | None:
     """The secret that a reference stands for: `env:NAME`, `file:PATH`, or the text itself.
 
-    InvalidArgumentError where it is not there; the message names the reference, never a value.
+    SecretUnreadableError where it is not there, InvalidArgumentError for a wrong reference; the message names
+    the reference, never a value.
     """
     if value is None:
         return None
+    if (wrong := reference_mistake(value)) is not None:
+        raise InvalidArgumentError(f"{value}: {wrong}")
     kind, _, rest = value.partition(":")
-    if kind == "env" and rest:
+    if kind == "env":
         found = (os.environ if environment is None else environment).get(rest)
         if not found:
-            raise InvalidArgumentError(f"{value}: the environment variable {rest} is not set")
+            raise SecretUnreadableError(f"{value}: the environment variable {rest} is not set")
         return found
-    if kind == "file" and rest:
+    if kind == "file":
         try:
             return Path(rest).expanduser().read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise InvalidArgumentError(f"{value}: the file cannot be read: {error}") from error
-    if value.startswith("secret://"):
-        raise InvalidArgumentError(f"{value}: this version keeps no secrets; use env:NAME or file:PATH")
+            raise SecretUnreadableError(f"{value}: the file cannot be read: {error}") from error
     return value
+
+
+def unreadable_secret(reference: str) -> str | None:
+    """Why the secret behind a reference cannot be read now, without reading it; None where it can be."""
+    kind, _, rest = reference.partition(":")
+    if kind == "env" and not os.environ.get(rest):
+        return f"{reference}: the environment variable {rest} is not set"
+    if kind == "file":
+        try:
+            path = Path(rest).expanduser()
+            if not path.is_file():
+                return f"{reference}: there is no such file"
+            if not os.access(path, os.R_OK):
+                return f"{reference}: the file cannot be read by this user"
+        except (OSError, RuntimeError, ValueError) as error:
+            return f"{reference}: the file cannot be read: {error}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ It is YAML, or TOML with the same names. Unknown keys are refused with the neare
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import msgspec
 from hostler.config import ConfigFile, PluginEntry
 from hostler.domain.fitting import fit
 from hostler.domain.mcp_entry import McpEntry
-from hostler.domain.mistakes import ConfigurationError, Mistake, key_place
+from hostler.domain.mistakes import MAX_MISTAKES, ConfigurationError, Mistake, key_place
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
 from hostler_protocol.errors import InvalidArgumentError
@@ -24,30 +25,39 @@ from hostler_protocol.errors import InvalidArgumentError
 MAX_CONFIG_BYTES = 4 * 1024 * 1024
 """One configuration file; thousands of agents fit."""
 
+_ENTRY = re.compile(r"(\w+)\[(\d+)\]")
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
     """Where a configuration was read, and what could not be read of it."""
 
-    name: str
-    """The file."""
+    name: str = ""
+    """The file, "" where it is none."""
     mistakes: tuple[Mistake, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     """The names of the entries, by their places: `agents[2]`."""
     numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Where the entries that were read stand in the lists of the file, by section."""
-    text: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Where things stand in the file, from 1, by place."""
 
     def place(self, section: str, number: int) -> str:
         """The place in the file of an entry that was read, by its number in what was read."""
         known = self.numbers.get(section, ())
         return f"{section}[{known[number] if number < len(known) else number}]"
 
+    def outer(self, place: str) -> str:
+        """The place in the file of a place in what was read."""
+        match = _ENTRY.match(place)
+        if match is None:
+            return place
+        return self.place(match[1], int(match[2])) + place[match.end() :]
+
     def error(self, mistakes: Sequence[Mistake] = ()) -> ConfigurationError:
         """The error that tells all mistakes, those of the file itself first."""
         found = [*self.mistakes, *mistakes]
-        lines = {} if self.name.endswith(".toml") else line_numbers(self.text)
-        return ConfigurationError(found, names=self.names, source=self.name, lines=lines)
+        return ConfigurationError(found, names=self.names, source=self.name, lines=self.lines)
 
 
 def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
@@ -73,8 +83,10 @@ def read_config(text: str, *, name: str, base: Path | None = None) -> tuple[Conf
     found, mistakes = fit({} if data is None else data, ConfigFile)
     config = found or ConfigFile()
     config = absolute(config, base)
-    source = ConfigSource(name, tuple(mistakes), _names(data), _numbers(data, mistakes), text)
-    return config, replace(source, mistakes=(*mistakes, *_entry_mistakes(config, source)))
+    marks = YamlMarks({}, ()) if name.endswith(".toml") else yaml_marks(text)
+    mistakes += marks.twice
+    source = ConfigSource(name, tuple(mistakes), _names(data), _numbers(data, mistakes), marks.lines)
+    return config, replace(source, mistakes=(*mistakes, *entry_mistakes(config, source)))
 
 
 def absolute(config: ConfigFile, base: Path | None) -> ConfigFile:
@@ -108,11 +120,20 @@ def read_config_file(path: Path) -> tuple[ConfigFile, ConfigSource]:
     return read_config(text, name=str(path), base=path.resolve().parent)
 
 
-def line_numbers(text: str) -> dict[str, int]:
-    """The line (from 1) of each key and each element of a YAML text, by its place."""
-    import yaml  # noqa: PLC0415  only where something is wrong
+@dataclass(frozen=True, slots=True)
+class YamlMarks:
+    """Where things stand in a YAML text: lines from 1, by place; and keys that a mapping has twice."""
+
+    lines: Mapping[str, int]
+    twice: Sequence[Mistake]
+
+
+def yaml_marks(text: str) -> YamlMarks:
+    """Walk a YAML text. The parser itself takes the last of two equal keys in silence."""
+    import yaml  # noqa: PLC0415  only where a file is read
 
     lines: dict[str, int] = {}
+    twice: list[Mistake] = []
     seen: set[int] = set()
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     waiting: list[tuple[str, Any]] = [] if root is None else [("", root)]
@@ -121,16 +142,21 @@ def line_numbers(text: str) -> dict[str, int]:
         if id(node) in seen:  # an alias: its own place comes first
             continue
         seen.add(id(node))
+        inner: list[tuple[str, Any, Any]] = []
         if isinstance(node, yaml.MappingNode):
             inner = [(key_place(place, key.value), key, value) for key, value in node.value]
         elif isinstance(node, yaml.SequenceNode):
             inner = [(f"{place}[{number}]", one, one) for number, one in enumerate(node.value)]
-        else:
-            continue
+        own: dict[str, int] = {}
         for below, start, value in inner:
-            lines[below] = start.start_mark.line + 1
+            line = start.start_mark.line + 1
+            if below in own:
+                twice.append(
+                    Mistake(below, f"this key stands twice: in line {own[below]} and in line {line}")
+                )
+            lines[below] = own[below] = line
             waiting.append((below, value))
-    return lines
+    return YamlMarks(lines, twice[:MAX_MISTAKES])
 
 
 def _sections(data: Any) -> Iterator[tuple[str, list[Any]]]:
@@ -181,7 +207,7 @@ def _numbers(data: Any, mistakes: Sequence[Mistake]) -> dict[str, list[int]]:
     }
 
 
-def _entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake]:
+def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake]:
     """What is wrong with entries beyond their types, and names that stand twice."""
     by_name = {
         "agents": [agent.name for agent in config.agents],

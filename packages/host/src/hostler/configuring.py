@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,30 +11,27 @@ from typing import Any, Protocol
 import msgspec
 
 from hostler.bindery import Bindery
+from hostler.bundled import shipped_runner
 from hostler.config import ConfigFile, PluginEntry
 from hostler.config_entries import POLICY, EntryKind, entries_by_kind
+from hostler.config_file import ConfigSource
+from hostler.config_review import Reviewer, SkillCheck
+from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Change, ChangeType, ConfigDiff, ConfigProblem, Kind, compare, sparse
-from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
+from hostler.domain.inventory import Inventory
+from hostler.domain.mistakes import Mistake
 from hostler.domain.nearest import did_you_mean
-from hostler.domain.retention import check_retention
 from hostler.domain.tool_entries import (
     MAX_TOOL_ENTRIES,
-    ToolEntry,
     ToolKind,
     WorkingFolderSettings,
-    entries_by_key,
 )
-from hostler.domain.webhooks import MAX_WEBHOOKS, check_webhooks
-from hostler.egress import EgressPolicy
+from hostler.domain.webhooks import MAX_WEBHOOKS
+from hostler.inventories import DISCOVERY_SECONDS, Inventories
 from hostler.models.catalog import ModelCatalog, usable_catalog
-from hostler.plugin_entries import (
-    folder_of,
-    identify,
-    identify_stored,
-    plugin_entries,
-    stored_by_name,
-)
+from hostler.plugin_entries import folder_of, identify_stored, stored_by_name
+from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.ports import Database
 from hostler.stored_config import NewConfig, StoredConfig, read_config, write_config
@@ -41,8 +39,6 @@ from hostler.vault import LiveVault, Locked, open_vault
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import split_runner_id
 
-MAX_NAME_CHARS = 4096
-"""Of an entry; some are named by a path."""
 _MOST: Mapping[Kind, int] = {"tool": MAX_TOOL_ENTRIES, "webhook": MAX_WEBHOOKS}
 """Entries of one kind that can be stored."""
 
@@ -61,27 +57,12 @@ class LiveModels:
         self._catalog = catalog
 
 
-class SkillShelf(Protocol):
+class SkillShelf(SkillCheck, Protocol):
     """Whoever offers skills: `skills.shelf.Skills` is one."""
-
-    def check(self, paths: Sequence[str]) -> Sequence[tuple[str, str]]:
-        """The skills of these folders that cannot be offered: the name of each, and why. Blocks.
-
-        InvalidArgumentError where a path leads to no skill at all.
-        """
-        ...
 
     async def configure(self, paths: Sequence[str]) -> None:
         """Offer the skills of these folders, and no others any more."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """A configuration that may be applied: its plugins by identity, and what of it does not work."""
-
-    plugins: Mapping[str, PluginEntry]
-    problems: Sequence[ConfigProblem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +113,7 @@ class Configurator:
         tools: Sequence[ToolKind] = (),
         working_folders: Callable[[WorkingFolderSettings], None] = lambda _: None,
         skills: SkillShelf | None = None,
+        inventories: Inventories | None = None,
     ) -> None:
         self._db = db
         self._workspace = workspace_id
@@ -141,6 +123,8 @@ class Configurator:
         self._tools = tools
         self._working_folders = working_folders
         self._skills = skills
+        self._inventories = inventories
+        self._reviewer = Reviewer(tools, skills, inventories)
         self._plugins: frozenset[str] = frozenset()
         """The plugins that the supervisor has because of an entry."""
         self._applying = asyncio.Lock()
@@ -169,27 +153,53 @@ class Configurator:
         actor: str,
         dry_run: bool = False,
         prune: bool = False,
+        source: ConfigSource | None = None,
         guard: Callable[[NewConfig], None] = lambda _: None,
+        discovery_seconds: float = DISCOVERY_SECONDS,
     ) -> ConfigDiff:
         """Make the configuration hold. Nothing is changed where any part of it is wrong.
 
-        What the file does not name stays, unless `prune`. InvalidArgumentError says what is wrong where. An
-        entry that is stored like this already, and does not work any more, is one of the `problems` instead.
-        `guard` is given what would be stored, and may raise.
+        What the file does not name stays, unless `prune`. `source`: the file that it was read from.
+        `discovery_seconds`: what new plugins get to say what they offer; later that is not known.
+        ConfigurationError names everything that is wrong. An entry that is stored like this already, and does
+        not work any more, is one of the `problems` instead. `guard` is given what would be stored, and may
+        raise.
         """
         async with self._applying:
-            stored = await self._read()
-            checked = await self._check(config, stored)
-            known = await asyncio.to_thread(stored_by_name, stored)
-            changes = _changes(stored, known, config, checked.plugins, prune=prune)
-            _refuse_too_many(changes)
-            if dry_run:
-                return ConfigDiff(changes=changes, applied=False, problems=list(checked.problems))
-            new = NewConfig(config, checked.plugins, changes)
-            guard(new)
-            await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
-            await self._take_effect()
-            return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
+            try:
+                stored = await self._read()
+                review = await self._reviewer.review(
+                    config, stored, source, dry_run=dry_run, prune=prune, seconds=discovery_seconds
+                )
+                review.refuse()
+                known = await asyncio.to_thread(stored_by_name, stored)
+                changes = _changes(stored, known, config, review.plugins, prune=prune)
+                _refuse_too_many(changes)
+                if dry_run:
+                    return ConfigDiff(changes=changes, applied=False, problems=review.problems)
+                new = NewConfig(config, review.plugins, changes)
+                guard(new)
+                await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
+                await self._take_effect()
+                return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
+            finally:
+                await self._supervisor.discovery.close()
+
+    async def review_agent(self, spec: AgentSpec, workspace_id: str) -> list[Mistake]:
+        """What is wrong with an agent that is to be saved or run; a plugin never seen is started for it."""
+        inventory = await self.inventory([spec])
+        inventory = dataclasses.replace(inventory, workspace_id=workspace_id)
+        return await asyncio.to_thread(review_agent, spec, inventory)
+
+    async def inventory(self, agents: Sequence[AgentSpec]) -> Inventory:
+        """What there is; the plugins of these agents are started where they were never seen."""
+        if self._inventories is None:
+            return Inventory(self._workspace)
+        async with self._applying:
+            try:
+                return await self._inventories.with_discovery(agents)
+            finally:
+                await self._supervisor.discovery.close()
 
     async def remove(self, kind: EntryKind, name: str, *, actor: str) -> ConfigDiff:
         """Remove one entry; a plugin's may also be named by its path. NotFoundError where there is none."""
@@ -202,47 +212,6 @@ class Configurator:
 
     async def _read(self) -> StoredConfig:
         return await self._db.read(lambda tx: read_config(tx, self._workspace))
-
-    # -- checking ---------------------------------------------------------------------------------
-
-    async def _check(self, config: ConfigFile, stored: StoredConfig) -> _Checked:
-        """InvalidArgumentError for what is wrong with an entry that is new or changed."""
-        _check_names(config)
-        if config.retention is not None:
-            check_retention(config.retention)
-        check_webhooks(config.webhooks)
-        for webhook in config.webhooks:
-            EgressPolicy.of(webhook.network)
-        open_vault(config.pause_key)
-        for spec in config.agents:
-            check_agent(spec)
-        found = [*self._tool_problems(config.tools), *_model_problems(config)]
-        wanted, known = entries_by_kind(config, {}), entries_by_kind(stored.config, {})
-        for problem in found:
-            if known[problem.kind].get(problem.name) != wanted[problem.kind][problem.name]:
-                at = "" if problem.kind == "tool" else f"{problem.kind} {problem.name!r}: "
-                raise InvalidArgumentError(f"{at}{problem.problem}")
-        skills = await self._skill_problems(config.skills)
-        return _Checked(await asyncio.to_thread(identify, config, stored), [*found, *skills])
-
-    def _tool_problems(self, entries: Sequence[ToolEntry]) -> list[ConfigProblem]:
-        found: list[ConfigProblem] = []
-        for key, entry in entries_by_key(entries).items():
-            try:
-                for kind in self._tools:
-                    kind.check([entry])
-            except InvalidArgumentError as error:
-                found.append(ConfigProblem(kind="tool", name=key, problem=error.message))
-        return found
-
-    async def _skill_problems(self, paths: Sequence[str]) -> list[ConfigProblem]:
-        if self._skills is None or not paths:
-            return []
-        try:
-            found = await asyncio.to_thread(self._skills.check, paths)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"skills: {error.message}") from None
-        return [ConfigProblem(kind="skill", name=name, problem=why) for name, why in found]
 
     # -- taking effect ----------------------------------------------------------------------------
 
@@ -257,15 +226,25 @@ class Configurator:
         problems += unknown
         self._serve_plugins(plugins)
         self._working_folders(config.working_folders or WorkingFolderSettings())
-        unusable = self._tool_problems(config.tools)
+        unusable = [
+            ConfigProblem(kind="tool", name=entry.key, problem=mistake.text)
+            for entry in config.tools
+            for mistake in self._reviewer.tool_mistakes(entry)
+        ]
         problems += unusable
         usable = {entry.key for entry in config.tools} - {problem.name for problem in unusable}
         for kind in self._tools:
             await kind.configure([entry for entry in config.tools if entry.key in usable])
         if self._skills is not None:
             await self._skills.configure(config.skills)
+        self._serve_shipped(config)
         self._bindery.changed(self._workspace)
         self.problems = problems
+        if self._inventories is not None:
+            self._inventories.config = config
+            self._inventories.unusable_models = {
+                one.name: one.problem for one in problems if one.kind == "model"
+            }
 
     def _open_vault(self, config: ConfigFile) -> list[ConfigProblem]:
         try:
@@ -282,6 +261,16 @@ class Configurator:
         for key, entry in plugins.items():
             self._supervisor.put(key, folder_of(entry))
         self._plugins = frozenset(plugins)
+
+    def _serve_shipped(self, config: ConfigFile) -> None:
+        """Runners that come with the host need no entry."""
+        for spec in config.agents:
+            try:
+                key, _ = split_runner_id(spec.runner)
+            except ValueError:
+                continue
+            if key not in self._supervisor and (folder := shipped_runner(key)) is not None:
+                self._supervisor.put(key, Folder(folder))
 
 
 def must_be_new(new: NewConfig) -> None:
@@ -309,16 +298,6 @@ def must_be_named(kind: EntryKind, name: str) -> Callable[[NewConfig], None]:
             raise InvalidArgumentError(f"this is the {kind.kind} {found!r}, and not {name!r}")
 
     return guard
-
-
-def _check_names(config: ConfigFile) -> None:
-    entries = entries_by_kind(config, {entry.path: entry for entry in plugin_entries(config)})
-    for kind, named in entries.items():
-        for name in named:
-            if not name or len(name) > MAX_NAME_CHARS or "\x00" in name:
-                raise InvalidArgumentError(
-                    f"{kind} {name!r:.100}: a name has 1 to {MAX_NAME_CHARS:,} characters and no NUL"
-                )
 
 
 def _model_problems(config: ConfigFile) -> list[ConfigProblem]:
@@ -362,27 +341,3 @@ def _refuse_too_many(changes: Sequence[Change]) -> None:
         left = sum(change.kind == kind and change.change != "removed" for change in changes)
         if left > most and any(change.kind == kind and change.change == "added" for change in changes):
             raise InvalidArgumentError(f"{kind}s: there would be {left}; at most {most} can be stored")
-
-
-def check_agent(spec: AgentSpec) -> None:
-    """Refuse what no agent may be, when it is saved. InvalidArgumentError names the place."""
-    where = f"agent {spec.name!r}"
-    if not spec.name.strip() or len(spec.name) > 255 or "\x00" in spec.name:
-        raise InvalidArgumentError(f"{where}: a name has 1 to 255 characters and no NUL")
-    try:
-        split_runner_id(spec.runner)
-    except ValueError as error:
-        raise InvalidArgumentError(f"{where}: {error}") from None
-    if spec.scope.id == "":
-        raise InvalidArgumentError(f"{where}: scope.id is empty: leave it out, or name one")
-    if len(spec.filters) > MAX_FILTERS_PER_AGENT:
-        raise InvalidArgumentError(f"{where}: {len(spec.filters)} filters; at most {MAX_FILTERS_PER_AGENT}")
-    for text in spec.filters:
-        try:
-            check_filter(text)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{where}: {error.message}") from None
-    if spec.recovery.max_attempts < 1:
-        raise InvalidArgumentError(
-            f"{where}: recovery.max_attempts is {spec.recovery.max_attempts}; at least 1"
-        )

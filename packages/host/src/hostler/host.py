@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -20,7 +21,7 @@ from hostler.bundled import shipped_runner
 from hostler.calls.scope import Services
 from hostler.config import ConfigFile, Settings
 from hostler.config_entries import EntryKind, with_entry
-from hostler.config_file import load_config
+from hostler.config_file import ConfigSource, read_config_file
 from hostler.configuring import Configurator, LiveModels, must_be_named, must_be_new
 from hostler.cursors import Cursors
 from hostler.data_directory import check_address, check_database, note_database
@@ -35,6 +36,7 @@ from hostler.explicit_pauses import ExplicitPauses
 from hostler.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
 from hostler.filtering import FilterProcesses
 from hostler.gate import Gate
+from hostler.inventories import Inventories
 from hostler.knowledge.port import KnowledgeService
 from hostler.leasing import HostLease, host_id_of
 from hostler.lock import DataDirLock, Holder
@@ -48,7 +50,7 @@ from hostler.plugins.supervisor import Supervisor
 from hostler.plugins.tool_servers import McpProcesses
 from hostler.ports import Tx
 from hostler.preparing import Preparer
-from hostler.problems import agent_problems, plugin_problems, skill_problems, tool_problems
+from hostler.problems import Diagnosis, silent_sources
 from hostler.projecting import Projector
 from hostler.records import record
 from hostler.recovery import recover, settle_lost
@@ -118,13 +120,31 @@ class Host:
         self.skills = Skills(self.db, settings.workspace)
         self.folders = WorkingFolders(settings.data_dir / "workspaces")
         built_in = (ExecTools(self.folders, self.sandboxes.find), FilesTools(self.folders))
-        self.web = (
-            FetchTools(settings.workspace),
-            OpenApiTools(settings.workspace, settings.data_dir / "openapi"),
-        )
+        openapi = OpenApiTools(settings.workspace, settings.data_dir / "openapi")
+        self.web = (FetchTools(settings.workspace), openapi)
         self.pins = StoredPins(self.db, settings.workspace)
         servers = McpSurroundings(McpProcesses(settings.data_dir, self.sandboxes.find), self.pins)
         self.mcp = McpTools(settings.workspace, servers, running=not settings.passive)
+        self.tools = ToolSources(
+            [
+                PluginTools(self.supervisor.catalog, self.supervisor.connection),
+                self.skills,
+                *built_in,
+                self.mcp,
+                *self.web,
+            ],
+            on_refused=self.pins.refuse,
+        )
+        self.inventories = Inventories(
+            self.db,
+            settings.workspace,
+            self.supervisor,
+            self.tools,
+            self.skills,
+            partial(silent_sources, self.mcp, openapi, settings.workspace),
+            not settings.passive,
+            knowledge,
+        )
         self.configurator = Configurator(
             self.db,
             settings.workspace,
@@ -134,6 +154,10 @@ class Host:
             skills=self.skills,
             tools=(*built_in, self.mcp, *self.web),
             working_folders=self.folders.configure,
+            inventories=self.inventories,
+        )
+        self.diagnosis = Diagnosis(
+            settings.workspace, self.configurator, self.inventories, self.bindery, self.mcp, openapi
         )
         self.run_control = RunController(self.db)
         self.dispatcher = Dispatcher(
@@ -149,16 +173,6 @@ class Host:
         )
         self.orchestrator = Orchestrator(
             self.db, self.blobs, self.bindery, self.dispatcher, self.feed, can_steer=self._can_steer
-        )
-        self.tools = ToolSources(
-            [
-                PluginTools(self.supervisor.catalog, self.supervisor.connection),
-                self.skills,
-                *built_in,
-                self.mcp,
-                *self.web,
-            ],
-            on_refused=self.pins.refuse,
         )
         self.courier = Courier(self.db, settings.workspace)
         self.pauses = PauseDesk(self.db, pin=self.tools.pin)
@@ -185,6 +199,7 @@ class Host:
         self._noting: asyncio.Task[None] | None = None
         self._courier: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
 
     # -- start and end ----------------------------------------------------------------------------
 
@@ -224,8 +239,14 @@ class Host:
         for plugin_key in await self.db.read(keys.remote_plugins):
             self.supervisor.expect(plugin_key)
         if self.settings.config is not None:
-            config = await asyncio.to_thread(load_config, self.settings.config)
-            await self.configurator.apply(config, actor="config file", prune=self.settings.prune)
+            config, source = await asyncio.to_thread(read_config_file, self.settings.config)
+            await self.configurator.apply(
+                config,
+                actor="config file",
+                prune=self.settings.prune,
+                source=source,
+                discovery_seconds=self.settings.plugin_start_seconds,
+            )
         if not self.settings.passive:
             await self._begin_work()
         self.state = "ready"
@@ -257,6 +278,7 @@ class Host:
         )
         self._courier = asyncio.create_task(self.courier.work(), name="courier")
         self._sweeper = asyncio.create_task(self.pauses.keep_swept(), name="sweeper of pauses")
+        self._watch = asyncio.create_task(self.diagnosis.watch().keep(), name="agent watch")
         self.orchestrator.accepting = True
 
     def announce(self, url: str) -> None:
@@ -273,7 +295,7 @@ class Host:
     async def stop(self) -> None:
         """Drain, then end all processes."""
         await self.drain()
-        for task in (self._upkeep, self._noting, self._courier, self._sweeper):
+        for task in (self._upkeep, self._noting, self._courier, self._sweeper, self._watch):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -430,10 +452,16 @@ class Host:
             yield batch
 
     async def apply(
-        self, config: ConfigFile, *, actor: str, dry_run: bool = False, prune: bool = False
+        self,
+        config: ConfigFile,
+        *,
+        actor: str,
+        dry_run: bool = False,
+        prune: bool = False,
+        source: ConfigSource | None = None,
     ) -> ConfigDiff:
         """Make a configuration hold; its plugins are started. See `Configurator.apply`."""
-        diff = await self.configurator.apply(config, actor=actor, dry_run=dry_run, prune=prune)
+        diff = await self.configurator.apply(config, actor=actor, dry_run=dry_run, prune=prune, source=source)
         return await self._applied(diff)
 
     async def put_entry(
@@ -460,17 +488,8 @@ class Host:
         return msgspec.structs.replace(diff, problems=await self.problems())
 
     async def problems(self) -> list[ConfigProblem]:
-        """What does not work of the configuration right now, in the order of its kinds."""
-        ws = self.settings.workspace
-        specs = [agent.spec for agent in await self.bindery.agents(ws)]
-        documents = [one for web in self.web if isinstance(web, OpenApiTools) for one in web.documents(ws)]
-        return [
-            *self.configurator.problems,
-            *await plugin_problems(self.supervisor),
-            *skill_problems(self.skills.standings()),
-            *tool_problems(self.mcp.servers(ws), documents),
-            *agent_problems(specs, self.supervisor),
-        ]
+        """What does not work of the configuration right now. See `Diagnosis.problems`."""
+        return await self.diagnosis.problems()
 
     async def export(self) -> ConfigFile:
         """The configuration as it stands."""

@@ -11,11 +11,12 @@ import msgspec
 
 from hostler.config import ConfigFile, PluginEntry
 from hostler.domain.changes import ConfigProblem
+from hostler.domain.mistakes import Mistake
 from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.sources import Folder, identity_of, launch_of
 from hostler.sandbox.port import MIB, SandboxLimits
 from hostler.stored_config import StoredConfig
-from hostler_protocol.errors import InvalidArgumentError, PluginError
+from hostler_protocol.errors import PluginError
 
 
 def plugin_entries(config: ConfigFile) -> list[PluginEntry]:
@@ -23,27 +24,33 @@ def plugin_entries(config: ConfigFile) -> list[PluginEntry]:
     return [PluginEntry(path=entry) if isinstance(entry, str) else entry for entry in config.plugins]
 
 
-def identify(config: ConfigFile, stored: StoredConfig) -> dict[str, PluginEntry]:
+def identify(
+    config: ConfigFile, stored: StoredConfig
+) -> tuple[dict[str, PluginEntry], list[tuple[int, Mistake]]]:
     """The entries of a configuration by identity (`author/name`). Reads their folders, and blocks.
 
-    InvalidArgumentError where a folder is no plugin, unless its entry is stored like this already, and where
-    two entries stand for one plugin.
+    Also what is wrong with them, by their numbers: a folder that is no plugin (a warning where its entry is
+    stored like this already), and two entries for one plugin.
     """
     known = {entry.path: entry for entry in plugin_entries(stored.config)}
     found: dict[str, PluginEntry] = {}
-    for entry in plugin_entries(config):
+    mistakes: list[tuple[int, Mistake]] = []
+    for number, entry in enumerate(plugin_entries(config)):
         try:
             key = launch_of(folder_of(entry)).identity.key
         except PluginError as error:
+            mistake = Mistake("", error.message)
             if known.get(entry.path) != entry:
-                raise InvalidArgumentError(f"plugins: {error.message}") from error
+                mistakes.append((number, mistake))
+                continue
+            mistakes.append((number, mistake.as_warning()))
             key = stored.plugin_keys.get(entry.path, entry.path)
         first = found.setdefault(key, entry)
         if first.path != entry.path:
-            raise InvalidArgumentError(f"plugins: {_both(key, first, entry)}: name one of them, {_RENAME}")
-        if first is not entry:
-            raise InvalidArgumentError(f"plugins: {entry.path} stands twice: keep one of the two entries")
-    return found
+            mistakes.append((number, Mistake("", f"{_both(key, first, entry)}: name one of them, {_RENAME}")))
+        elif first is not entry:
+            mistakes.append((number, Mistake("", f"{entry.path} stands twice: keep one of the two entries")))
+    return found, mistakes
 
 
 def identify_stored(stored: StoredConfig) -> tuple[dict[str, PluginEntry], list[ConfigProblem]]:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from hostler.bundled import shipped_runner
-from hostler.domain.agents import AgentSpec
+from hostler.agent_watch import AgentWatch
+from hostler.bindery import Bindery
+from hostler.configuring import Configurator
+from hostler.domain.agent_review import review_agent
+from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.changes import ConfigProblem
+from hostler.domain.inventory import Inventory
+from hostler.inventories import Inventories
 from hostler.plugins.sources import identity_of
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.skills.shelf import SkillStanding
 from hostler.tools.mcp.server import McpServerStatus
-from hostler.tools.openapi.source import OpenApiStatus
+from hostler.tools.mcp.source import McpTools
+from hostler.tools.openapi.source import OpenApiStatus, OpenApiTools
 from hostler_protocol.errors import PluginError
-from hostler_protocol.ids import split_runner_id
 
 ONE_RUN_PREFIX = "run."
 """Agents that `hostler run` makes for a plugin folder or file are named like this."""
@@ -39,23 +45,20 @@ def _unreadable(statuses: Sequence[PluginStatus]) -> dict[str, str]:
     return found
 
 
-def agent_problems(specs: Iterable[AgentSpec], supervisor: Supervisor) -> list[ConfigProblem]:
-    """The agents whose runner belongs to a plugin that is not there."""
-    found: list[ConfigProblem] = []
-    for spec in specs:
-        try:
-            key, _ = split_runner_id(spec.runner)
-        except ValueError as error:
-            found.append(ConfigProblem(kind="agent", name=spec.name, problem=str(error)))
-            continue
-        if key in supervisor or shipped_runner(key) is not None or _is_of_one_run(spec):
-            continue
-        why = (
-            f"its runner {spec.runner} belongs to the plugin {key}, which is not there: add it with "
-            "`hostler plugins add FOLDER`, or give the agent another runner"
+def agent_problems(specs: Iterable[AgentSpec], inventory: Inventory) -> list[ConfigProblem]:
+    """What is wrong with each agent."""
+    return [
+        ConfigProblem(
+            kind="agent",
+            name=spec.name,
+            problem=mistake.text,
+            place=mistake.place,
+            severity=mistake.severity,
         )
-        found.append(ConfigProblem(kind="agent", name=spec.name, problem=why))
-    return found
+        for spec in specs
+        if not _is_of_one_run(spec)
+        for mistake in review_agent(spec, inventory)
+    ]
 
 
 def _is_of_one_run(spec: AgentSpec) -> bool:
@@ -82,3 +85,63 @@ def tool_problems(
         for name, reason in reasons.items()
         if reason is not None
     ]
+
+
+def silent_sources(mcp: McpTools, openapi: OpenApiTools, workspace_id: str) -> dict[str, str]:
+    """Why servers and documents list no tools, by what the names of these begin with."""
+    found = {f"{one.name}.": one.reason for one in mcp.servers(workspace_id)}
+    found |= {f"{one.name}.": one.problem for one in openapi.documents(workspace_id)}
+    return {prefix: why for prefix, why in found.items() if why is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Says what does not work of one host's configuration."""
+
+    workspace_id: str
+    configurator: Configurator
+    inventories: Inventories
+    bindery: Bindery
+    mcp: McpTools
+    openapi: OpenApiTools
+
+    async def problems(self) -> list[ConfigProblem]:
+        """All of it, in the order of its kinds.
+
+        A host that keeps nothing running starts the plugins of its agents to find out.
+        """
+        ws, inventories = self.workspace_id, self.inventories
+        return [
+            *self.configurator.problems,
+            *await plugin_problems(inventories.supervisor),
+            *skill_problems(inventories.skills.standings()),
+            *tool_problems(self.mcp.servers(ws), self.openapi.documents(ws)),
+            *await self._of_current(await self._agents()),
+        ]
+
+    async def of_agents(self, workspace_id: str, specs: Sequence[AgentSpec]) -> list[list[ConfigProblem]]:
+        """What is wrong with each of these agents now, as far as it is known without asking any plugin."""
+        inventory = await self.inventories.now(workspace_id)
+        return await asyncio.to_thread(lambda: [agent_problems([spec], inventory) for spec in specs])
+
+    def watch(self) -> AgentWatch:
+        """Whoever looks whether the agents became wrong or right."""
+        return AgentWatch(self._agents, self._seen, self._of_current)
+
+    async def _agents(self) -> Sequence[Agent]:
+        return await self.bindery.agents(self.workspace_id)
+
+    async def _of_current(self, agents: Sequence[Agent]) -> list[ConfigProblem]:
+        specs = [agent.spec for agent in agents]
+        if self.inventories.running:
+            inventory = await self.inventories.now()
+        else:
+            inventory = await self.configurator.inventory(specs)
+        # thousands of agents take a while
+        return await asyncio.to_thread(agent_problems, specs, inventory)
+
+    def _seen(self) -> tuple[object, ...]:
+        """What agents are held against, as revisions."""
+        inventories = self.inventories
+        revisions = inventories.tools.revisions()
+        return (inventories.supervisor.catalog.revision, *revisions, inventories.config)

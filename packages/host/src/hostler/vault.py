@@ -14,7 +14,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hostler.config import resolve_secret
+from hostler.config import SecretUnreadableError, resolve_secret
+from hostler.domain.mistakes import Mistake
 from hostler.domain.sealing import PLAIN, Codec, SealedError
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import canonical_json
@@ -148,13 +149,24 @@ def open_vault(references: Sequence[str], environment: Mapping[str, str] | None 
         ) from error
 
 
+def vault_mistake(references: Sequence[str]) -> Mistake | None:
+    """What is wrong with the keys of pauses; a key that cannot be read now is a warning."""
+    try:
+        open_vault(references)
+    except SecretUnreadableError as error:
+        return Mistake("", error.message.removeprefix("pause_key: "), "warning")
+    except InvalidArgumentError as error:
+        return Mistake("", error.message.removeprefix("pause_key: "))
+    return None
+
+
 def _key_of(reference: str, environment: Mapping[str, str] | None) -> bytes:
     if not reference.startswith(("env:", "file:")):
         raise InvalidArgumentError("pause_key: a key is named by env:NAME or file:PATH, never written out")
     try:
         text = resolve_secret(reference, environment) or ""
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"pause_key: {error.message}") from None
+        raise type(error)(f"pause_key: {error.message}") from None
     for decode in (bytes.fromhex, _from_base64):
         try:
             key = decode(text)

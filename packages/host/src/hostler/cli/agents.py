@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from hostler.cli.options import JsonOption, LimitOption
 from hostler.cli.output import out
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
-from hostler.cli.tables import short, write_done, write_fields, write_items, write_record
+from hostler.cli.tables import short, write_beside, write_done, write_fields, write_items, write_record
 
 app = typer.Typer(
     help="Agents: add, list, show, versions, change, remove. `hostler apply` makes many at once.",
@@ -28,15 +29,17 @@ def list_agents(server: Server, limit: LimitOption = 100, as_json: JsonOption = 
     """List agents by name."""
     write_items(
         server.items("/v1/agents", limit=limit),
-        ("agent", "version", "runner", "enabled", "events"),
+        ("agent", "version", "runner", "enabled", "events", "problems"),
         lambda a: (
             a["name"],
             a["version"],
             a["spec"]["runner"],
             "yes" if a["spec"]["enabled"] else "no",
             ", ".join(a["spec"]["event_types"]) or "only by name",
+            _count(a.get("problems") or []),
         ),
         as_json=as_json,
+        spare=("enabled", "version", "events"),
         none="no agents yet: `hostler agents add NAME runner=ID` adds one, `hostler apply` a whole file",
     )
 
@@ -90,9 +93,16 @@ def delete_agent(server: Server, name: NameArgument, as_json: JsonOption = False
     write_done({"name": name, "deleted": True}, f"agent {name} is deleted", as_json=as_json)
 
 
+def _count(problems: list[dict[str, Any]]) -> str:
+    """How many mistakes there are, in words; nothing for none."""
+    counts = Counter(problem["severity"] for problem in problems)
+    return ", ".join(f"{n} {word}{'s' if n > 1 else ''}" for word, n in sorted(counts.items()))
+
+
 def _show(agent: dict[str, Any]) -> None:
     import msgspec
     import yaml
+    from rich.text import Text
 
     from hostler.domain.agents import AgentSpec
     from hostler.domain.changes import sparse
@@ -102,3 +112,10 @@ def _show(agent: dict[str, Any]) -> None:
     out().print()
     text = yaml.safe_dump(spec, sort_keys=False, allow_unicode=True).rstrip()
     out().print(text, markup=False, soft_wrap=True)
+    problems = agent.get("problems") or []
+    if problems:
+        out().print()
+    for problem in problems:
+        style = "bold red" if problem["severity"] == "error" else "bold yellow"
+        place = f"{problem['place']}: " if problem["place"] else ""
+        write_beside(Text(f"{problem['severity']:9}", style), f"{place}{problem['problem']}")

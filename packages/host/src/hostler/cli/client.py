@@ -226,7 +226,10 @@ class Api:
             case HTTPStatus.FORBIDDEN:
                 return UnauthorizedError(f"{detail}; use a key that has it")
         if (plain := PLAIN_ERRORS.get(answer.status)) is not None:
-            return plain(detail.removeprefix("query: ").removeprefix("body: "))  # here, both are options
+            details = problem.get("details") or {}
+            told = {name: details[name] for name in ("errors", "warnings") if name in details}
+            # here, query and body are options
+            return plain(detail.removeprefix("query: ").removeprefix("body: "), **told)
         return AnswerError(detail, status=answer.status, code=code)
 
 

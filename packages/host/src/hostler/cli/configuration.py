@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import JsonOption
-from hostler.cli.output import errors_told, fail, note, out, show_problem, write_json
+from hostler.cli.output import USAGE, errors_told, fail, fail_with, note, out, show_problem, write_json
 from hostler.cli.server import Server, server_command
+from hostler_protocol.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
+    from hostler.config import ConfigFile
+    from hostler.config_file import ConfigSource
     from hostler.domain.changes import Change, ConfigDiff
+    from hostler.domain.mistakes import Mistake
+    from hostler_protocol.errors import HostlerError
 
 APPLY_SECONDS = 300.0
 """Plugins are started before the answer comes, and their environments may have to be built first."""
@@ -32,25 +37,61 @@ def apply(
     as_json: JsonOption = False,
 ) -> None:
     """Make a configuration hold. What it does not name stays as it is, unless --prune."""
-    import msgspec
-
-    from hostler.config_file import load_config
-    from hostler.domain.changes import ConfigDiff
+    from hostler.config_file import read_config_file
+    from hostler.domain.mistakes import ConfigurationError
 
     with errors_told():
-        config = load_config(file)
+        config, source = read_config_file(file)
 
     async def ask(api: Api) -> ConfigDiff:
-        found = await api.post("/v1/config", config, seconds=APPLY_SECONDS, dry_run=dry_run, prune=prune)
-        return msgspec.convert(found, ConfigDiff)
+        return await send_config(api, config, source, dry_run=dry_run, prune=prune)
 
-    diff = server.ask(ask)
+    try:
+        diff = server.ask(ask, unhandled=ConfigurationError)
+    except ConfigurationError as error:
+        if as_json:
+            write_json({"applied": False, **error.details})
+        fail_with(error, USAGE)
     if as_json:
         write_json(diff)
         return
     show_diff(diff)
     for problem in diff.problems:
         show_problem(problem)
+
+
+async def send_config(
+    api: Api, config: ConfigFile, source: ConfigSource, *, dry_run: bool = False, prune: bool = False
+) -> ConfigDiff:
+    """Have a server apply what was read of a file. ConfigurationError with everything that is wrong.
+
+    What could not be read is told together with what the server finds in the rest.
+    """
+    import msgspec
+
+    from hostler.domain.changes import ConfigDiff
+
+    only_look = dry_run or bool(source.mistakes)
+    try:
+        found = await api.post("/v1/config", config, seconds=APPLY_SECONDS, dry_run=only_look, prune=prune)
+    except InvalidArgumentError as error:
+        if not isinstance(error.details.get("errors"), list):
+            raise
+        raise source.error(_told(error, source)) from None
+    if source.mistakes:
+        raise source.error()
+    return msgspec.convert(found, ConfigDiff)
+
+
+def _told(error: HostlerError, source: ConfigSource) -> list[Mistake]:
+    """What a server found wrong with what was read of a file, at its places in the file."""
+    from hostler.domain.mistakes import Mistake
+
+    errors, warnings = error.details["errors"], error.details.get("warnings") or []
+    return [
+        *(Mistake(source.outer(one["field"]), one["expected"], "error") for one in errors),
+        *(Mistake(source.outer(one["field"]), one["expected"], "warning") for one in warnings),
+    ]
 
 
 def show_diff(diff: ConfigDiff) -> None:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import typer
 
@@ -278,12 +278,15 @@ async def _problems(api: Api) -> list[Finding]:
         found = (await api.get("/v1/problems"))["items"]
     except UnauthorizedError as error:
         return [Finding("configuration", "note", f"it was not looked at: {error.message}")]
-    return [
-        Finding(
-            one["kind"], "note" if one["kind"] == "skill" else "wrong", f"{one['name']}: {one['problem']}"
-        )
-        for one in found
-    ]
+    return [_finding(one) for one in found]
+
+
+def _finding(problem: dict[str, Any]) -> Finding:
+    minor = problem["kind"] == "skill" or problem["severity"] == "warning"
+    place = f"{problem['place']}: " if problem["place"] else ""
+    return Finding(
+        problem["kind"], "note" if minor else "wrong", f"{problem['name']}: {place}{problem['problem']}"
+    )
 
 
 async def _configuration(facts: Facts) -> list[Finding]:

@@ -19,8 +19,8 @@ Told = Mapping[str, Any]
 """One mistake as an error tells it: {at, expected, line?}."""
 MAX_SHOWN = 100
 """Mistakes that are listed; `--json` has all."""
-PLACE_CHARS = 36
-"""What places take beside their texts; the text of a longer one begins on the next line."""
+PLACE_SHARE = 0.3
+"""Of a terminal's width that places take beside their texts; the text of a longer one is on the next line."""
 LEAST_CHARS = 24
 """Of a text on a narrow terminal."""
 
@@ -57,7 +57,8 @@ def show_told(told: Sequence[Told], style: str) -> None:
             err().print(Text("  " + visible(" ".join(_sentence(one).split()))), soft_wrap=True)
     else:
         digits = max((len(line) for line, _, _, _ in shown), default=0)
-        width = max((len(place) for _, _, place, _ in shown if len(place) <= PLACE_CHARS), default=0)
+        most = int(err().width * PLACE_SHARE)
+        width = max((len(place) for _, _, place, _ in shown if len(place) <= most), default=0)
         entry_before = ""
         for line, entry, place, text in shown:
             if entry and entry != entry_before:
@@ -94,14 +95,14 @@ def _show_one(head: Text, place: str, text: str, width: int, style: str) -> None
 
     if head.plain.strip():
         head.append("  ")
-    begin = head.cell_len
-    column = begin + (width + 2 if place else 0)
+    place, begin = visible(place), head.cell_len
+    beside = len(place) <= width
+    column = begin + (width + 2 if place and beside else 0 if not place else 2)
     room = max(err().width - column, LEAST_CHARS)
     pieces = textwrap.wrap(visible(text), room, break_long_words=False, break_on_hyphens=False) or [""]
-    place = visible(place)
-    if len(place) > width:
-        err().print(Text.assemble(head, (place, style)), soft_wrap=True)
-        head, place = Text(" " * begin), ""
-    err().print(Text.assemble(head, (place.ljust(column - begin), style), pieces[0]), soft_wrap=True)
-    for piece in pieces[1:]:
+    first = Text.assemble(head, (place.ljust(column - begin) if beside else place, style))
+    if beside:
+        first.append(pieces.pop(0))
+    err().print(first, soft_wrap=True)
+    for piece in pieces:
         err().print(Text(" " * column + piece), soft_wrap=True)

@@ -27,10 +27,11 @@ from hostler.cli.targets import (
     with_model,
 )
 from hostler.config import Settings
-from hostler.config_file import load_config
+from hostler.config_file import read_config_file
 from hostler.data_directory import default_data_dir
 from hostler.domain.agents import AgentSpec, Scope
 from hostler.domain.events import Caller
+from hostler.domain.mistakes import ConfigurationError
 from hostler.host import Host
 from hostler.lock import read_holder
 from hostler.plugins.sources import identity_of
@@ -78,7 +79,8 @@ async def run_once(wanted: Wanted) -> int:
     )
     async with Host.open(settings) as host:
         if wanted.config_file is not None:
-            await host.apply(load_config(wanted.config_file), actor="command line")
+            config, source = read_config_file(wanted.config_file)
+            await host.apply(config, actor="command line", source=source)
         async with _agent(host, wanted, target) as name:
             return await _run(host, wanted, name)
 
@@ -110,6 +112,9 @@ async def _agent(host: Host, wanted: Wanted, target: Target) -> AsyncIterator[st
     runner = runner_name(plugin, connection.runners)
     form = connection.runners[runner].config_schema
     spec = spec_for_one_run(wanted, identity_of(plugin.source).runner_id(runner), form)
+    mistakes = await host.configurator.review_agent(spec, ws)
+    if any(mistake.severity == "error" for mistake in mistakes):
+        raise ConfigurationError(mistakes)
     before = await host.db.read(lambda tx: agents.find(tx, ws, spec.name))
     await host.db.write(lambda tx: agents.apply(tx, ws, spec))
     host.bindery.changed(ws)

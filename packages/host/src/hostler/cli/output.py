@@ -81,18 +81,35 @@ def show_error(text: str) -> None:
 
 
 def show_problem(problem: ConfigProblem) -> None:
-    """What does not work of a configuration, as one line on standard error."""
-    show_error(f"{problem.kind} {problem.name}: {problem.problem}")
+    """What does not work of a configuration, or may not, as one line on standard error."""
+    if problem.severity == "error":
+        show_error(problem.sentence)
+    else:
+        show_warning(problem.sentence)
+
+
+def show_warning(text: str) -> None:
+    """One line on standard error about something that may be wrong."""
+    from rich.text import Text
+
+    err().print(Text.assemble(("warning: ", "bold yellow"), " ".join(text.split())))
 
 
 @contextmanager
-def errors_told(*, usage: type[HostlerError] = CallerError) -> Iterator[None]:
-    """Errors end the command with one line, and status 2 where they are of `usage`; Ctrl-C with 130."""
+def errors_told(
+    *, usage: type[HostlerError] = CallerError, unhandled: type[HostlerError] | None = None
+) -> Iterator[None]:
+    """Errors end the command with one line, and status 2 where they are of `usage`; Ctrl-C with 130.
+
+    Those of `unhandled` are raised.
+    """
     try:
         yield
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except HostlerError as error:
+        if unhandled is not None and isinstance(error, unhandled):
+            raise
         fail_with(error, USAGE if isinstance(error, usage) else FAILED)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from hostler.cli.client import Api
+from hostler.cli.configuration import send_config
 from hostler.cli.dialling import dialled, plugin_state, token_for, turn_of
 from hostler.cli.once import (
     Wanted,
@@ -25,7 +26,7 @@ from hostler.cli.reach import Address
 from hostler.cli.routes import route
 from hostler.cli.show import Show, follow, interrupts, until_paused
 from hostler.cli.targets import LocalTarget, Target, plugin_meant, runner_name, unknown_agent
-from hostler.config_file import load_config
+from hostler.config_file import read_config_file
 from hostler.plugins.sources import Folder, identity_of
 from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError, UnauthorizedError
 from hostler_protocol.manifest import AgentRunnerManifest
@@ -41,7 +42,8 @@ async def run_through_server(wanted: Wanted, target: Target, data_dir: Path, add
     api = Api.at(address.url, address.key)
     try:
         if wanted.config_file is not None:
-            await api.post("/v1/config", load_config(wanted.config_file))
+            config, source = read_config_file(wanted.config_file)
+            await send_config(api, config, source)
         async with agent_on_server(api, wanted, target, data_dir) as name:
             return await _run(api, wanted, name)
     finally:

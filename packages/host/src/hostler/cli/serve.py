@@ -200,7 +200,7 @@ async def _greet(host: Host, url: str) -> None:
 
 async def _reload(host: Host, asked: asyncio.Event) -> None:
     """Apply the configuration file again whenever SIGHUP comes."""
-    from hostler.config_file import load_config
+    from hostler.config_file import read_config_file
     from hostler_protocol.errors import HostlerError
 
     while True:
@@ -211,8 +211,8 @@ async def _reload(host: Host, asked: asyncio.Event) -> None:
             note("SIGHUP: there is no configuration file to read again")
             continue
         try:
-            config = await asyncio.to_thread(load_config, path)
-            diff = await host.apply(config, actor="config file", prune=host.settings.prune)
+            config, source = await asyncio.to_thread(read_config_file, path)
+            diff = await host.apply(config, actor="config file", prune=host.settings.prune, source=source)
         except HostlerError as error:
             show_error(f"the configuration was not applied, the one before stays: {error.message}")
         else:

@@ -14,7 +14,7 @@ import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption
 from hostler.cli.output import errors_told
-from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
@@ -32,8 +32,14 @@ class Server:
     listed_by: str | None
     """The command that lists what this one takes names of."""
 
-    def ask(self, work: Callable[[Api], Awaitable[T]], *, running: bool = False) -> T:
-        """Do something with the server's API; an error ends the command with one line.
+    def ask(
+        self,
+        work: Callable[[Api], Awaitable[T]],
+        *,
+        running: bool = False,
+        unhandled: type[HostlerError] | None = None,
+    ) -> T:
+        """Do something with the server's API; an error ends the command, but one of `unhandled` is raised.
 
         `running`: a data directory that no server has open will not do.
         """
@@ -48,7 +54,7 @@ class Server:
                         raise
                     raise NotFoundError(f"{error.message}; `{self.listed_by}` shows what there is") from error
 
-        with errors_told(usage=InvalidArgumentError):
+        with errors_told(usage=InvalidArgumentError, unhandled=unhandled):
             return asyncio.run(done())
 
     def get(self, path: str, *, running: bool = False, **query: Any) -> Any:

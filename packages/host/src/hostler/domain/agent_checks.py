@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.agents import AgentSpec
+from hostler.domain.agents import AgentSpec, ResourcePolicy
 from hostler.domain.filter_fields import unknown_fields
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
 from hostler.domain.ingest import is_event_type
@@ -18,6 +18,10 @@ from hostler.domain.mistakes import Mistake
 from hostler_protocol.errors import InvalidArgumentError
 
 MAX_AGENT_NAME_CHARS = 255
+MAX_NAMES = 1_000
+"""Names and patterns in one list of a policy, as in one choice of a form; all are looked at for each run."""
+NAMES = ("allowed_model_ids", "allowed_tool_names", "allowed_kb_ids", "allowed_skill_names", "tool_approval")
+"""The lists of a policy."""
 STABLE_EVENT_TYPES = (
     "api.invoked",
     "friend.request_received",
@@ -38,6 +42,7 @@ def spec_mistakes(spec: AgentSpec, workspace_id: str) -> list[Mistake]:
     return [
         *_name_mistakes(spec.name),
         *_json_mistakes("config", spec.config),
+        *_length_mistakes(spec.resource_policy),
         *_number_mistakes(spec),
         *_event_type_mistakes(spec.event_types),
         *_filter_mistakes(spec.filters),
@@ -59,6 +64,15 @@ def _json_mistakes(place: str, value: dict[str, Any]) -> Iterator[Mistake]:
         yield Mistake("", error.message)
     except (TypeError, ValueError, RecursionError) as error:
         yield Mistake(place, f"this is not JSON: {error}")
+
+
+def _length_mistakes(policy: ResourcePolicy) -> Iterator[Mistake]:
+    for name in NAMES:
+        value = getattr(policy, name)
+        if value is not None and len(value) > MAX_NAMES:
+            yield Mistake(
+                f"resource_policy.{name}", f"has {len(value):,} names; at most {MAX_NAMES:,} are allowed"
+            )
 
 
 def _number_mistakes(spec: AgentSpec) -> Iterator[Mistake]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
-from hostler.domain.agent_checks import spec_mistakes
+from hostler.domain.agent_checks import MAX_NAMES, spec_mistakes
 from hostler.domain.agents import AgentSpec, ResourcePolicy
 from hostler.domain.config_checks import chosen_places, config_mistakes, with_defaults
 from hostler.domain.inventory import Inventory
-from hostler.domain.mistakes import MAX_MISTAKES, Mistake, key_place
+from hostler.domain.mistakes import Mistake, key_place
 from hostler.domain.patterns import matches
 from hostler.domain.secret_refs import is_reference, looks_like_reference, reference_mistake
 from hostler_protocol.manifest import AgentRunnerManifest, FormItem
+
+MAX_PER_AGENT = 100
+"""Mistakes of one agent that are looked for: the nearest right word of each takes time."""
 
 
 def review_agent(spec: AgentSpec, inventory: Inventory) -> list[Mistake]:
@@ -20,15 +24,21 @@ def review_agent(spec: AgentSpec, inventory: Inventory) -> list[Mistake]:
 
     What an agent that is switched off names may be absent: that is told, and no error.
     """
+    own = spec_mistakes(spec, inventory.workspace_id)
+    against = list(islice(_against(spec, inventory), MAX_PER_AGENT))
+    return own + (against if spec.enabled else [one.as_warning() for one in against])
+
+
+def _against(spec: AgentSpec, inventory: Inventory) -> Iterator[Mistake]:
+    """What is wrong with an agent as seen from the inventory."""
     manifest, mistake = inventory.runner(spec.runner)
-    against = [] if mistake is None else [mistake.within("runner")]
+    if mistake is not None:
+        yield mistake.within("runner")
     if manifest is not None:
-        against += [one.within("config") for one in _config_mistakes(manifest, spec.config)]
-        against += [one.within("config") for one in _selected(manifest.config_schema, spec, inventory)]
-    against += [one.within("resource_policy") for one in _policy(spec.resource_policy, manifest, inventory)]
-    if not spec.enabled:
-        against = [one.as_warning() for one in against]
-    return [*spec_mistakes(spec, inventory.workspace_id), *against][:MAX_MISTAKES]
+        yield from (one.within("config") for one in _config_mistakes(manifest, spec.config))
+        yield from (one.within("config") for one in _selected(manifest.config_schema, spec, inventory))
+    for one in _policy(spec.resource_policy, manifest, inventory):
+        yield one.within("resource_policy")
 
 
 def _config_mistakes(manifest: AgentRunnerManifest, stored: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -105,14 +115,19 @@ def _policy(
         ("allowed_kb_ids", policy.allowed_kb_ids, inventory.knowledge_base),
         ("allowed_skill_names", policy.allowed_skill_names, inventory.skill),
     ):
-        for number, name in enumerate(names or ()):
+        for number, name in enumerate(_bounded(names or ())):
             if (mistake := check(name)) is not None:
                 yield mistake.within(f"{field}[{number}]")
-    for name in policy.tool_approval:
+    for name in _bounded(policy.tool_approval):
         if (mistake := inventory.tool(name)) is not None:
             # a rule may be there before its tools are; and a runner that pauses itself may name its own tools
             own = "*" in name or manifest is None or manifest.capabilities.continuation
             yield (mistake.as_warning() if own else mistake).within(key_place("tool_approval", name))
+
+
+def _bounded(names: Iterable[str]) -> Iterable[str]:
+    """As many as are allowed: more are a mistake by themselves."""
+    return islice(names, MAX_NAMES)
 
 
 __all__ = ["review_agent"]

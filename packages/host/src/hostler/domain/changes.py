@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.mistakes import Severity
 from hostler_protocol._base import Strict
 
 Kind = Literal[
@@ -29,12 +30,21 @@ class ConfigProblem(Strict):
     """An entry that is stored and does not work, or a skill or a server that an entry leads to.
 
     `kind` and `name` are those of a change; but a skill has its own name, and a plugin is `author/name` where
-    that is known. `problem`: a sentence without its full stop that says why.
+    that is known. `problem`: a sentence without its full stop that says why. `place`: the path of keys within
+    the entry, "" for all of it. A warning may prove right once more is known.
     """
 
     kind: Kind
     name: str
     problem: str
+    place: str = ""
+    severity: Severity = "error"
+
+    @property
+    def sentence(self) -> str:
+        """What does not work, where, and why."""
+        place = f"{self.place}: " if self.place else ""
+        return f"{self.kind} {self.name}: {place}{self.problem}"
 
 
 class ConfigDiff(Strict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -20,6 +21,8 @@ TIMEOUT_KEY = "timeout"
 """The run's deadline in seconds: the host reads it whether or not the form shows it."""
 MAX_CONFIG_VALUE_BYTES = 256 * KIB
 """One configuration value as JSON; a whole configuration travels with every run."""
+MAX_UNKNOWN = 100
+"""Unknown options that are named; the nearest right word of each takes time."""
 MAX_SELECTED = 1_000
 """Resources one item may select."""
 
@@ -52,8 +55,7 @@ def config_mistakes(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> li
     form = {item.name: item for item in schema}
     found = [
         Mistake(key_place("", name), f"unknown option{nearest(name, [*form, TIMEOUT_KEY])}")
-        for name in stored
-        if name not in form and name != TIMEOUT_KEY
+        for name in islice((one for one in stored if one not in form and one != TIMEOUT_KEY), MAX_UNKNOWN)
     ]
     values, referring = with_defaults(form.values(), stored), referring_defaults(form.values())
     for name, item in form.items():

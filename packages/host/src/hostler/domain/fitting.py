@@ -27,7 +27,7 @@ _NOTHING = _Nothing()
 
 
 def fit(data: Any, kind: type[T]) -> tuple[T | None, list[Mistake]]:
-    """Convert as much of `data` as fits `kind`, and list what does not.
+    """Convert as much of `data` as fits `kind` (a type without `msgspec.Raw`), and list what does not.
 
     Keys, elements and values with a mistake are left out. None: without them nothing of `kind` is left.
     """

@@ -17,7 +17,7 @@ _WORDS: dict[ModelType, str] = {"llm": "model", "rerank": "rerank model"}
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """The runners of a plugin; None: they are not known now, and `why` says why."""
+    """The runners of a plugin; None: they are not known now, and `why` says why, "" where nobody asked."""
 
     runners: Mapping[str, AgentRunnerManifest] | None
     why: str = ""
@@ -39,7 +39,8 @@ class Inventory:
     tools: Collection[str] = ()
     unusable_tools: Mapping[str, str] = field(default_factory=dict)
     unlisted_tools: Mapping[str, str] = field(default_factory=dict)
-    """Sources that have not said which tools they have: what the names of these begin with, and why not."""
+    """Sources that have not said which tools they have: what the names of these begin with, and why not, ""
+    where nobody asked."""
     skills: Collection[str] = ()
     unusable_skills: Mapping[str, str] = field(default_factory=dict)
     knowledge_bases: Collection[str] = ()
@@ -55,8 +56,12 @@ class Inventory:
         facts = self.plugins.get(plugin_key)
         if facts is None:
             hint = _did_you_mean(runner_id, self._runner_ids())
-            add = "" if hint else "; add its folder to `plugins`, or make a key for it if it dials in"
+            add = (
+                "" if hint else "; add it (`hostler plugins add FOLDER`), or make a key for it if it dials in"
+            )
             return None, Mistake("", f"there is no plugin {plugin_key!r}{hint}{add}")
+        if facts.runners is None and not facts.why:
+            return None, None
         if facts.runners is None:
             text = f"whether plugin {plugin_key!r} has this runner and takes this config is not known: "
             return None, Mistake("", text + facts.why, "warning")
@@ -85,21 +90,28 @@ class Inventory:
 
         A pattern that begins with `*` names no source, and may match nothing.
         """
-        if any(matches(pattern, name) for name in self.tools) or pattern.startswith("*"):
+        if pattern.startswith("*") or pattern in self.tools:
+            return None
+        is_pattern = "*" in pattern
+        if is_pattern and any(matches(pattern, name) for name in self.tools):
             return None
         for name, why in self.unusable_tools.items():
             if matches(pattern, name):
                 return Mistake("", f"tool {name!r} cannot be used now: {why}", "warning")
         for prefix, why in self.unlisted_tools.items():
             if _may_begin(pattern, prefix):
-                what = "a tool matches" if "*" in pattern else "there is a tool"
-                return Mistake("", f"whether {what} {pattern!r} is not known: {why}", "warning")
+                what = "a tool matches" if is_pattern else "there is a tool"
+                text = f"whether {what} {pattern!r} is not known: {why}"
+                return Mistake("", text, "warning") if why else None
+        return self._no_tool(pattern)
+
+    def _no_tool(self, pattern: str) -> Mistake:
         names = [*self.tools, *self.unusable_tools]
-        if "*" in pattern:
-            sources = {f"{name.partition('.')[0]}.*" for name in names if "." in name}
-            sources |= {f"{prefix}*" for prefix in self.unlisted_tools}
-            return Mistake("", f"no tool matches {pattern!r}{_listed(pattern, sources, 'tools')}")
-        return Mistake("", f"there is no tool {pattern!r}{_listed(pattern, names, 'tools')}")
+        if "*" not in pattern:
+            return Mistake("", f"there is no tool {pattern!r}{_listed(pattern, names, 'tools')}")
+        sources = {f"{name.partition('.')[0]}.*" for name in names if "." in name}
+        sources |= {f"{prefix}*" for prefix in self.unlisted_tools}
+        return Mistake("", f"no tool matches {pattern!r}{_listed(pattern, sources, 'tools')}")
 
     def skill(self, name: str) -> Mistake | None:
         """What is wrong with naming this skill."""

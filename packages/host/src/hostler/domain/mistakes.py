@@ -121,4 +121,4 @@ def _line(place: str, lines: Mapping[str, int]) -> int | None:
     return lines.get(place)
 
 
-__all__ = ["MAX_MISTAKES", "ConfigurationError", "Mistake", "Severity", "key_place", "nearest"]
+__all__ = ["MAX_MISTAKES", "MAX_TOLD", "ConfigurationError", "Mistake", "Severity", "key_place", "nearest"]

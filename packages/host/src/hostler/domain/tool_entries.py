@@ -96,6 +96,11 @@ class FilesEntry(Strict):
     read_only: bool = False
 
 
+READING_FILES = ("list", "read", "search", "keep")
+CHANGING_FILES = ("write", "edit", "remove", "load")
+"""The tools of a `files` entry; those that change something are left out where it is read-only."""
+
+
 class ToolEntry(Strict, omit_defaults=True):
     """One entry of `tools`."""
 
@@ -142,6 +147,18 @@ class ToolKind(Protocol):
 def kinds_of(entry: ToolEntry) -> list[str]:
     """The keys that an entry names: one, where it was checked."""
     return [name for name in entry.__struct_fields__ if getattr(entry, name) is not None]
+
+
+def tool_names(entry: ToolEntry) -> list[str] | None:
+    """The names of the tools that an entry gives; None: only the server or the document knows."""
+    if entry.exec is not None:
+        return [entry.exec.name]
+    if entry.fetch is not None:
+        return [entry.fetch.name]
+    if entry.files is not None:
+        names = READING_FILES if entry.files.read_only else (*READING_FILES, *CHANGING_FILES)
+        return [f"{entry.files.name}.{name}" for name in names]
+    return None
 
 
 def entry_mistake(entry: ToolEntry) -> Mistake | None:

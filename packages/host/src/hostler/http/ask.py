@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -11,7 +11,9 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 import msgspec
 
 from hostler.domain.events import Caller
+from hostler.domain.fitting import fit
 from hostler.domain.misfits import misfit
+from hostler.domain.mistakes import MAX_TOLD, Mistake
 from hostler.http.asgi import Receive, Scope
 from hostler.http.auth import KeyHolder
 from hostler.http.limits import (
@@ -132,12 +134,15 @@ def decode_query(raw: bytes, kind: type[T]) -> T:
 
 
 def decode_json(body: bytes, kind: type[T]) -> T:
-    """A JSON body as `kind`. InvalidArgumentError names the field and what is expected there."""
+    """A JSON body as `kind`. InvalidArgumentError names each wrong field, and what is expected there."""
     try:
         try:
             return msgspec.json.decode(body, type=kind)
         except msgspec.ValidationError as error:
-            msgspec.json.decode(body)  # what is no JSON at all is told as that
+            # what is no JSON at all is told as that
+            mistakes = fit(msgspec.json.decode(body), kind)[1]
+            if len(mistakes) > 1:
+                raise _all_explained(mistakes) from None
             raise _explained(error, kind, "body") from None
     except DECODE_ERRORS as error:
         what = "the body is empty: JSON is expected" if not body else f"the body is not JSON: {error}"
@@ -203,6 +208,15 @@ def _list_fields(kind: type[Any]) -> frozenset[str]:
 def _invalid(where: str, name: str, expected: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"{where}: {name}: expected {expected}", errors=[{"field": name, "expected": expected}]
+    )
+
+
+def _all_explained(mistakes: Sequence[Mistake]) -> InvalidArgumentError:
+    sentences = [mistake.sentence for mistake in mistakes]
+    more = f" (and {len(sentences) - MAX_TOLD} more)" if len(sentences) > MAX_TOLD else ""
+    return InvalidArgumentError(
+        f"body: {len(sentences)} mistakes: {'; '.join(sentences[:MAX_TOLD])}{more}",
+        errors=[{"field": mistake.place, "expected": mistake.text} for mistake in mistakes],
     )
 
 

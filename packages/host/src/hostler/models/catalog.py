@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from hostler.config import ModelEntry, Price, resolve_secret
+from hostler.config import ModelEntry, Price, SecretUnreadableError, resolve_secret
+from hostler.domain.mistakes import Mistake
 from hostler.domain.nearest import did_you_mean
 from hostler.models.errors import Endpoint
 from hostler.models.litellm import LiteLLMModel
@@ -110,6 +111,17 @@ def usable_catalog(entries: Sequence[ModelEntry]) -> tuple[ModelCatalog, dict[st
     return ModelCatalog(found), wrong
 
 
+def model_mistake(entry: ModelEntry) -> Mistake | None:
+    """What is wrong with an entry; a key that cannot be read now is told as a warning."""
+    try:
+        _model(entry, resolve_secret)
+    except SecretUnreadableError as error:
+        return Mistake("", error.message.removeprefix(f"model {entry.id!r}: "), "warning")
+    except InvalidArgumentError as error:
+        return Mistake("", error.message.removeprefix(f"model {entry.id!r}: "))
+    return None
+
+
 def cost_of(usage: Usage, price: Price) -> Decimal | None:
     """Cost of a usage. Cached input has its own price where one is given."""
     if usage.input_tokens is None or usage.output_tokens is None:
@@ -129,14 +141,15 @@ def _model(entry: ModelEntry, resolve: Resolve) -> Model:
     build = PROVIDERS.get(entry.provider)
     if build is None:
         raise InvalidArgumentError(
-            f"model {entry.id!r}: unknown provider {entry.provider!r}; known are {', '.join(PROVIDERS)}"
+            f"model {entry.id!r}: unknown provider {entry.provider!r}; "
+            f"{did_you_mean(entry.provider, PROVIDERS)}"
         )
     if entry.timeout <= 0 or entry.max_retries < 0:
         raise InvalidArgumentError(f"model {entry.id!r}: timeout must be over 0 and max_retries at least 0")
     try:
         key = resolve(entry.api_key)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"model {entry.id!r}: api_key: {error.message}") from error
+        raise type(error)(f"model {entry.id!r}: api_key: {error.message}") from error
     if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key):
         raise InvalidArgumentError(
             f"model {entry.id!r}: the API key is empty or holds characters that no key has, like spaces"

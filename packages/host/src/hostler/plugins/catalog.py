@@ -114,6 +114,10 @@ class Catalog:
         self.revision += 1
         self._remember({key: names for key, names in self._resumable.items() if key != plugin_key})
 
+    def knows(self, plugin_key: str) -> bool:
+        """Whether the plugin was seen since it was last forgotten."""
+        return plugin_key in self._plugins
+
     def tools(self) -> dict[str, dict[str, ToolManifest]]:
         """The tools of each plugin, by its key and their own names."""
         return {key: dict(tools) for key, tools in self._tools.items() if tools}

@@ -224,6 +224,14 @@ class PluginLife:
         self.around.notice("started", self.key, f"version {connection.version}")
         connection.closed.add_done_callback(lambda future: self._ended(running, future.result()))
 
+    def join(self, around: Surroundings) -> None:
+        """Become one of the plugins that a host serves, after a start that was made to look at it."""
+        self.around = around
+        if self._current is not None:
+            connection = self._current.connection
+            around.catalog.learn(self.key, connection.runners, connection.tools)
+            around.notice("started", self.key, f"version {connection.version}")
+
     # -- failing ----------------------------------------------------------------------------------
 
     def _start_failed(self, reason: str, *, lasting: bool) -> PluginStartError:

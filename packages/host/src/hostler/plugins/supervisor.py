@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hostler.plugins.catalog import Catalog
 from hostler.plugins.connection import PluginConnection
+from hostler.plugins.discovery import Discovery
 from hostler.plugins.environment import Environments
 from hostler.plugins.life import PluginLife, Running
 from hostler.plugins.limits import (
@@ -101,6 +102,7 @@ class Supervisor:
             sandbox=sandbox,
             command_prefix=command_prefix,
         )
+        self.discovery = Discovery(self._around)
         self._plugins: dict[str, PluginLife] = {}
         self._leaving: dict[asyncio.Task[None], PluginLife] = {}
         """Plugins that were replaced or removed, and still finish their runs."""
@@ -109,6 +111,7 @@ class Supervisor:
 
     def sweep_orphans(self) -> list[int]:
         """Kill plugin processes that a dead host left behind; call it once, before the first start."""
+        self.discovery.sweep()
         return self._around.register.sweep()
 
     def add(self, source: PluginSource) -> str:
@@ -139,7 +142,8 @@ class Supervisor:
             return
         if known is not None:
             self._retire(known)
-        self._plugins[plugin_key] = PluginLife(plugin_key, source, self._around)
+        taken = self.discovery.take(plugin_key, source)
+        self._plugins[plugin_key] = taken or PluginLife(plugin_key, source, self._around)
 
     def source_of(self, plugin_key: str) -> PluginSource | None:
         """Where a plugin is served from; None where it is not known."""
@@ -281,6 +285,7 @@ class Supervisor:
     async def close(self, drain_seconds: float | None = None) -> None:
         """End all plugins: they may finish their runs for so long, then nothing of them is left."""
         seconds = self._around.start_limits.drain_seconds if drain_seconds is None else drain_seconds
+        await self.discovery.close()
         lives, leaving = [*self._plugins.values(), *self._leaving.values()], list(self._leaving)
         await asyncio.gather(*(life.close(seconds) for life in lives))
         if leaving:

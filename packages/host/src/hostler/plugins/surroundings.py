@@ -33,8 +33,17 @@ class Surroundings:
     """Found out when the first plugin needs it."""
     command_prefix: tuple[str, ...] = ()
     """What executes every trusted plugin's command; it takes the command as its arguments."""
+    trial: str | None = None
+    """The name of a trial, whose plugins have workspaces that are removed with it."""
 
     @property
     def workspaces(self) -> Path:
         """Where each sandboxed plugin has a folder of its own."""
+        if self.trial is not None:
+            return self.trials / self.trial
         return self.data_dir / "plugins" / "workspaces"
+
+    @property
+    def trials(self) -> Path:
+        """Where the workspaces of trials are."""
+        return self.data_dir / "plugins" / "trials"

@@ -118,6 +118,12 @@ class Skills:
         found = _read_all(paths)
         return [(_name_of(one), why) for one in found if (why := _problem_of(one, found)) is not None]
 
+    @staticmethod
+    def names(paths: Sequence[str]) -> dict[str, str | None]:
+        """The skills of these folders by name: why it cannot be offered, or None where it can be. Blocks."""
+        found = _read_all(paths)
+        return {_name_of(one): _problem_of(one, found) for one in found}
+
     async def configure(self, paths: Sequence[str]) -> None:
         """Offer the skills of these folders, and no others any more."""
         self._paths = tuple(paths)

@@ -96,6 +96,10 @@ class ToolSources:
 
     # -- what there is ----------------------------------------------------------------------------
 
+    def revisions(self) -> tuple[int, ...]:
+        """Equal as long as nothing changed of what is offered."""
+        return tuple(source.revision for source in self._sources)
+
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
         """Every tool that can be granted now, by name."""
         return self._listing(workspace_id).offered
@@ -185,7 +189,7 @@ class ToolSources:
         raise NotFoundError(f"tool {tool_name!r} is gone: nothing offers it now")
 
     def _listing(self, workspace_id: str) -> _Listing:
-        revisions = tuple(source.revision for source in self._sources)
+        revisions = self.revisions()
         listing = self._listings.get(workspace_id)
         if listing is None or listing.revisions != revisions:
             tools = [tool for source in self._sources for tool in source.offered(workspace_id).values()]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from hostler.configuring import check_agent
+from collections.abc import Sequence
+
 from hostler.domain.agents import Agent, AgentSpec
+from hostler.domain.changes import ConfigProblem
+from hostler.domain.mistakes import ConfigurationError
 from hostler.domain.secret_refs import reference_names
 from hostler.http.answers import Empty, Json, Listing
 from hostler.http.ask import Ask
@@ -17,12 +20,16 @@ from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoun
 
 
 class AgentRecord(Strict):
-    """One version of an agent. `spec` is what a configuration file says of it, whole."""
+    """One version of an agent. `spec` is what a configuration file says of it, whole.
+
+    `problems`: what is wrong with the current version now, and what may be; null where that was not asked.
+    """
 
     agent_id: str
     name: str
     version: int
     spec: AgentSpec
+    problems: list[ConfigProblem] | None = None
 
 
 @endpoint("GET", "/v1/agents", right="agents:read", tag="agents")
@@ -33,7 +40,14 @@ async def list_agents(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
     rows = await ask.surface.host.db.read(
         lambda tx: agents.page(tx, ask.workspace_id, after=after, limit=query.size + 1)
     )
-    return listing(rows, query.size, agent_record, lambda agent: agent.name, cursors)
+    problems = await _problems(ask, rows)
+    return listing(
+        rows,
+        query.size,
+        lambda agent: agent_record(agent, problems[agent.name]),
+        lambda agent: agent.name,
+        cursors,
+    )
 
 
 @endpoint("POST", "/v1/agents", right="agents:write", tag="agents", status=201)
@@ -42,19 +56,21 @@ async def create_agent(ask: Ask, body: AgentSpec) -> Json[AgentRecord]:
     host = ask.surface.host
     if await host.db.read(lambda tx: agents.current_version(tx, ask.workspace_id, body.name)) is not None:
         raise ConflictError(f"there is an agent named {body.name!r} already; PUT changes it")
-    return Json(agent_record(await _save(ask, body)), 201)
+    return Json(await _save(ask, body), 201)
 
 
 @endpoint("GET", "/v1/agents/{name}", right="agents:read", tag="agents")
 async def get_agent(ask: Ask) -> AgentRecord:
     """Get the current version of an agent."""
     name = ask.parameters["name"]
-    return agent_record(await ask.surface.host.db.read(lambda tx: agents.get(tx, ask.workspace_id, name)))
+    return await _shown(
+        ask, await ask.surface.host.db.read(lambda tx: agents.get(tx, ask.workspace_id, name))
+    )
 
 
 @endpoint("PUT", "/v1/agents/{name}", right="agents:write", tag="agents")
 async def put_agent(ask: Ask, body: AgentSpec) -> AgentRecord:
-    """Make or change an agent.
+    """Make or change an agent. All that is wrong with it is named at once, and nothing is stored.
 
     A change makes a new version, which the next event uses; unchanged it keeps its version. The body's name
     is the path's.
@@ -64,7 +80,7 @@ async def put_agent(ask: Ask, body: AgentSpec) -> AgentRecord:
         raise InvalidArgumentError(
             f"the body's name is {body.name!r} and the path's {named!r}: they must be the same"
         )
-    return agent_record(await _save(ask, body))
+    return await _save(ask, body)
 
 
 @endpoint("GET", "/v1/agents/{name}/versions", right="agents:read", tag="agents")
@@ -99,10 +115,15 @@ async def delete_agent(ask: Ask) -> Empty:
     return Empty()
 
 
-async def _save(ask: Ask, spec: AgentSpec) -> Agent:
-    """Check and store an agent; the next event sees it."""
-    workspace, actor = ask.workspace_id, ask.caller.subject
-    check_agent(spec)
+async def _save(ask: Ask, spec: AgentSpec) -> AgentRecord:
+    """Check and store an agent; the next event sees it. What is stored like this already is not refused."""
+    host, workspace, actor = ask.surface.host, ask.workspace_id, ask.caller.subject
+    known = await host.db.read(lambda tx: agents.readable(tx, workspace, spec.name))
+    _check_references(ask, known, spec)
+    if known is None or known.spec != spec:
+        mistakes = await host.configurator.review_agent(spec, workspace)
+        if any(mistake.severity == "error" for mistake in mistakes):
+            raise ConfigurationError(mistakes)
 
     def save(tx: Tx) -> Agent:
         before = agents.current_version(tx, workspace, spec.name)
@@ -113,9 +134,9 @@ async def _save(ask: Ask, spec: AgentSpec) -> Agent:
             audit.record(tx, workspace, actor, action, spec.name, {"version": after.version})
         return after
 
-    agent = await ask.surface.host.db.write(save)
-    ask.surface.host.bindery.changed(workspace)
-    return agent
+    agent = await host.db.write(save)
+    host.bindery.changed(workspace)
+    return await _shown(ask, agent)
 
 
 def _check_references(ask: Ask, before: Agent | None, spec: AgentSpec) -> None:
@@ -138,6 +159,19 @@ def _check_references(ask: Ask, before: Agent | None, spec: AgentSpec) -> None:
     )
 
 
-def agent_record(agent: Agent) -> AgentRecord:
+async def _problems(ask: Ask, rows: Sequence[Agent]) -> dict[str, list[ConfigProblem]]:
+    """What is wrong with each of these agents, by their names."""
+    specs = [agent.spec for agent in rows]
+    found = await ask.surface.host.diagnosis.of_agents(ask.workspace_id, specs)
+    return {spec.name: problems for spec, problems in zip(specs, found, strict=True)}
+
+
+async def _shown(ask: Ask, agent: Agent) -> AgentRecord:
+    return agent_record(agent, (await _problems(ask, [agent]))[agent.name])
+
+
+def agent_record(agent: Agent, problems: list[ConfigProblem] | None = None) -> AgentRecord:
     """A stored agent as the API shows it."""
-    return AgentRecord(agent_id=agent.agent_id, name=agent.name, version=agent.version, spec=agent.spec)
+    return AgentRecord(
+        agent_id=agent.agent_id, name=agent.name, version=agent.version, spec=agent.spec, problems=problems
+    )
