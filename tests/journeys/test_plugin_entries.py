@@ -74,8 +74,8 @@ def test_a_folder_in_a_new_place_is_a_change_and_two_of_one_identity_are_named(h
         both = hostler("apply", write(conf, "./one", "./two"))
         assert both.status == 2
         assert both.error == (
-            f"plugins: {one} and {two} both say that they are acme/echo: name one of them, or give one "
-            "another name in its hostler.yaml"
+            f'{conf}: plugins[1] "./two": {one} and {two} both say that they are acme/echo: '
+            "name one of them, or give one another name in its hostler.yaml"
         )
         moved = hostler("apply", write(conf, "./two"))
         assert moved.out.splitlines() == [f"~ plugin {two}", f'    path: "{one}" → "{two}"']
@@ -115,7 +115,7 @@ def test_what_a_file_no_longer_names_is_removed_where_that_is_asked_for(hostler:
         assert dry.out.splitlines() == [f"- plugin {place}"]
         pruned = hostler("apply", conf, "--prune")
         assert pruned.out.splitlines() == [f"- plugin {place}"]
-        assert pruned.error.startswith("agent echo: its runner plugin:acme/echo/default belongs to")
+        assert pruned.error.startswith("agent echo: runner: there is no plugin 'acme/echo'; add it (")
         assert hostler("plugins", "list", "--json").json == []
         ended = hostler("run", "echo", "hi")
         assert ended.status == 1
