@@ -62,7 +62,8 @@ def test_a_configured_model_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        ({"provider": "opnai"}, "openai, litellm, demo"),
+        ({"provider": "opnai"}, "did you mean 'openai'?"),
+        ({"provider": "acme"}, "demo, litellm, openai"),
         ({"api_key": "env:NOT_SET_ANYWHERE"}, "NOT_SET_ANYWHERE is not set"),
         ({"api_key": "sk with spaces"}, "API key"),
         ({"base_url": "localhost:8080"}, "http address"),
