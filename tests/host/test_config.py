@@ -155,6 +155,70 @@ def test_a_key_that_stands_twice_is_a_mistake_and_not_the_last_one() -> None:
     assert [agent.name for agent in read_config(merged, name="c.yaml")[0].agents] == ["b"]
 
 
+WITHOUT_JSON: dict[str, tuple[str, str]] = {
+    "nan": (".nan", "x: this is no number that JSON has: write a finite one"),
+    "infinity": ("-.inf", "x: this is no number that JSON has: write a finite one"),
+    "deep within": ("[1, {y: [.inf]}]", "x[1].y[0]: this is no number that JSON has: write a finite one"),
+    "a date": ("2024-01-01", "x: this is read as a date; put it in quotes"),
+    "a time": ("2024-01-01T10:00:00Z", "x: this is read as a time; put it in quotes"),
+    "bytes": ("!!binary aGk=", "x: this is read as bytes; write a text"),
+    "a set": ("!!set {a, b}", "x: this is read as a set; write a list"),
+    "a pair": ("!!omap [a: 1]", "x[0]: this is read as a pair; write a list"),
+    "a number as a key": ("{1: 2}", "x.1: this key is no text; put it in quotes"),
+    "true as a key": ("{yes: 2}", "x.True: this key is no text; put it in quotes"),
+    "within itself": ("&x [*x]", "x: nested more than 128 deep"),
+    "an alias of aliases": (
+        "{a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1], b: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a], "
+        "c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b], d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c], "
+        "e: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d], f: [*e, *e, *e, *e, *e, *e, *e, *e, *e, *e]}",
+        "x: holds more than 150,000 values",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WITHOUT_JSON)
+def test_values_that_json_does_not_have_are_mistakes_with_their_places(case: str) -> None:
+    value, said = WITHOUT_JSON[case]
+    agent = f"agents:\n- {{name: a, runner: r, config: {{x: {value}}}}}"
+    with pytest.raises(InvalidArgumentError) as refused:
+        parse_config(agent, name="c.yaml")
+    (told,) = refused.value.details["errors"]
+    assert (f"{told['at']}: {told['expected']}", told["line"]) == (f'agents[0] "a": config.{said}', 2)
+    with pytest.raises(InvalidArgumentError) as refused:
+        parse_config(f"models: [{{id: m, extra_args: {{x: {value}}}}}]", name="c.yaml")
+    assert f'models[0] "m": extra_args.{said}' in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "places"),
+    [
+        (
+            "models: [{id: m, timeout: .inf, price: {input: .nan}}]\n"
+            "agents: [{name: a, runner: r, idle_timeout: .inf, priority: .nan,"
+            " resource_policy: {rate: {calls_per_second: .inf}}}]\n"
+            "tools: [{exec: {seconds: .nan}}]\n",
+            "c.yaml",
+            [
+                "models[0].timeout",
+                "models[0].price.input",
+                "agents[0].idle_timeout",
+                "agents[0].priority",
+                "agents[0].resource_policy.rate.calls_per_second",
+                "tools[0].exec.seconds",
+            ],
+        ),
+        (
+            '[[agents]]\nname="a"\nrunner="r"\nconfig={x=nan, y=2024-01-01, z=10:00:00}\nmetadata={m=inf}',
+            "c.toml",
+            ["agents[0].config.x", "agents[0].config.y", "agents[0].config.z", "agents[0].metadata.m"],
+        ),
+    ],
+)
+def test_numbers_that_are_none_are_refused_wherever_they_are(text: str, name: str, places: list[str]) -> None:
+    _, source = read_config(text, name=name)
+    assert [mistake.place for mistake in source.mistakes] == places
+
+
 MANY_MISTAKES = """
 plugin: []
 plugins: [./echo, 5]

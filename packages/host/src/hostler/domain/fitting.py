@@ -15,6 +15,7 @@ import msgspec
 from hostler.domain.misfits import misfit
 from hostler.domain.mistakes import MAX_MISTAKES, Mistake, key_place, nearest
 from hostler.domain.nearest import did_you_mean
+from hostler.domain.plain_data import beyond_json
 
 T = TypeVar("T")
 
@@ -55,6 +56,9 @@ def _fit(data: Any, kind: Any, place: str, mistakes: list[Mistake]) -> Any:
         values = {key: _fit(one, inner, key_place(place, key), mistakes) for key, one in data.items()}
         left = {key: one for key, one in values.items() if not isinstance(one, _Nothing)}
         return _whole(left, kind, place, mistakes)
+    if beyond := beyond_json(data, place):
+        mistakes += beyond
+        return _NOTHING
     return _whole(data, kind, place, mistakes)
 
 
