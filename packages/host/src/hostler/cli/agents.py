@@ -102,7 +102,6 @@ def _count(problems: list[dict[str, Any]]) -> str:
 def _show(agent: dict[str, Any]) -> None:
     import msgspec
     import yaml
-    from rich.text import Text
 
     from hostler.domain.agents import AgentSpec
     from hostler.domain.changes import sparse
@@ -118,4 +117,4 @@ def _show(agent: dict[str, Any]) -> None:
     for problem in problems:
         style = "bold red" if problem["severity"] == "error" else "bold yellow"
         place = f"{problem['place']}: " if problem["place"] else ""
-        write_beside(Text(f"{problem['severity']:9}", style), f"{place}{problem['problem']}")
+        write_beside([(f"{problem['severity']:9}", style)], f"{place}{problem['problem']}")

@@ -29,7 +29,15 @@ STATUS_OF_RUN = {
 }
 
 
-COLOURS = {"dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold red": "1;31"}
+COLOURS = {
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+    "bold red": "1;31",
+    "bold yellow": "1;33",
+}
 """The styles of a line as terminals know them. Rich writes what needs more: it takes long to import."""
 
 
@@ -90,9 +98,9 @@ def show_problem(problem: ConfigProblem) -> None:
 
 def show_warning(text: str) -> None:
     """One line on standard error about something that may be wrong."""
-    from rich.text import Text
-
-    err().print(Text.assemble(("warning: ", "bold yellow"), " ".join(text.split())))
+    sys.stdout.flush()
+    sys.stderr.write(f"{paint('warning: ', 'bold yellow', sys.stderr)}{' '.join(text.split())}\n")
+    sys.stderr.flush()
 
 
 @contextmanager
