@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
 from pathlib import Path
 
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.timeout(600)  # many processes, one after the other
 LOCAL_AGENT = Path(__file__).parents[2] / "runners" / "local-agent"
 RUNNERS = '''
 import asyncio
+from pathlib import Path
 from hostler_sdk import Runner, delta, message
 
 class Boom(Runner):
@@ -41,6 +43,14 @@ class Counts(Runner):
         n = (await ctx.states.get("conversation", "n") or 0) + 1
         await ctx.states.set("conversation", "n", n)
         yield message(str(n))
+
+class Holds(Runner):
+    """Holds"""
+    async def run(self, ctx):
+        yield delta("a")
+        while not Path(ctx.input.text).exists():
+            await asyncio.sleep(0.01)
+        yield message("a whole")
 '''
 
 
@@ -103,7 +113,7 @@ BAD_TARGETS = [
     ("own.py", 2, "own.py: name the class as well, like own.py:MyRunner"),
     ("./gone", 2, "there is no plugin folder ./gone"),
     ("nobody", 2, "there is no agent 'nobody': there are none yet"),
-    ("own.py:Gone", 2, "own.py has no class 'Gone'; its classes are: Boom, Counts, Slow, Waits"),
+    ("own.py:Gone", 2, "own.py has no class 'Gone'; its classes are: Boom, Counts, Holds, Slow, Waits"),
     ("./empty", 1, "is not a plugin folder: it has no hostler.yaml"),
     ("./unquoted", 1, "is not YAML: line 2"),
     ("./mistyped", 1, "unknown key 'runers': did you mean 'runners'?"),
@@ -246,7 +256,7 @@ def test_a_server_runs_files_and_folders_of_this_machine(hostler: CommandLine) -
         assert run["runner_id"].endswith("/Counts")
         missing = hostler("run", "own.py:Gone", "x")
         assert missing.status == 2
-        assert "its classes are: Boom, Counts, Slow, Waits" in missing.error
+        assert "its classes are: Boom, Counts, Holds, Slow, Waits" in missing.error
         wire = hostler("run", WIRE, "x")
         assert wire.status == 2
         assert f"plugins: [{WIRE}]" in wire.error
@@ -257,6 +267,43 @@ def test_two_runs_of_one_file_through_a_server_take_turns(hostler: CommandLine) 
         both = [hostler.start("run", "own.py:Counts", "x", "--conversation", "c") for _ in range(2)]
         outs = [process.communicate(timeout=BOUND_SECONDS)[0].strip() for process in both]
         assert sorted(outs) == ["1", "2"]
+
+
+def test_a_run_is_not_begun_on_a_plugin_that_leaves_with_another_command(hostler: CommandLine) -> None:
+    """The second command comes when the plugin of the first is connected, and goes on when that is over."""
+    gates = [hostler.cwd / name for name in ("first", "second")]
+    with hostler.serving(), hostler.start("run", "own.py:Holds", gates[0]) as first:
+        assert first.stdout is not None
+        assert first.stdout.read(1) == "a"  # its plugin is connected, and at work
+        with hostler.start("run", "own.py:Holds", gates[1]) as second:
+            assert second.stdout is not None
+            assert second.stderr is not None
+            says = select.select([second.stdout, second.stderr], [], [], BOUND_SECONDS)[0]
+            assert says, "it neither waits nor begins"
+            gates[0].touch()
+            assert first.communicate(timeout=BOUND_SECONDS)[0] == " whole\n"
+            gates[1].touch()
+            out, err = second.communicate(timeout=BOUND_SECONDS)
+    assert (first.returncode, second.returncode, out.strip()) == (0, 0, "a whole"), err
+    assert "waiting for another run" in err
+
+
+def test_a_plugin_that_is_served_by_dev_takes_runs_side_by_side(hostler: CommandLine) -> None:
+    gates = [hostler.cwd / name for name in ("first", "second")]
+    with hostler.serving() as server, server.client() as client, hostler.start("dev", "own.py:Holds") as dev:
+        until(
+            lambda: [p["state"] for p in client.get("/v1/plugins").json()["items"]] == ["ready"],
+            "the plugin is not served",
+        )
+        runs = [hostler.start("run", "own.py:Holds", gate) for gate in gates]
+        for run in runs:
+            assert run.stdout is not None
+            assert run.stdout.read(1) == "a"
+        for run, gate in zip(runs, gates, strict=True):
+            gate.touch()
+            assert run.communicate(timeout=BOUND_SECONDS)[0] == " whole\n"
+        dev.send_signal(signal.SIGINT)
+        dev.communicate(timeout=BOUND_SECONDS)
 
 
 def test_a_killed_command_leaves_no_plugin_behind(hostler: CommandLine) -> None:

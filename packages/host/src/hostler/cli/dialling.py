@@ -49,6 +49,9 @@ GIVE_UP_SECONDS = 60
 """How long the process dials a host that does not answer: one that restarts is back by then."""
 TOKEN_SECONDS = 7 * 86_400
 MAX_STDERR_LINES = 200
+GONE = (None, "disconnected")
+"""States of a plugin that no process serves."""
+_TAKEN = b"taken"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -146,11 +149,15 @@ async def dialled(
             f"server's configuration as plugins: [{launch.cwd}]"
         )
     plugin = await _start(api, launch, token, data_dir, echo=echo)
+    is_connected = False
     try:
         await _connected(api, launch.identity.key, plugin)
+        is_connected = True
         yield plugin
     finally:
         await plugin.stop()
+        if is_connected:
+            await wait_gone(api, launch.identity.key)
 
 
 async def _start(api: Api, launch: Launch, token: str, data_dir: Path, *, echo: bool) -> DiallingPlugin:
@@ -200,15 +207,26 @@ async def _connected(api: Api, plugin_key: str, plugin: DiallingPlugin) -> None:
         await asyncio.gather(ended, return_exceptions=True)
 
 
+async def wait_gone(api: Api, plugin_key: str) -> None:
+    """Wait, at most `STOP_SECONDS`, until the server has seen that the plugin's process is gone."""
+    with contextlib.suppress(TimeoutError, HostlerError):  # a server that is gone has no plugin either
+        async with asyncio.timeout(STOP_SECONDS):
+            while await plugin_state(api, plugin_key) not in GONE:  # noqa: ASYNC110  it is another process
+                await asyncio.sleep(POLL_SECONDS)
+
+
 @asynccontextmanager
-async def turn_of(api: Api, plugin_key: str) -> AsyncIterator[None]:
-    """Wait for our turn: a host takes one connection of an identity, so runs of one plugin go one by one."""
+async def turn_of(api: Api, plugin_key: str) -> AsyncIterator[bool]:
+    """Wait for our turn: a host takes one connection of an identity, so runs of one plugin go one by one.
+
+    Gives False where the command that had the turn last was killed: its process may still be connected.
+    """
     folder = Path(tempfile.gettempdir()) / f"hostler-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise ConflictError(f"{folder} belongs to somebody else: remove it, or set TMPDIR")
     name = hashlib.sha256(f"{api.url} {plugin_key}".encode()).hexdigest()[:32]
-    with (folder / name).open("ab") as file:
+    with (folder / name).open("a+b") as file:
         waiting = False
         while True:
             try:
@@ -216,7 +234,14 @@ async def turn_of(api: Api, plugin_key: str) -> AsyncIterator[None]:
                 break
             except BlockingIOError:
                 if not waiting:
-                    note(f"waiting for another run of {plugin_key} to end")
+                    note(f"waiting for another run or chat of {plugin_key} to end")
                 waiting = True
                 await asyncio.sleep(POLL_SECONDS * 4)
-        yield
+        file.seek(0)
+        left_in_order = not file.read()
+        file.write(_TAKEN)
+        file.flush()
+        try:
+            yield left_in_order
+        finally:
+            file.truncate(0)

@@ -12,7 +12,7 @@ import msgspec
 
 from hostler.cli.client import Api
 from hostler.cli.configuration import send_config
-from hostler.cli.dialling import dialled, plugin_state, token_for, turn_of
+from hostler.cli.dialling import GONE, dialled, plugin_state, token_for, turn_of, wait_gone
 from hostler.cli.once import (
     Wanted,
     agent_meant,
@@ -64,10 +64,7 @@ async def agent_on_server(api: Api, wanted: Wanted, target: Target, data_dir: Pa
         return
     identity = identity_of(plugin.source)
     async with AsyncExitStack() as stack:
-        if not await _is_there(api, plugin, identity.key):
-            await stack.enter_async_context(turn_of(api, identity.key))
-            token = await stack.enter_async_context(token_for(api, identity.key))
-            await stack.enter_async_context(dialled(api, plugin.source, token, data_dir))
+        await stack.enter_async_context(_served(api, plugin, identity.key, data_dir))
         runner = runner_name(plugin, await _offered(api, identity.key))
         runner_id = identity.runner_id(runner)
         found = await api.get(route("runners", runner_id))
@@ -80,6 +77,27 @@ async def agent_on_server(api: Api, wanted: Wanted, target: Target, data_dir: Pa
         yield spec.name
 
 
+@asynccontextmanager
+async def _served(api: Api, target: LocalTarget, plugin_key: str, data_dir: Path) -> AsyncIterator[None]:
+    """Have the plugin connected to the server for the time of the block, by a process of ours where needed.
+
+    Which process serves it is looked at only with the turn: the plugin of another command is gone with it.
+    """
+    if await _is_the_servers_own(api, target, plugin_key):
+        yield
+        return
+    async with AsyncExitStack() as stack:
+        left_in_order = await stack.enter_async_context(turn_of(api, plugin_key))
+        if not left_in_order:
+            await wait_gone(api, plugin_key)
+        if await _is_connected(api, plugin_key):
+            await stack.aclose()  # by `hostler dev`, or from elsewhere: it takes runs side by side
+        else:
+            token = await stack.enter_async_context(token_for(api, plugin_key))
+            await stack.enter_async_context(dialled(api, target.source, token, data_dir))
+        yield
+
+
 async def _has_agent(api: Api, name: str) -> bool:
     try:
         await api.get(route("agents", name))
@@ -88,13 +106,18 @@ async def _has_agent(api: Api, name: str) -> bool:
     return True
 
 
-async def _is_there(api: Api, target: LocalTarget, plugin_key: str) -> bool:
-    """Whether the server runs this very folder itself, or somebody serves the plugin to it already."""
-    state = await plugin_state(api, plugin_key)
-    if state is None or state == "disconnected":
+async def _is_connected(api: Api, plugin_key: str) -> bool:
+    return await plugin_state(api, plugin_key) not in GONE
+
+
+async def _is_the_servers_own(api: Api, target: LocalTarget, plugin_key: str) -> bool:
+    """Whether the server runs this very folder itself. ConflictError where it has another of that name."""
+    try:
+        source = (await api.get(route("plugins", plugin_key)))["source"]
+    except NotFoundError:
         return False
-    if (await api.get(route("plugins", plugin_key)))["source"] == "remote":
-        return True
+    if source == "remote":
+        return False
     if isinstance(target.source, Folder):
         entries = (await api.get("/v1/config"))["plugins"]
         folders = [entry if isinstance(entry, str) else entry["path"] for entry in entries]
