@@ -80,10 +80,11 @@ def claim_run(tx: Tx, run_id: str = "r1") -> Run:
     return runs.get(tx, WORKSPACE, run_id)
 
 
-def person(
-    tx: Tx, subject: str, *roles: str, rights: tuple[str, ...] = ("pauses:write", "runs:read")
-) -> Caller:
-    """Somebody with a key of their own."""
+BLIND = ("pauses:write", "pauses:decide_blind", "runs:read")
+
+
+def person(tx: Tx, subject: str, *roles: str, rights: tuple[str, ...] = BLIND) -> Caller:
+    """Somebody with a key of their own, who may leave out digests."""
     key, _ = keys.create(tx, WORKSPACE, name=subject, subject=subject, roles=roles, rights=rights)
     return Caller(WORKSPACE, subject, key.key_id, key.roles, key.rights)
 

@@ -66,6 +66,7 @@ def test_an_event_becomes_a_run(tmp_path: Path) -> None:
             "cancel_requested_at": None,
             "cancel_requested_by": None,
             "cancel_reason": None,
+            "sequence": 4,
             "usage": None,
             "cost": None,
             "output": {

@@ -173,6 +173,60 @@ def test_other_arguments_than_those_shown_are_not_approved(tmp_path: Path) -> No
     with_host(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("kind", ["approve", "deny"])
+def test_a_decision_without_the_digest_takes_a_right_of_its_own(tmp_path: Path, kind: str) -> None:
+    async def scenario(served: Served) -> None:
+        keys = await keys_of(served)
+        pause = await opened(served, call(editable=True))
+        path = "/v1/pauses/p1/actions"
+        bodies = [action(pause, kind=kind, args_hash=None)]
+        if kind == "approve":
+            bodies.append(action(pause, kind=kind, args_hash=None, edited_args={"item": "k2", "seats": 9}))
+        for body in bodies:
+            problem = await refused(served, keys[RITA], path, body, 403, "args_hash_required")
+            assert problem["details"]["right"] == "pauses:decide_blind"
+            assert problem["details"]["call_id"] == "k1"
+            assert "args_hash" in problem["detail"]
+        shown = (await served.client.get("/v1/pauses/p1")).json()
+        assert (shown["calls"][0]["decision"], shown["calls"][0]["votes"]) == ("undecided", [])
+
+        alone = await served.key(WORKSPACE, "pauses:decide_blind", subject=RITA)
+        await refused(served, alone, path, bodies[0], 403, None)  # it decides nothing by itself
+        blind = await served.key(WORKSPACE, "pauses:write", "pauses:decide_blind", subject=RITA)
+        async with served.as_key(blind) as client:
+            first = await client.post(path, json=bodies[0])
+            assert first.status_code == 202, first.text
+        await refused(served, keys[RITA], path, bodies[0], 403, "args_hash_required")
+        async with served.as_key(keys[RITA]) as client:
+            again = await client.post(path, json=action(pause, kind=kind))
+            assert (again.status_code, again.json()) == (202, first.json())
+
+    with_host(tmp_path, scenario)
+
+
+def test_an_administrator_may_decide_without_the_digest(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        pause = await opened(served, call())
+        admin = await served.key(WORKSPACE, "admin", subject="root", roles=["admin"])
+        async with served.as_key(admin) as client:
+            answer = await client.post("/v1/pauses/p1/actions", json=action(pause, args_hash=None))
+            assert answer.status_code == 202, answer.text
+
+    with_host(tmp_path, scenario)
+
+
+def test_answers_and_results_of_clients_need_no_digest(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        keys = await keys_of(served)
+        pause = await opened(served, call("k1", "question", fields=FORM), call("k2", "client_tool"))
+        async with served.as_key(keys[RITA]) as client:
+            for body in (action(pause, 0, "answer", values={"size": "s"}), action(pause, 1, "result")):
+                answer = await client.post("/v1/pauses/p1/actions", json=body)
+                assert answer.status_code == 202, answer.text
+
+    with_host(tmp_path, scenario)
+
+
 def test_an_idempotency_key_belongs_to_its_caller_and_pause(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
@@ -229,12 +283,22 @@ def test_older_clients_decide_by_conversation(tmp_path: Path) -> None:
             None,
         )
         async with served.as_key(keys[RITA]) as client:
-            for body, remaining in (
-                ({"tool_actions": [{"call_id": "k1", "decision": "denied", "comment": "no"}]}, 2),
-                ({"messages": [{"role": "tool", "tool_call_id": "call_1", "content": '{"a": 1}'}]}, 1),
-                ({"resume": [{"interruptId": "k3", "status": "resolved", "payload": {"approved": True}}]}, 0),
+            shown = {one["call_id"]: one for one in (await client.get("/v1/pauses/p1")).json()["calls"]}
+        seen = {name: one["args_hash"] for name, one in shown.items()}
+        deny: dict[str, Any] = {"call_id": "k1", "decision": "denied", "comment": "no"}
+        interrupt: dict[str, Any] = {"interruptId": "k3", "status": "resolved", "payload": {"approved": True}}
+        for name, one in (("tool_actions", deny), ("resume", interrupt)):
+            body = {"conversation_id": "c1", name: [one]}
+            await refused(served, keys[RITA], path, body, 403, "args_hash_required")
+        interrupt["payload"]["argsHash"] = seen["k3"]
+        async with served.as_key(keys[RITA]) as client:
+            result = {"role": "tool", "tool_call_id": "call_1", "content": '{"a": 1}'}
+            for name, one, remaining in (
+                ("tool_actions", {**deny, "args_hash": seen["k1"]}, 2),
+                ("messages", result, 1),
+                ("resume", interrupt, 0),
             ):
-                answer = await client.post(path, json={"conversation_id": "c1", **body})
+                answer = await client.post(path, json={"conversation_id": "c1", name: [one]})
                 assert answer.status_code == 202, answer.text
                 assert answer.json()["remaining"] == remaining
             shown = (await client.get("/v1/pauses/p1")).json()
@@ -259,8 +323,26 @@ def test_a_pause_can_be_cancelled_and_a_call_in_doubt_resolved(tmp_path: Path) -
         async with served.as_key(keys[RITA]) as client:
             answer = await client.post("/v1/pauses/p2/cancel", json={"reason": "not needed"})
             assert answer.json()["status"] == "cancelled"
-        body = {"revision": 1, "actions": [{"call_id": "k1", "type": "deny"}]}
-        await refused(served, keys[RITA], "/v1/pauses/p2/actions", body, 409, None)
+        pause = (await served.client.get("/v1/pauses/p2")).json()
+        await refused(served, keys[RITA], "/v1/pauses/p2/actions", action(pause, kind="deny"), 409, None)
+
+    with_host(tmp_path, scenario)
+
+
+def test_an_older_client_with_the_right_decides_without_digest(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        await opened(served, call("k1"), call("k2"))
+        blind = await served.key(WORKSPACE, "pauses:write", "pauses:decide_blind", subject=RITA)
+        async with served.as_key(blind) as client:
+            bodies: list[dict[str, Any]] = [
+                {"tool_actions": [{"call_id": "k1", "decision": "approved"}]},
+                {"resume": [{"interruptId": "k2", "status": "cancelled"}]},
+            ]
+            for body in bodies:
+                answer = await client.post("/v1/pauses/actions", json={"conversation_id": "c1", **body})
+                assert answer.status_code == 202, answer.text
+            calls = (await served.client.get("/v1/pauses/p1")).json()["calls"]
+        assert [one["decision"] for one in calls] == ["approved", "denied"]
 
     with_host(tmp_path, scenario)
 

@@ -9,12 +9,14 @@ import pytest
 from hostler.domain import pause_actions
 from hostler.domain.pause_actions import (
     AlreadyDecidedError,
+    BlindDecisionError,
     NotApproverError,
     PauseExpiredError,
     StaleViewError,
     SupersededError,
     UnprocessableError,
 )
+from hostler.domain.retention import CursorLostError
 from hostler.http import problems
 from hostler.http.problems import (
     STATUS_OF_CLASS,
@@ -71,10 +73,12 @@ CASES: list[tuple[HostlerError, int, str]] = [
     (KeyReusedError("x"), 422, "conflict"),
     (UnprocessableError("x", reason="wrong_kind"), 422, "invalid_argument"),
     (NotApproverError("x"), 403, "unauthorized"),
+    (BlindDecisionError("k1"), 403, "unauthorized"),
     (AlreadyDecidedError("x"), 409, "conflict"),
     (StaleViewError("x"), 409, "conflict"),
     (SupersededError("x"), 409, "conflict"),
     (PauseExpiredError("x"), 410, "expired"),
+    (CursorLostError("r1", "sequence", 3), 410, "expired"),
     (UpgradeRequiredError("x"), 426, "invalid_argument"),
     (HeadersTooLargeError("x"), 431, "payload_too_large"),
     (RateLimitedError("x", 2.5), 429, "rate_limited"),

@@ -297,21 +297,51 @@ def test_an_open_stream_does_not_hold_up_the_end_of_the_server(tmp_path: Path) -
 def test_a_cursor_into_dropped_deltas_is_gone(tmp_path: Path, after: int) -> None:
     async def scenario(served: Served) -> None:
         said = await served.say("say 4")
-        await served.host.db.write(lambda tx: _drop_deltas(tx, said["run_id"]))
+        await served.host.db.write(lambda tx: _drop(tx, said["run_id"], " AND type = 'message.delta'"))
         answer = await served.client.get(
             f"/v1/runs/{said['run_id']}/stream", headers={"last-event-id": str(after)}
         )
         assert (answer.status_code, answer.json()["code"]) == (410, "expired")
         assert [event.id for event in await stream_of(served, said["run_id"], 5)] == [6]
+        await _snapshot(served, answer.json(), said)
+        # the same from the journal
+        answer = await served.client.get(f"/v1/runs/{said['run_id']}/journal", params={"after": 4 + after})
+        assert (answer.status_code, answer.json()["code"]) == (410, "expired")
+        await _snapshot(served, answer.json(), said)
 
     run(_with(tmp_path, scenario))
 
 
-def _drop_deltas(tx: Any, run_id: str) -> None:
+def test_a_cursor_into_a_journal_that_was_dropped_whole_is_gone(tmp_path: Path) -> None:
+    async def scenario(served: Served) -> None:
+        said = await served.say("say 4")
+        await served.host.db.write(lambda tx: _drop(tx, said["run_id"]))
+        url = f"/v1/runs/{said['run_id']}/stream"
+        answer = await served.client.get(url, headers={"last-event-id": "1"})
+        assert (answer.status_code, answer.json()["code"]) == (410, "expired")
+        await _snapshot(served, answer.json(), said)
+        answer = await served.client.get(f"/v1/runs/{said['run_id']}/journal", params={"after": 3})
+        assert answer.status_code == 410
+        assert (await served.client.get(url)).status_code == 200
 
-    query = parse(
-        "-- name: drop\nDELETE FROM journal WHERE run_id = :run_id AND type = 'message.delta'", "test"
-    )
+    run(_with(tmp_path, scenario))
+
+
+async def _snapshot(served: Served, problem: dict[str, Any], said: dict[str, Any]) -> None:
+    """The answer names where what was lost can be read, and where the stream goes on from there."""
+    address = problem["details"]["snapshot"]
+    assert address == f"/v1/runs/{said['run_id']}"
+    assert address in problem["detail"]
+    record = (await served.client.get(address)).json()
+    assert record["output"]["text"] == said["output"]["text"]
+    assert record["sequence"] == 6
+    last = {"last-event-id": str(record["sequence"])}
+    answer = await served.client.get(f"{address}/stream", headers=last)
+    assert (answer.status_code, answer.text.count("id:")) == (200, 0)
+
+
+def _drop(tx: Any, run_id: str, what: str = "") -> None:
+    query = parse(f"-- name: drop\nDELETE FROM journal WHERE run_id = :run_id{what}", "test")
     tx.run(query.drop, run_id=run_id)
 
 

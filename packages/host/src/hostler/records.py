@@ -46,6 +46,7 @@ def record_of(run: Run, said: RunOutput | None = None, source: Source | None = N
         usage=run.usage,
         cost=None if run.cost is None else float(run.cost),
         output=said,
+        sequence=run.sequence,
         retry_of=of.get("retry"),
         forked_from=of.get("fork"),
         forked_at=None if source is None else source.step,

@@ -261,6 +261,7 @@ RUN_FAILURES: dict[RunFailure, Failure] = {
 
 REASONS: dict[str, str] = {
     "already_decided": "Something else was decided before; `details` says what, by whom and when.",
+    "args_hash_required": "The digest of what was shown is missing, and the key may not decide without it.",
     "context_overflow": "The request is longer than the model's context window: send less.",
     "expired": "Nobody answered in time; nothing was carried out.",
     "key_reused": "This Idempotency-Key was used for other actions: take a new one.",

@@ -141,6 +141,7 @@ class RunOutput(Strict):
 class RunRecord(Strict):
     """One run. `cost` in the currency of the models' prices; None where no price is known.
 
+    `sequence`: of its last result so far; what follows comes with a stream after it.
     `cancel_requested_at`: when its end was asked for, first by `cancel_requested_by` (a key's subject,
     `run:ID`, `host` or `clock`); until its status is terminal it is being cancelled. `retry_of`: the run that
     it does again. `forked_from` and `forked_at`: the run that it goes on from, and
@@ -167,6 +168,7 @@ class RunRecord(Strict):
     usage: Usage | None = None
     cost: float | None = None
     output: RunOutput | None = None
+    sequence: int | None = None
     retry_of: str | None = None
     forked_from: str | None = None
     forked_at: int | None = None

@@ -95,7 +95,7 @@ def _lane_runs(
 
 
 async def events(scope: CallScope, params: RunEventsParams) -> Page[JournalRecord]:
-    """`run.events`: journal entries after a position, oldest first. ExpiredError where retention cut."""
+    """`run.events`: journal entries after a position, oldest first. CursorLostError where retention cut."""
     run = await _target(scope, params.target_run_id)
     stored = await scope.services.db.read(
         lambda tx: journal.page(tx, run.run_id, params.after, capped(params.limit))

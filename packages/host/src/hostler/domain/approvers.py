@@ -27,6 +27,8 @@ MAX_APPROVALS = 20
 
 DECIDING_RIGHTS = frozenset({"pauses:write", "admin", "installation"})
 """A key without any of these decides nothing. Tokens of plugin processes and of runs hold none of them."""
+BLIND_RIGHTS = frozenset({"pauses:decide_blind", "admin", "installation"})
+"""Only a key with one of these may approve and deny without the digest of what was shown."""
 ALL_SEEING_RIGHTS = frozenset({"admin", "installation"})
 
 VoteKind = Literal["approve", "deny"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostler.domain.approvers import Vote, refusal, tally
+from hostler.domain.approvers import BLIND_RIGHTS, Vote, refusal, tally
 from hostler.domain.events import Caller
 from hostler.domain.forms import check_values
 from hostler.domain.pause_actions import (
@@ -18,6 +18,7 @@ from hostler.domain.pause_actions import (
     ActionType,
     ActRequest,
     AlreadyDecidedError,
+    BlindDecisionError,
     NotApproverError,
     PauseExpiredError,
     Similar,
@@ -51,6 +52,8 @@ POSSIBLE: dict[CallKind, frozenset[ActionType]] = {
     "in_doubt": frozenset(),
 }
 """What can be done to a call of each kind; one in doubt is resolved."""
+_OF_ARGUMENTS: frozenset[ActionType] = frozenset({"approve", "deny"})
+"""What is decided about the arguments that were shown."""
 _ABSENT = object()
 
 
@@ -100,8 +103,10 @@ def decide(standing: Standing, caller: Caller, request: ActRequest, check: Check
             raise UnprocessableError(
                 f"call {action.call_id!r} stands twice, with different actions", reason="schema"
             )
-    for call_id in named:
+    for call_id, action in named.items():
         _check_caller(standing.pause, calls[call_id], caller)
+        if action.type in _OF_ARGUMENTS and action.args_hash is None and not caller.rights & BLIND_RIGHTS:
+            raise BlindDecisionError(call_id)
     if request.revision != standing.pause.revision:
         raise StaleViewError(
             f"the pause is at revision {standing.pause.revision}, not {request.revision}: look at it again",

@@ -14,18 +14,19 @@ from hostler_protocol.errors import InvalidArgumentError
 
 
 class ToolAction(Strict):
-    """`{call_id, decision, comment?}` for an approval, `{call_id, result}` for a client's tool."""
+    """`{call_id, decision, args_hash?, comment?}` for an approval, `{call_id, result}` of a client's tool."""
 
     call_id: str
     decision: Literal["approved", "denied"] | None = None
     comment: str | None = None
     result: Any = msgspec.UNSET
     edited_args: dict[str, Any] | None = None
+    args_hash: str | None = None
     values: dict[str, Any] | None = None
 
 
 class ResumeAction(Lenient):
-    """AG-UI: the answer to one interrupt. `interruptId` is the call's id."""
+    """AG-UI: the answer to one interrupt. `interruptId` is the call's id, `payload.argsHash` the digest."""
 
     interrupt_id: str = msgspec.field(name="interruptId")
     status: Literal["resolved", "cancelled"] = "resolved"
@@ -67,7 +68,7 @@ def waiting_for(pauses: Sequence[PauseView], names: Sequence[str]) -> PauseView 
 
 
 def actions_of(older: OlderActions, pause: PauseView) -> list[Action]:
-    """The actions that these decisions are, on the arguments as they stand.
+    """The actions that these decisions are.
 
     UnprocessableError where one says nothing that can be said of its call.
     """
@@ -99,7 +100,7 @@ def _of_tool_action(one: ToolAction, call: CallView) -> Action:
         return Action(
             call_id=call.call_id,
             type=kind,
-            args_hash=call.args_hash,
+            args_hash=one.args_hash,
             comment=one.comment,
             edited_args=one.edited_args,
         )
@@ -122,11 +123,11 @@ def _of_resume(one: ResumeAction, call: CallView) -> Action:
     if call.kind == "question" and one.status == "resolved":
         return Action(call_id=call.call_id, type="answer", values=payload)
     approved = one.status == "resolved" and (one.payload is True or payload.get("approved") is True)
-    edited = payload.get("editedArgs")
+    edited, shown = payload.get("editedArgs"), payload.get("argsHash")
     return Action(
         call_id=call.call_id,
         type="approve" if approved else "deny",
-        args_hash=call.args_hash,
+        args_hash=shown if isinstance(shown, str) else None,
         comment=comment,
         edited_args=edited if approved and isinstance(edited, dict) else None,
     )

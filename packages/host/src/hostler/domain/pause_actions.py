@@ -29,7 +29,9 @@ class Similar(Strict):
 
 
 class Action(Strict):
-    """One decision. `args_hash` is the digest of the arguments that were shown."""
+    """One decision. `args_hash` is the digest of the arguments that were shown; `approve` and `deny` may
+    leave it out only with a key that has the right `pauses:decide_blind`.
+    """
 
     call_id: str
     type: ActionType
@@ -142,6 +144,20 @@ class NotApproverError(UnauthorizedError):
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message, reason="not_approver", **details)
+
+
+class BlindDecisionError(UnauthorizedError):
+    """403: `args_hash` is missing, and this key has no right to decide without it."""
+
+    def __init__(self, call_id: str) -> None:
+        right = "pauses:decide_blind"
+        super().__init__(
+            f"call {call_id!r}: send args_hash, the digest of the arguments that were shown; to decide"
+            f" without it takes the right {right!r}",
+            reason="args_hash_required",
+            right=right,
+            call_id=call_id,
+        )
 
 
 class AlreadyDecidedError(ConflictError):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.errors import ExpiredError, InvalidArgumentError
 
 MAX_DAYS = 36_500
 """A hundred years."""
@@ -30,3 +32,16 @@ def check_retention(policy: RetentionPolicy) -> None:
         days = getattr(policy, name)
         if days is not None and not 0 <= days < MAX_DAYS:
             raise InvalidArgumentError(f"retention: {name} is {days:g} days; expected 0 to {MAX_DAYS:,}")
+
+
+class CursorLostError(ExpiredError):
+    """What a cursor points at was dropped. `snapshot`: the address of the run as it stands."""
+
+    def __init__(self, run_id: str, counted: Literal["sequence", "position"], after: int) -> None:
+        snapshot = f"/v1/runs/{run_id}"
+        super().__init__(
+            f"{counted} {after} of run {run_id} is no longer kept: read the run at {snapshot}, which has its"
+            " messages, and follow its stream from the sequence that stands there",
+            run_id=run_id,
+            snapshot=snapshot,
+        )

@@ -39,6 +39,7 @@ Right = Literal[
     "artifacts:write",
     "pauses:read",
     "pauses:write",
+    "pauses:decide_blind",
     "plugins:read",
     "models:read",
     "usage:read",

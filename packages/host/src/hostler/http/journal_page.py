@@ -32,7 +32,7 @@ _stored_result = msgspec.json.Decoder(_StoredResult)
 
 
 async def journal_page(host: Host, workspace_id: str, run_id: str, after: int, limit: int) -> JournalPage:
-    """Entries after a position, at most `limit` and about 4 MiB. NotFoundError, ExpiredError."""
+    """Entries after a position, at most `limit` and about 4 MiB. NotFoundError, CursorLostError."""
 
     def read(tx: Any) -> journal.EntryPage:
         runs.get(tx, workspace_id, run_id)

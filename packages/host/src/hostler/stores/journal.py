@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from hostler.domain.retention import CursorLostError
 from hostler.ports import Row, Tx
 from hostler.sql.statements import Query, load
-from hostler_protocol.errors import ExpiredError
 from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
 
 Kind = Literal[
@@ -131,7 +131,7 @@ def append(
 def page(tx: Tx, run_id: str, after_position: int = 0, limit: int = MAX_PAGE_ITEMS) -> EntryPage:
     """Entries after `after_position`, oldest first, at most `limit` and about 4 MiB.
 
-    ExpiredError when the entry at `after_position` was dropped by retention.
+    CursorLostError when the entry at `after_position` was dropped by retention.
     """
     entries = _following(tx, _q.page, run_id, after_position, by_sequence=False)
     return _bounded(entries, limit, MAX_PAGE_BYTES)
@@ -166,7 +166,7 @@ def results(
 ) -> EntryPage:
     """Results after `after_sequence`, one item each, at most `max_items` and about `max_bytes`.
 
-    ExpiredError when the result at `after_sequence` was dropped by retention.
+    CursorLostError when the result at `after_sequence` was dropped by retention.
     """
     entries = _following(tx, _q.results, run_id, after_sequence, by_sequence=True)
     return _bounded(entries, max_items, max_bytes)
@@ -230,16 +230,24 @@ def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bo
     key = "last_sequence" if by_sequence else "last_position"
     after = max(after, 0)
     start = after
-    while rows := tx.all(query, run_id=run_id, after=start, limit=_ROWS_PER_QUERY):
-        if start == after > 0 and rows[0][key] - rows[0]["count"] >= after:
-            raise ExpiredError(
-                f"{'sequence' if by_sequence else 'position'} {after} of run {run_id} is no longer kept:"
-                " retention has dropped it; read the run from its beginning"
-            )
+    while True:
+        rows = tx.all(query, run_id=run_id, after=start, limit=_ROWS_PER_QUERY)
+        if start == after > 0 and _is_dropped(tx, run_id, rows, key, after):
+            raise CursorLostError(run_id, "sequence" if by_sequence else "position", after)
+        if not rows:
+            return
         for row in rows:
             first = row[key] - row["count"] + 1
             yield from _entries_of(row)[max(0, after + 1 - first) :]
         start = rows[-1][key] + 1
+
+
+def _is_dropped(tx: Tx, run_id: str, rows: Sequence[Row], key: str, after: int) -> bool:
+    """Whether the entry at `after` is gone, and more with it; `rows` are what is kept from there on."""
+    if rows:
+        return int(rows[0][key] - rows[0]["count"]) >= after
+    last = tx.one(_q.last_of_run, run_id=run_id)
+    return last is not None and int(last[key]) > after
 
 
 def _bounded(entries: Iterator[StoredEntry], limit: int, max_bytes: int) -> EntryPage:

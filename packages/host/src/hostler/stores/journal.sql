@@ -15,6 +15,10 @@ FROM journal WHERE run_id = :run_id AND last_position >= :after ORDER BY last_po
 SELECT last_position, count, last_sequence, attempt, kind, type, data, blob, at
 FROM journal WHERE run_id = :run_id AND last_sequence >= :after ORDER BY last_sequence LIMIT :limit
 
+-- name: last_of_run
+-- How far a run's journal came, whatever of it is kept.
+SELECT position AS last_position, sequence AS last_sequence FROM runs WHERE run_id = :run_id
+
 -- name: page_backward
 -- Newest first, from the row that holds position :before - 1. A row is at most a batch long: :bound is
 -- where the index is entered.

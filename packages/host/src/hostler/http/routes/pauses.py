@@ -1,6 +1,7 @@
 """Pauses: what waits for a person or a client, and how it is decided (docs/pauses.md).
 
 `pauses:read` opens the lists, `pauses:write` lets decide; of which pauses, the rule of each call says.
+`pauses:decide_blind` beside it lets approve and deny without the digest of the arguments.
 Whoever is neither named by a rule of a pause, nor its requester, nor an administrator, gets 404 for it.
 """
 
@@ -79,10 +80,12 @@ async def get_pause(ask: Ask) -> PauseView:
 async def act_on_pause(ask: Ask, body: ActRequest) -> Json[ActionAnswer]:
     """Decide calls of a pause: all that is named, or nothing.
 
-    `approve` and `deny` are for approvals and name the digest of the arguments that were shown (`args_hash`);
+    `approve` and `deny` are for approvals and name the digest of the arguments that were shown (`args_hash`,
+    which only a key with the right `pauses:decide_blind` may leave out);
     `result` and `error` are a client's outcome of its tool; `answer` fills in a question. The same again
     changes nothing and is answered the same. The run goes on once no call is undecided. Refusals tell more
-    in `details.reason`: 403 `not_approver`; 409 `already_decided`, `stale_view`, `superseded`; 410 `expired`;
+    in `details.reason`: 403 `not_approver`,
+    `args_hash_required`; 409 `already_decided`, `stale_view`, `superseded`; 410 `expired`;
     422 `unknown_call`, `wrong_kind`, `schema`.
     """
     return await _act(ask, ask.parameters["pause_id"], body)
@@ -94,8 +97,9 @@ async def act_on_conversation(ask: Ask, body: OlderActions) -> Json[ActionAnswer
 
     `tool_actions`: approvals (`decision`) and results of client tools (`result`). `resume`: answers to
     interrupts as AG-UI sends them. `messages`: tool messages as the OpenAI interface has them. Calls are
-    named by `call_id` or by the model's own id. Without the digest of what was shown, a decision is about the
-    arguments as they stand now.
+    named by `call_id` or by the model's own id. The digest of what was shown (`args_hash`, AG-UI:
+    `payload.argsHash`) may be left out with the right `pauses:decide_blind` alone: the decision is then about
+    the arguments as they stand.
     """
     pauses = ask.surface.host.pauses
     page = await pauses.page(ask.caller, conversation_id=body.conversation_id, limit=MAX_OPEN_OF_CONVERSATION)

@@ -152,7 +152,8 @@ async def get_run(ask: Ask) -> RunRecord:
 async def get_journal(ask: Ask, query: JournalQuery) -> Listing[JournalEntry]:
     """Read a run's journal, oldest first: everything it did, in order.
 
-    A page ends at 4 MiB. Deltas are dropped by retention first: a cursor into what is gone is `expired`.
+    A page ends at 4 MiB. Deltas are dropped by retention first: a cursor into what is gone is
+    `expired` (410), with the address of the run as it stands in `details.snapshot`.
     """
     run_id = ask.parameters["run_id"]
     cursors = ask.surface.host.cursors.scoped("http journal", [ask.workspace_id, run_id])
@@ -241,7 +242,7 @@ def steer_record(steer: Steer) -> SteerRecord:
 async def open_stream(ask: Ask, run_id: str, query_id: str | None, headers: Headers) -> EventStream:
     """The stream of a run; everything that can be wrong is found out before the answer begins.
 
-    NotFoundError, InvalidArgumentError for an id that no event of this run has, ExpiredError for one that
+    NotFoundError, InvalidArgumentError for an id that no event of this run has, CursorLostError for one that
     retention has dropped.
     """
     host = ask.surface.host
