@@ -11,6 +11,7 @@ from hostler.domain.agents import ToolApprovalPolicy
 from hostler.domain.approvers import rule_of
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused
+from hostler.domain.patterns import best_match
 from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_state import continuation_of
 from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
@@ -86,11 +87,15 @@ class ExplicitPauses:
         return continuation_of(pause, calls, await load(self.blobs, self.codec, pause))
 
     def _call(self, run: Run, grant: Grant, paused: Paused, pending: PendingCall, nth: int) -> NewCall:
-        name = pending.tool_name
-        policy = grant.tool_approvals.get(name)
-        if pending.kind == "approval" and name not in grant.tools:
-            raise InvalidArgumentError(f"pending: tool {name!r:.100} is not among the resources of this run")
-        offered = None if self.tools is None else self.tools.offered(run.workspace_id).get(name)
+        name, by_runner = pending.tool_name, pending.executor == "runner"
+        policy = _policy(grant, name, by_runner=by_runner)
+        if pending.kind == "approval" and not by_runner and name not in grant.tools:
+            raise InvalidArgumentError(
+                f"pending: tool_name {name!r:.100} is not among the resources of this run; where the runner"
+                " carries it out itself, it says so by executor: 'runner'"
+            )
+        tools = {} if self.tools is None or by_runner else self.tools.offered(run.workspace_id)
+        offered = tools.get(name)
         asks = policy or ToolApprovalPolicy()
         made = CallName("run.paused", digest(msgspec.to_builtins(paused.pending)), nth).call_id
         return NewCall(
@@ -99,11 +104,12 @@ class ExplicitPauses:
             denied=NO_QUESTIONS if pending.kind == "question" and not grant.questions else None,
             asked=Asked(
                 title=pending.title or name,
-                tool_name=name or None,
+                tool_name=(name or None) if pending.kind == "question" else name,
                 arguments=pending.arguments,
                 description=pending.description,
                 tool_call_id=pending.call_id,
-                pin=grant.tool_pins.get(name),
+                executor=pending.executor,
+                pin=None if by_runner else grant.tool_pins.get(name),
                 args_schema=None if offered is None else dict(offered.parameters),
                 result_schema=None
                 if offered is None or offered.output_schema is None
@@ -116,6 +122,14 @@ class ExplicitPauses:
                 expires_in=paused.expires_in if paused.expires_in is not None else asks.expires_in,
             ),
         )
+
+
+def _policy(grant: Grant, name: str, *, by_runner: bool) -> ToolApprovalPolicy | None:
+    """The agent's rule for a call; of the runner's own tools, that of the pattern which fits best."""
+    if name in grant.tools or not by_runner:
+        return grant.tool_approvals.get(name)
+    pattern = best_match(grant.own_tool_approvals, name)
+    return None if pattern is None else grant.own_tool_approvals[pattern]
 
 
 def _undecided(tx: Tx, pause: Pause) -> list[PausedCall]:

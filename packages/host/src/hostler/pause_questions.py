@@ -94,6 +94,7 @@ def pending_of(call: NewCall | PausedCall) -> PendingCall:
         description=asked.description or asked.fallback_text,
         schema=asked.fields or None,
         editable=asked.editable,
+        executor=asked.executor,
     )
 
 
@@ -114,6 +115,7 @@ def request_of(call: PausedCall) -> InteractionRequested:
         arguments=call.effective,
         args_hash=call.args_hash,
         tool_call_id=asked.tool_call_id,
+        executor=asked.executor,
         expires_at=None if in_doubt or call.expires_at is None else call.expires_at / 1000,
     )
 

@@ -61,14 +61,18 @@ def _settled(
 
 
 def _call(tx: Tx, pause: Pause, question: Question) -> PausedCall | None:
-    """The call by its name; in the explicit form, where the runner names it itself, by tool and arguments."""
-    found = pause_calls.find(tx, pause, question.call_id)
-    if found is not None or pause.form == "implicit" or question.kind != "approval":
-        return found
+    """The call by its name. In the explicit form the runner chose the names, so that they prove nothing:
+    there it is an approved call of the same tool with the same arguments that the host is to execute.
+    """
+    if pause.form == "implicit":
+        return pause_calls.find(tx, pause, question.call_id)
+    if question.kind != "approval":
+        return None
     wanted = args_hash(question.parameters)
     for call in pause_calls.of_pause(tx, pause):
         same = call.asked.tool_name == question.tool_name and call.args_hash == wanted
-        if same and call.kind == "approval" and call.decision == "approved" and call.execution == "none":
+        open_ = call.kind == "approval" and call.decision == "approved" and call.execution == "none"
+        if same and open_ and call.asked.executor == "host":
             return call
     return None
 

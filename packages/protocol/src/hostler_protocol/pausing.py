@@ -10,6 +10,8 @@ from hostler_protocol.limits import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS
 PendingKind = Literal["approval", "client_tool", "question"]
 QuestionKind = Literal["form", "confirmation", "choice"]
 """How a question is meant to be shown, as `interaction.request` says."""
+Executor = Literal["host", "runner"]
+"""Who carries out a call once it is approved."""
 DecisionOutcome = Literal["approved", "denied", "answered", "expired", "cancelled"]
 FieldType = Literal["text", "textarea", "select", "multiselect", "number", "boolean", "file"]
 
@@ -27,7 +29,11 @@ class FormField(Sparse):
 
 
 class PendingCall(Sparse):
-    """One call that waits for a person or a client."""
+    """One call that waits for a person or a client.
+
+    `executor: "runner"`: the runner carries the call out itself after the decision. It may then name any
+    tool; the host records the decision and executes nothing.
+    """
 
     tool_name: str
     arguments: dict[str, Any]
@@ -37,6 +43,7 @@ class PendingCall(Sparse):
     description: str | None = None
     schema: list[FormField] | None = None
     editable: bool = always(False)
+    executor: Executor = "host"
 
 
 class Decision(Lenient):

@@ -15,7 +15,7 @@ from hostler_protocol._base import DECODE_ERRORS, Lenient, Sparse, always
 from hostler_protocol.content import Message, MessageChunk, Usage
 from hostler_protocol.errors import RUN_FAILURES, InvalidArgumentError, RunFailure
 from hostler_protocol.limits import MAX_LOG_CHARS, Count
-from hostler_protocol.pausing import FormField, InteractionAction, PendingCall, QuestionKind
+from hostler_protocol.pausing import Executor, FormField, InteractionAction, PendingCall, QuestionKind
 
 
 def _no_data() -> msgspec.Raw:
@@ -103,8 +103,9 @@ class InteractionRequested(Sparse):
     `kind` of a question is what `interaction.request` said (`form`, `confirmation`, `choice`), of every other
     call what waits: `approval`, `client_tool` or `in_doubt`. Title, description, fields, actions,
     `expires_in` and `fallback_text` of a question are those that the runner gave. `call_id` is the host's,
-    `tool_call_id` the model's own. `args_hash` is the digest that a decision sends back. `expires_at` in UTC
-    epoch seconds; null: it does not expire. The same `call_id` again replaces what was shown of it before.
+    `tool_call_id` the model's own. `executor` says who carries an approved call out. `args_hash` is the
+    digest that a decision sends back. `expires_at` in UTC epoch seconds; null: it does not expire. The same
+    `call_id` again replaces what was shown of it before.
     """
 
     call_id: str
@@ -119,6 +120,7 @@ class InteractionRequested(Sparse):
     arguments: dict[str, Any] = msgspec.field(default_factory=lambda: {})
     args_hash: str | None = None
     tool_call_id: str | None = None
+    executor: Executor = "host"
     expires_at: float | None = always(None)
 
 

@@ -86,6 +86,8 @@ def show_call(call: dict[str, Any], *, number: int | None = None) -> None:
         _show_arguments(call)
     _show_outcome(call)
     rows = [("call", call["call_id"])]
+    if call.get("executor") == "runner":
+        rows.append(("executor", "the runner itself, outside of what the host sees"))
     if call.get("approvals_needed", 1) > 1:
         given = [vote["subject"] for vote in call.get("votes", []) if vote["vote"] == "approve"]
         rows.append(("approvals", f"{len(given)} of {call['approvals_needed']} {', '.join(given)}".strip()))

@@ -301,7 +301,9 @@ def _deny(standing: Standing, call: PausedCall, action: Action, caller: Caller) 
 
 
 def _check_similar(call: PausedCall, similar: Similar) -> None:
-    if call.asked.pin is None or call.asked.rule.min_approvals > 1:
+    if call.asked.pin is None:
+        raise _unfit(call, "similar: only calls that the host carries out can be approved ahead")
+    if call.asked.rule.min_approvals > 1:
         raise _unfit(call, "similar: what needs several approvals cannot be approved ahead")
     if similar.uses is None and similar.minutes is None:
         raise _unfit(call, "similar: say for how many uses, or for how many minutes")

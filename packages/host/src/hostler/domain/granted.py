@@ -201,6 +201,17 @@ def approvals_of(
     return {name: rule for name, rule in rules.items() if rule is not None}
 
 
+def own_approvals_of(policy: ResourcePolicy) -> dict[str, ToolApprovalPolicy]:
+    """Who must approve tools that the runner carries out itself, by the patterns of the policy.
+
+    The runner asks; `never` only means that the defaults apply.
+    """
+    return {
+        pattern: ToolApprovalPolicy(approval=rule) if isinstance(rule, str) else rule
+        for pattern, rule in policy.tool_approval.items()
+    }
+
+
 def skills_of(policy: ResourcePolicy, catalog: Catalog) -> dict[str, SkillResource]:
     """Skills by the policy alone; no form selects any."""
     allowed = policy.allowed_skill_names

@@ -20,6 +20,7 @@ from hostler.domain.granted import (
     files_of,
     knowledge_bases_of,
     models_of,
+    own_approvals_of,
     skills_of,
     tools_of,
 )
@@ -73,6 +74,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     files: dict[str, FileResource] = {}
     tool_approvals: dict[str, ToolApprovalPolicy] = {}
     """Who must approve; tools that need nobody are left out."""
+    own_tool_approvals: dict[str, ToolApprovalPolicy] = {}
+    """Who must approve what the runner carries out itself, by patterns of names: the best match counts."""
     tool_pins: dict[str, ToolPin] = {}
     """Each tool as it stood when the grant was built."""
     storage_areas: frozenset[str] = frozenset()
@@ -150,6 +153,7 @@ def grant_for(
         skills=skills_of(policy, catalog),
         files=files,
         tool_approvals=approvals,
+        own_tool_approvals=own_approvals_of(policy) if manifest.capabilities.continuation else {},
         tool_pins={name: catalog.tool_pins[name] for name in tools if name in catalog.tool_pins},
         storage_areas=storage_areas,
         actions=frozenset(permissions.actions) & catalog.platform_actions,

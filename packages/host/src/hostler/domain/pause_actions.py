@@ -11,7 +11,7 @@ from hostler_protocol.errors import (
     InvalidArgumentError,
     UnauthorizedError,
 )
-from hostler_protocol.pausing import QuestionKind
+from hostler_protocol.pausing import Executor, QuestionKind
 
 ActionType = Literal["approve", "deny", "result", "error", "answer"]
 ResolveOutcome = Literal["happened", "not_happened"]
@@ -95,6 +95,8 @@ class CallView(Strict):
     """Where somebody edited them: what the agent had proposed."""
     edited_by: str | None = None
     description: str | None = None
+    executor: Executor = "host"
+    """`runner`: the runner itself carries it out once it is approved, and the host executes nothing."""
     question_kind: QuestionKind | None = None
     """Of a question: how it is meant to be shown."""
     fallback_text: str | None = None

@@ -13,6 +13,7 @@ from hostler.domain.pauses import (
     MAX_ARGUMENTS_BYTES,
     MAX_CALLS,
     MAX_DESCRIPTION_BYTES,
+    MAX_NAME_CHARS,
     MAX_SCHEMA_BYTES,
     MAX_TITLE_CHARS,
 )
@@ -29,6 +30,9 @@ def check_calls(calls: Sequence[NewCall]) -> None:
         raise InvalidArgumentError("two calls of the pause have one id")
     for call in calls:
         asked = call.asked
+        _check_name(call.call_id, "call_id")
+        if asked.tool_name is not None:
+            _check_name(asked.tool_name, "tool_name")
         check_size(asked.arguments, MAX_ARGUMENTS_BYTES, f"arguments of {asked.tool_name or asked.title!r}")
         check_size(asked.args_schema, MAX_SCHEMA_BYTES, "JSON Schema of the arguments")
         check_size(asked.result_schema, MAX_SCHEMA_BYTES, "JSON Schema of the result")
@@ -43,6 +47,13 @@ def check_calls(calls: Sequence[NewCall]) -> None:
             raise PayloadTooLargeError(
                 f"title: {len(asked.title)} characters; at most {MAX_TITLE_CHARS}", limit=MAX_TITLE_CHARS
             )
+
+
+def _check_name(name: str, what: str) -> None:
+    if not 1 <= len(name) <= MAX_NAME_CHARS or "\x00" in name:
+        raise InvalidArgumentError(
+            f"{what} {name!r:.60}: 1 to {MAX_NAME_CHARS} characters without NUL are possible"
+        )
 
 
 def check_room(standing: int, more: int) -> None:

@@ -22,7 +22,7 @@ from hostler.domain.pauses import (
 )
 from hostler.domain.tools import ToolPin
 from hostler_protocol.ids import digest
-from hostler_protocol.pausing import FormField, InteractionAction, QuestionKind
+from hostler_protocol.pausing import Executor, FormField, InteractionAction, QuestionKind
 
 VoteWord = Literal["approve", "deny", "result", "error", "answer", "happened", "not_happened"]
 
@@ -41,6 +41,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a question: what to show where its form cannot be."""
     tool_call_id: str | None = None
     """The model's own id."""
+    executor: Executor = "host"
+    """Who carries it out once it is approved."""
     pin: ToolPin | None = None
     args_schema: dict[str, Any] | None = None
     result_schema: dict[str, Any] | None = None

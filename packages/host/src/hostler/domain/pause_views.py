@@ -64,6 +64,7 @@ def _call(pause: Pause, call: PausedCall, caller: Caller, now: int, votes: Seque
         proposed_args=asked.arguments if call.edited_by is not None else None,
         edited_by=call.edited_by,
         description=asked.description,
+        executor=asked.executor,
         question_kind=asked.question_kind,
         fallback_text=asked.fallback_text,
         tool_call_id=asked.tool_call_id,

@@ -91,6 +91,8 @@ MAX_RESULT_BYTES = 1 * MIB
 """A client's result; larger ones are uploaded as an artifact and named."""
 MAX_COMMENT_BYTES = 4 * KIB
 MAX_TITLE_CHARS = 500
+MAX_NAME_CHARS = 255
+"""Of a call's id and of its tool's name."""
 """A line in a list."""
 MAX_DESCRIPTION_BYTES = 16 * KIB
 """Text above a form."""
