@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +43,11 @@ def python(*arguments: str) -> float:
     return time.perf_counter() - began
 
 
+def listing(data: Path) -> float:
+    """Seconds of `hostler runs list` on a data directory that no server holds."""
+    return python("-m", "hostler", "runs", "list", "--data", str(data))
+
+
 def plugin(level: Literal["trusted", "sandboxed"]) -> float:
     """Seconds from the order to start a plugin to its runners."""
 
@@ -65,6 +70,7 @@ WAYS: dict[str, Callable[[], float]] = {
     "sdk": lambda: python("-c", "import hostler_sdk"),
     "web": lambda: python("-c", "import uvicorn, msgspec"),
     "version": lambda: python("-m", "hostler", "--version"),
+    "sqlite": lambda: python("-c", "import asyncio, sqlite3, msgspec"),
     "serve": until_ready,
     "trusted": lambda: plugin("trusted"),
     "sandboxed": lambda: plugin("sandboxed"),
@@ -73,13 +79,9 @@ WAYS: dict[str, Callable[[], float]] = {
 
 def rows(quick: bool) -> list[Row]:
     """Measure in turns."""
-    times: dict[str, list[float]] = {name: [] for name in WAYS}
-    for index in range(2 if quick else 12):
-        for name, way in WAYS.items():
-            seconds = way()
-            if index:  # the first round fills the caches of files
-                times[name].append(seconds)
-    got = {name: middle(values) for name, values in times.items()}
+    with tempfile.TemporaryDirectory() as data:
+        listing(Path(data))  # the first command makes the database
+        got = _measured({**WAYS, "list": lambda: listing(Path(data))}, 2 if quick else 12)
 
     def against(name: str, other: str, what: str) -> tuple[float, str]:
         return got[name] / got[other], f"{what} ({got[other] * 1e3:.0f} ms)"
@@ -98,6 +100,13 @@ def rows(quick: bool) -> list[Row]:
             "ms",
             *against("version", "pass", "`python -c pass`"),
             goal="at most 12",
+        ),
+        Row(
+            "`hostler runs list`, without a server",
+            got["list"] * 1e3,
+            "ms",
+            *against("list", "sqlite", "`import asyncio, sqlite3, msgspec`"),
+            goal="at most 4",
         ),
         Row(
             "`hostler serve` until it is ready",
@@ -120,6 +129,16 @@ def rows(quick: bool) -> list[Row]:
             goal="at most 1.6",
         ),
     ]
+
+
+def _measured(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for index in range(rounds):
+        for name, way in ways.items():
+            seconds = way()
+            if index:  # the first round fills the caches of files
+                times[name].append(seconds)
+    return {name: middle(values) for name, values in times.items()}
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from hostler.data_directory import default_data_dir
+from hostler.data_directory import DEFAULT_WORKSPACE, default_data_dir
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import misfit
 from hostler.domain.places import parse_place
@@ -178,7 +178,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8420
     admin_key: str | None = None
-    workspace: str = "default"
+    workspace: str = DEFAULT_WORKSPACE
     max_active_runs: int = 256
     """Runs executed at once by this process; the rest wait in their queue."""
     max_runs_per_workspace: int | None = None

@@ -17,6 +17,8 @@ import msgspec
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
+DEFAULT_WORKSPACE = "default"
+"""Of a host that is told no other."""
 NOTE_NAME = "database.json"
 MAX_NOTE_BYTES = 16 * 1024
 

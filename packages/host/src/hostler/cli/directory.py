@@ -1,4 +1,7 @@
-"""A data directory as a server for one command: its host, opened in this process, asked without a socket."""
+"""A data directory as a server for one command, in this process and without a socket.
+
+A request that only reads facts is answered from the database; any other opens a whole host.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,28 @@ from hostler.cli.wire import BrokenError, Reply, Request, Streamed
 
 if TYPE_CHECKING:
     from hostler.http.app import App
+    from hostler.reading import ReadingHost
 
 WAITING_MESSAGES = 16
 """Pieces of a stream that wait for whoever reads it."""
 
 
 class DirectoryWire:
-    """A `Wire` to the data directory itself. The host is opened with the first request that needs it."""
+    """A `Wire` to a data directory. The first request that needs a host opens it."""
 
     def __init__(self, data_dir: Path, database: str | None) -> None:
         self._data_dir = data_dir
         self._database = database
         self._opened = AsyncExitStack()
         self._app: App | None = None
+        self._reading: ReadingHost | None = None
         self.key = secrets.token_urlsafe(24)
-        """What this process alone knows, and sends with each request."""
+        """The administrator's key of this host, known to this process alone."""
 
     async def send(self, request: Request) -> Reply:
         """See `Wire`."""
+        if self._app is None and (found := await self._read(request)) is not None:
+            return found
         async with self.stream(request) as answer:
             body = b"\n".join([line async for line in answer.lines])
         return Reply(answer.status, answer.reason, body)
@@ -52,8 +59,34 @@ class DirectoryWire:
             await asyncio.gather(task, return_exceptions=True)
 
     async def close(self) -> None:
-        """End the host."""
+        """Close the host and the database."""
         await self._opened.aclose()
+
+    async def _read(self, request: Request) -> Reply | None:
+        """Answer a request that only reads, without a host. None if it needs one."""
+        if self._database is not None or request.method != "GET":
+            return None
+        from hostler.data_directory import DEFAULT_WORKSPACE
+        from hostler.http.reading import answer, can_answer
+        from hostler.sql.reading import NeedsHostError
+
+        path, _, query = request.target.partition("?")
+        if not can_answer(path) or (host := await self._reading_host()) is None:
+            return None
+        try:
+            status, body = await answer(host, DEFAULT_WORKSPACE, path, query)
+        except NeedsHostError:
+            return None
+        return Reply(status, "", body)
+
+    async def _reading_host(self) -> ReadingHost | None:
+        if self._reading is None:
+            from hostler.reading import ReadingHost
+
+            self._reading = await ReadingHost.open(self._data_dir)
+            if self._reading is not None:
+                self._opened.push_async_callback(self._reading.close)
+        return self._reading
 
     async def _host(self) -> App:
         if self._app is None:

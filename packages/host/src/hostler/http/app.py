@@ -15,7 +15,7 @@ from hostler.http.gateway import Exchange, answer, answer_missing
 from hostler.http.keyring import find_key
 from hostler.http.metrics import Metrics
 from hostler.http.rates import Rates
-from hostler.http.routes import ROUTE_MODULES
+from hostler.http.route_table import ROUTE_MODULES
 from hostler.http.routing import Router
 from hostler.http.streams import Streams
 from hostler.http.surface import Surface

@@ -69,6 +69,12 @@ FindKey = Callable[[str], Awaitable[KeyHolder | None]]
 """Key -> its holder; None for one that is unknown, revoked or expired."""
 
 
+def administrator(workspace_id: str) -> KeyHolder:
+    """Return the holder of the administrator's key."""
+    rights: frozenset[str] = frozenset({"installation"})
+    return KeyHolder(Caller(workspace_id, "admin", ADMIN_KEY_ID, frozenset({"admin"}), rights))
+
+
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -99,15 +105,7 @@ class KeyRing:
     ) -> None:
         self._find = find
         self._admin_digest = _digest(admin_key) if admin_key else None
-        self._admin = KeyHolder(
-            Caller(
-                workspace_id,
-                subject="admin",
-                key_id=ADMIN_KEY_ID,
-                roles=frozenset({"admin"}),
-                rights=frozenset({"installation"}),
-            )
-        )
+        self._admin = administrator(workspace_id)
         self._clock = clock
         self._now = now
         self._known: OrderedDict[str, tuple[KeyHolder, float]] = OrderedDict()

@@ -11,22 +11,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 from hostler.feed import BATCH_RESULTS, StoredResult
 from hostler.http.answers import Headers
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.connection import BoundedConnection
+from hostler.http.event_stream import Batches, EventStream
 from hostler.http.limits import STREAM_COMMENT_SECONDS, STREAM_PACE_SECONDS, STREAM_STUCK_SECONDS
 from hostler.http.problems import encode_problem, problem_of
 from hostler.http.sse import COMMENT, Piece, pieces_of
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.results import TERMINAL_RESULTS
 
-Batches = AsyncIterator[list[StoredResult]]
-Watch = Callable[[int], Batches]
-"""The results after a sequence, in order, until the terminal one."""
 _STREAM_HEADERS: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -278,19 +276,3 @@ async def _disconnected(receive: Receive) -> None:
 async def _close(batches: Batches) -> None:
     if isinstance(batches, AsyncGenerator):
         await batches.aclose()
-
-
-@dataclass(frozen=True, slots=True)
-class EventStream:
-    """A run's results as an answer: those after `after`, or `opening` first where it was begun already."""
-
-    streams: Streams
-    run_id: str
-    watch: Watch
-    after: int = 0
-    headers: Headers = field(default_factory=list)
-    opening: Batches | None = None
-
-    async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Send it."""
-        return await self.streams.serve(self, scope, receive, send)

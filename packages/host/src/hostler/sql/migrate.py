@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hostler.ports import Dialect
+from hostler.sql.session import Session
 from hostler.sql.statements import Query, load
 from hostler.version import VERSION
 from hostler_protocol.errors import StorageError
@@ -120,6 +121,21 @@ def migrations_for(dialect: Dialect) -> list[Migration]:
             found.append(Migration(int(match["number"]), match["name"], sql))
     found.sort(key=lambda migration: migration.number)
     return found
+
+
+def newest_schema(dialect: Dialect) -> int:
+    """Return the number of this build's schema."""
+    found = (_FILE.fullmatch(file.name) for file in MIGRATIONS.iterdir())
+    return max(int(match["number"]) for match in found if match and match["dialect"] in (None, dialect))
+
+
+def schema_of(session: Session) -> int | None:
+    """Return the number of a database's schema, or None if it has none that can be read."""
+    try:
+        newest = session.one(_q.newest, {})
+    except StorageError:
+        return None
+    return None if newest is None else int(newest["number"])
 
 
 def build_version() -> str:

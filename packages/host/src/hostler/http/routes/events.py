@@ -11,12 +11,12 @@ from hostler.http.answers import Headers, Json, Listing
 from hostler.http.ask import Ask
 from hostler.http.auth import demand
 from hostler.http.endpoint import Media, endpoint
+from hostler.http.event_stream import EventStream
 from hostler.http.idempotency import idempotency_key
 from hostler.http.limits import MAX_WAIT_SECONDS
 from hostler.http.paging import PageQuery, listing, scoped, seconds
 from hostler.http.routes.runs import open_stream
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM
-from hostler.http.streams import EventStream
 from hostler.orchestrator import Accepted
 from hostler.stores import events
 from hostler.stores.events import StoredEvent

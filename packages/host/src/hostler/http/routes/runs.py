@@ -13,10 +13,10 @@ from hostler.feed import StoredResult
 from hostler.http.answers import Headers, Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import Media, endpoint
+from hostler.http.event_stream import Batches, EventStream
 from hostler.http.journal_page import journal_page
 from hostler.http.paging import Limit, Moment, PageQuery, listing, scoped, seconds
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id
-from hostler.http.streams import Batches, EventStream
 from hostler.ports import Tx
 from hostler.records import record_of
 from hostler.stores import runs, sources, steering

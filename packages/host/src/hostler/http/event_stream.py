@@ -1,0 +1,34 @@
+"""A stream of a run's results, as a route answers with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hostler.http.answers import Headers
+from hostler.http.asgi import Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from hostler.feed import StoredResult
+    from hostler.http.streams import Streams
+
+Batches = AsyncIterator[list["StoredResult"]]
+Watch = Callable[[int], Batches]
+"""The results after a sequence, in order, until the terminal one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """A run's results as an answer: those after `after`, or `opening` first where it was begun already."""
+
+    streams: Streams
+    run_id: str
+    watch: Watch
+    after: int = 0
+    headers: Headers = field(default_factory=list)
+    opening: Batches | None = None
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Send it."""
+        return await self.streams.serve(self, scope, receive, send)

@@ -1,0 +1,46 @@
+"""All routes, in the order of the documentation."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from hostler.http.routes import (
+    agents,
+    artifacts,
+    audit,
+    config,
+    conversations,
+    events,
+    health,
+    keys,
+    models,
+    notices,
+    pauses,
+    plugins,
+    reruns,
+    runs,
+    skills,
+    tools,
+    usage,
+)
+
+ROUTE_MODULES: tuple[ModuleType, ...] = (
+    events,
+    runs,
+    reruns,
+    pauses,
+    notices,
+    conversations,
+    agents,
+    plugins,
+    tools,
+    skills,
+    models,
+    artifacts,
+    keys,
+    usage,
+    audit,
+    config,
+    health,
+)
+"""In the order of the documentation."""
