@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hostler.config import ConfigFile, ModelEntry, PluginEntry
-from hostler.config_file import absolute
+from hostler.config_file import ConfigSource, absolute, entry_mistakes, entry_name
 from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Kind
+from hostler.domain.fitting import fit
+from hostler.domain.mistakes import Mistake
 from hostler.domain.nearest import did_you_mean
 from hostler.domain.retention import RetentionPolicy
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
@@ -86,6 +88,34 @@ def with_entry(kind: EntryKind, entry: Any, base: Path | None = None) -> ConfigF
     elif not kind.single:
         value = [value]
     return absolute(ConfigFile(**{kind.field: value}), base)
+
+
+def read_entry(kind: EntryKind, data: Any, base: Path | None = None) -> tuple[Any, ConfigSource]:
+    """As much of an entry as can be read, for `with_entry`, and what cannot be. None: nothing is left of it.
+
+    Relative paths are a mistake, unless they are taken from `base`.
+    """
+    entry, mistakes = fit(data, kind.type)
+    place = kind.field if kind.single else f"{kind.field}[0]"
+    name = entry_name(kind.field, data)
+    called = f"{kind.kind} {name!r}" if name else kind.kind
+    source = ConfigSource(called, tuple(one.within(place) for one in mistakes), entry=place)
+    if entry is None:
+        return None, source
+    config = with_entry(kind, entry, base)
+    wrong = [*entry_mistakes(config, source), *relative_paths(config, source)]
+    return entry, replace(source, mistakes=(*source.mistakes, *wrong))
+
+
+def relative_paths(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake]:
+    """The paths that are relative, where nobody knows to what."""
+    plugins = [entry if isinstance(entry, str) else entry.path for entry in config.plugins]
+    for section, paths in (("plugins", plugins), ("skills", config.skills)):
+        for number, path in enumerate(paths):
+            if not Path(path).is_absolute():
+                below = "path" if source.entry else ""
+                mistake = Mistake(below, "this is a relative path: send the absolute one")
+                yield mistake.within(source.place(section, number))
 
 
 def entries_by_kind(

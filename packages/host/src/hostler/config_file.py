@@ -26,6 +26,10 @@ MAX_CONFIG_BYTES = 4 * 1024 * 1024
 """One configuration file; thousands of agents fit."""
 
 _ENTRY = re.compile(r"(\w+)\[(\d+)\]")
+_NAMED_BY = {"models": "id", "plugins": "path", "skills": "path"}
+"""The fields that name entries, where it is not `name`."""
+_PATHS = {"plugins", "skills"}
+"""The sections whose entries may be texts: paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class ConfigSource:
     """Where the entries that were read stand in the lists of the file, by section."""
     lines: Mapping[str, int] = field(default_factory=dict)
     """Where things stand in the file, from 1, by place."""
+    entry: str = ""
+    """The place of the only entry, where mistakes are told by their places in it."""
 
     def place(self, section: str, number: int) -> str:
         """The place in the file of an entry that was read, by its number in what was read."""
@@ -56,8 +62,13 @@ class ConfigSource:
 
     def error(self, mistakes: Sequence[Mistake] = ()) -> ConfigurationError:
         """The error that tells all mistakes, those of the file itself first."""
-        found = [*self.mistakes, *mistakes]
+        found = [self._in_entry(mistake) for mistake in (*self.mistakes, *mistakes)]
         return ConfigurationError(found, names=self.names, source=self.name, lines=self.lines)
+
+    def _in_entry(self, mistake: Mistake) -> Mistake:
+        if not self.entry or not mistake.place.startswith(self.entry):
+            return mistake
+        return mistake._replace(place=mistake.place.removeprefix(self.entry).removeprefix("."))
 
 
 def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
@@ -84,9 +95,14 @@ def read_config(text: str, *, name: str, base: Path | None = None) -> tuple[Conf
     config = found or ConfigFile()
     config = absolute(config, base)
     marks = YamlMarks({}, ()) if name.endswith(".toml") else yaml_marks(text)
-    mistakes += marks.twice
-    source = ConfigSource(name, tuple(mistakes), _names(data), _numbers(data, mistakes), marks.lines)
-    return config, replace(source, mistakes=(*mistakes, *entry_mistakes(config, source)))
+    source = source_of(data, config, [*mistakes, *marks.twice])
+    return config, replace(source, name=name, lines=marks.lines)
+
+
+def source_of(data: Any, config: ConfigFile, mistakes: Sequence[Mistake]) -> ConfigSource:
+    """Where the entries of `config` are in the data that it was read from. `mistakes`: what could not be."""
+    source = ConfigSource("", tuple(mistakes), _names(data), _numbers(data, mistakes))
+    return replace(source, mistakes=(*mistakes, *entry_mistakes(config, source)))
 
 
 def absolute(config: ConfigFile, base: Path | None) -> ConfigFile:
@@ -169,16 +185,16 @@ def _names(data: Any) -> dict[str, str]:
     names: dict[str, str] = {}
     for section, entries in _sections(data):
         for number, entry in enumerate(entries):
-            if isinstance(name := _name(section, entry), str):
+            if (name := entry_name(section, entry)) is not None:
                 names[f"{section}[{number}]"] = name
     return names
 
 
-def _name(section: str, entry: Any) -> Any:
-    if not isinstance(entry, Mapping):
-        return entry
-    if section == "tools":
-        return next(
+def entry_name(section: str, entry: Any) -> str | None:
+    """What an entry is called, as far as it says."""
+    name: Any = None
+    if isinstance(entry, Mapping) and section == "tools":
+        name = next(
             (
                 f"{kind}:{said['name']}"
                 for kind, said in entry.items()
@@ -186,7 +202,11 @@ def _name(section: str, entry: Any) -> Any:
             ),
             None,
         )
-    return entry.get({"models": "id", "plugins": "path"}.get(section, "name"))
+    elif isinstance(entry, Mapping):
+        name = entry.get(_NAMED_BY.get(section, "name"))
+    elif section in _PATHS:  # anything else may be a secret that is not where it belongs
+        name = entry
+    return name if isinstance(name, str) else None
 
 
 def _numbers(data: Any, mistakes: Sequence[Mistake]) -> dict[str, list[int]]:
@@ -226,7 +246,8 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
     found = [("webhooks", number, webhook_mistake(webhook)) for number, webhook in enumerate(config.webhooks)]
     found += [("tools", number, entry_mistake(entry)) for number, entry in enumerate(config.tools)]
     for section, number, mistake in found:
-        if mistake is not None and (place := source.place(section, number)) not in told:
+        place = source.place(section, number)
+        if mistake is not None and (mistake.place or place not in told):
             yield mistake.within(place)
 
 

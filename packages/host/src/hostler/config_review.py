@@ -119,13 +119,16 @@ class Reviewer:
         plugins, mistakes = await asyncio.to_thread(identify, config, stored)
         review.plugins = plugins
         entries = [entry if isinstance(entry, str) else entry.path for entry in config.plugins]
+        told = {mistake.place.removesuffix(".path") for mistake in review.source.mistakes}
         for number, mistake in mistakes:
-            review.add("plugin", number, entries[number], mistake)
+            if review.source.place("plugins", number) not in told:
+                review.add("plugin", number, entries[number], mistake)
         before = entries_by_kind(stored.config, {})
         for kind, at, name, entry, mistake in self._own_mistakes(config):
             review.add(kind, at, name, mistake, known=before[kind].get(name) == entry)
         for at, name, mistake in await asyncio.to_thread(self._skill_mistakes, config.skills):
-            review.add("skill", at, name, mistake)
+            if at is None or review.source.place("skills", at) not in told:
+                review.add("skill", at, name, mistake)
         if config.agents and self.surveyor is not None:
             whole, folders = await asyncio.to_thread(_whole, config, plugins, stored, prune)
             inventory = await self.surveyor.after(

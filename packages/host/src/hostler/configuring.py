@@ -13,7 +13,7 @@ import msgspec
 from hostler.bindery import Bindery
 from hostler.bundled import shipped_runner
 from hostler.config import ConfigFile, PluginEntry
-from hostler.config_entries import POLICY, EntryKind, entries_by_kind
+from hostler.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry
 from hostler.config_file import ConfigSource
 from hostler.config_review import Reviewer, SkillCheck
 from hostler.domain.agent_review import review_agent
@@ -184,6 +184,20 @@ class Configurator:
                 return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
             finally:
                 await self._supervisor.discovery.close()
+
+    async def put(
+        self, kind: EntryKind, data: dict[str, Any], *, actor: str, name: str | None = None
+    ) -> ConfigDiff:
+        """Store one entry, as a file has it. `name`: the one that it must have; None: it must be new.
+
+        ConfigurationError with all that is wrong; InvalidArgumentError for another name; ConflictError where
+        it is not new.
+        """
+        guard = must_be_named(kind, name) if name is not None else must_be_new
+        entry, source = read_entry(kind, data)
+        if entry is None:
+            raise source.error()
+        return await self.apply(with_entry(kind, entry), actor=actor, guard=guard, source=source)
 
     async def review_agent(self, spec: AgentSpec, workspace_id: str) -> list[Mistake]:
         """What is wrong with an agent that is to be saved or run; a plugin never seen is started for it."""

@@ -20,9 +20,9 @@ from hostler.bindery import Bindery
 from hostler.bundled import shipped_runner
 from hostler.calls.scope import Services
 from hostler.config import ConfigFile, Settings
-from hostler.config_entries import EntryKind, with_entry
+from hostler.config_entries import EntryKind
 from hostler.config_file import ConfigSource, read_config_file
-from hostler.configuring import Configurator, LiveModels, must_be_named, must_be_new
+from hostler.configuring import Configurator, LiveModels
 from hostler.cursors import Cursors
 from hostler.data_directory import check_address, check_database, note_database
 from hostler.dispatch import Dispatcher
@@ -465,15 +465,10 @@ class Host:
         return await self._applied(diff)
 
     async def put_entry(
-        self, kind: EntryKind, entry: Any, *, actor: str, name: str | None = None
+        self, kind: EntryKind, data: dict[str, Any], *, actor: str, name: str | None = None
     ) -> ConfigDiff:
-        """Store one entry of the configuration. `name`: the one that it must have; None: it must be new.
-
-        InvalidArgumentError where it is wrong, or has another name; ConflictError where it is not new.
-        """
-        guard = must_be_named(kind, name) if name is not None else must_be_new
-        config = with_entry(kind, entry)
-        return await self._applied(await self.configurator.apply(config, actor=actor, guard=guard))
+        """Store one entry of the configuration. See `Configurator.put`."""
+        return await self._applied(await self.configurator.put(kind, data, actor=actor, name=name))
 
     async def remove_entry(self, kind: EntryKind, name: str, *, actor: str) -> ConfigDiff:
         """Remove one entry of the configuration. NotFoundError."""

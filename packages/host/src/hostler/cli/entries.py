@@ -73,7 +73,7 @@ def add_entry(server: Server, field: str, fields: Mapping[str, Any], *, as_json:
     """Add an entry of the kind that configuration files call `field`, and show what came of it."""
 
     async def add(api: Api) -> Any:
-        body = _complete(field, merged({}, fields))
+        body = await _complete(api, field, merged({}, fields))
         return await api.post(route("config", field), body, seconds=_apply_seconds())
 
     _show(server, add, as_json=as_json)
@@ -86,7 +86,7 @@ def change_entry(server: Server, field: str, name: str, fields: Mapping[str, Any
 
     async def change(api: Api) -> Any:
         known = (await api.get(route("config", field, name)))["entry"]
-        body = _complete(field, merged(known or {}, fields))
+        body = await _complete(api, field, merged(known or {}, fields))
         return await api.put(route("config", field, name), body, seconds=_apply_seconds())
 
     _show(server, change, as_json=as_json)
@@ -101,7 +101,7 @@ def put_entry(server: Server, field: str, name: str, fields: Mapping[str, Any], 
             known = (await api.get(route("config", field, name)))["entry"] or {}
         except NotFoundError:
             known = _named(field, name)
-        body = _complete(field, merged(known, fields))
+        body = await _complete(api, field, merged(known, fields))
         return await api.put(route("config", field, name), body, seconds=_apply_seconds())
 
     _show(server, put, as_json=as_json)
@@ -129,14 +129,19 @@ def remove_entry(server: Server, field: str, name: str, *, as_json: bool) -> Non
     _show(server, lambda api: api.delete(route("config", field, name)), as_json=as_json)
 
 
-def _complete(field: str, entry: dict[str, Any]) -> Any:
-    """The entry without its defaults and with absolute paths. InvalidArgumentError where it is wrong."""
-    from hostler.config import convert
-    from hostler.config_entries import entry_kind, with_entry
+async def _complete(api: Api, field: str, data: dict[str, Any]) -> Any:
+    """The entry without its defaults and with absolute paths. ConfigurationError with all that is wrong."""
+    from hostler.cli.configuration import send_config
+    from hostler.config_entries import entry_kind, read_entry, with_entry
     from hostler.domain.changes import sparse
 
     kind = entry_kind(field)
-    config = with_entry(kind, convert(entry, kind.type, kind.kind), Path.cwd())
+    entry, source = read_entry(kind, data, Path.cwd())
+    if entry is None:
+        raise source.error()
+    config = with_entry(kind, entry, Path.cwd())
+    if source.mistakes:  # what the server finds in the rest is told with them
+        await send_config(api, config, source)
     value = getattr(config, kind.field)
     if field == "skills":
         return {"path": value[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from hostler.domain.events import Caller
 from hostler.domain.fitting import fit
 from hostler.domain.misfits import misfit
-from hostler.domain.mistakes import MAX_TOLD, Mistake
+from hostler.domain.mistakes import MAX_TOLD, ConfigurationError, Mistake
 from hostler.http.asgi import Receive, Scope
 from hostler.http.auth import KeyHolder
 from hostler.http.limits import (
@@ -35,6 +35,23 @@ T = TypeVar("T")
 _JSON_TYPES = ("application/json", "text/json")
 _lists: dict[type[Any], frozenset[str]] = {}
 """The list fields of the query types seen so far: as many as there are routes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted(Generic[T]):
+    """A JSON body as far as it fits its type, and what does not, so that a route can add what else is wrong.
+
+    `value` is None where nothing of the type is left.
+    """
+
+    value: T | None
+    mistakes: Sequence[Mistake] = ()
+
+    def get(self) -> T:
+        """The value. ConfigurationError where there is none; the mistakes are still to be looked at."""
+        if self.value is None:
+            raise ConfigurationError(self.mistakes)
+        return self.value
 
 
 @dataclass(slots=True)
@@ -147,6 +164,16 @@ def decode_json(body: bytes, kind: type[T]) -> T:
     except DECODE_ERRORS as error:
         what = "the body is empty: JSON is expected" if not body else f"the body is not JSON: {error}"
         raise InvalidArgumentError(what) from None
+
+
+def decode_fitted(body: bytes, kind: type[T]) -> Fitted[T]:
+    """A JSON body as far as it fits. InvalidArgumentError for what is no JSON."""
+    try:
+        return Fitted(msgspec.json.decode(body, type=kind))
+    except msgspec.ValidationError:
+        return Fitted(*fit(decode_json(body, Any), kind))
+    except DECODE_ERRORS:
+        return Fitted(decode_json(body, kind))
 
 
 def check_json_type(content_type: str | None) -> None:

@@ -1,9 +1,9 @@
 """The table of routes.
 
 A route is a function decorated with `endpoint`: `async def get_run(ask) -> RunRecord`. What it reads is
-declared by its parameters (`query`: a struct of the query string, `body`: the JSON body), what it answers by
-its return type; the OpenAPI document is made of the same declarations. No route can be without a decision
-on who may call it: `right` has no default.
+declared by its parameters (`query`: a struct of the query string, `body`: the JSON body, or `Fitted` of it),
+what it answers by its return type; the OpenAPI document is made of the same declarations. No route can be
+without a decision on who may call it: `right` has no default.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from hostler.http.answers import Empty, Json
+from hostler.http.ask import Fitted
 from hostler.http.auth import Right
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
@@ -60,6 +61,8 @@ class Endpoint:
     idempotent: bool = False
     keeps_keys: bool = False
     """It sees to Idempotency-Key itself, in the transaction of what it does."""
+    fits_body: bool = False
+    """It takes a body that does not fit, too, as `Fitted`, and tells what is wrong with it."""
 
     @property
     def name(self) -> str:
@@ -99,6 +102,8 @@ def endpoint(
     def declare(function: F) -> F:
         hints = typing.get_type_hints(function)
         returned = hints.pop("return")
+        body = hints.get("body")
+        fits_body = typing.get_origin(body) is Fitted
         summary, _, description = (inspect.getdoc(function) or "").partition("\n")
         entry = Endpoint(
             method=method,
@@ -109,13 +114,14 @@ def endpoint(
             summary=summary.rstrip("."),
             description=description.strip(),
             query=hints.get("query"),
-            body=hints.get("body"),
+            body=typing.get_args(body)[0] if fits_body else body,
             reads_body="body" in hints,
             status=status,
             answers=answers if answers is not None else _answers_of(returned, status),
             media=media,
             idempotent=method == "POST" and media is None and path != "/v1/events",
             keeps_keys=keeps_keys,
+            fits_body=fits_body,
         )
         function.__endpoint__ = entry  # type: ignore[attr-defined]
         return function

@@ -21,6 +21,7 @@ from hostler.http.ask import (
     Ask,
     check_headers,
     check_json_type,
+    decode_fitted,
     decode_json,
     decode_query,
     headers_of,
@@ -156,7 +157,8 @@ async def _reply(surface: Surface, endpoint: Endpoint, exchange: Exchange) -> An
         ask.body = await read_body(ask)
     if endpoint.reads_body:
         body = ask.body or (b"{}" if endpoint.body_optional else b"")
-        given["body"] = decode_json(body, endpoint.body)
+        decode = decode_fitted if endpoint.fits_body else decode_json
+        given["body"] = decode(body, endpoint.body)
     if endpoint.idempotent and not endpoint.keeps_keys:
         return await once(ask, hashlib.sha256(ask.body).hexdigest(), lambda: _call(endpoint, ask, given))
     return await _call(endpoint, ask, given)

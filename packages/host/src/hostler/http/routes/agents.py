@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.changes import ConfigProblem
-from hostler.domain.mistakes import ConfigurationError
+from hostler.domain.mistakes import ConfigurationError, Mistake
 from hostler.domain.secret_refs import reference_names
 from hostler.http.answers import Empty, Json, Listing
-from hostler.http.ask import Ask
+from hostler.http.ask import Ask, Fitted
 from hostler.http.auth import holds
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import PageQuery, listing, scoped
 from hostler.ports import Tx
 from hostler.stores import agents, audit
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, UnauthorizedError
+from hostler_protocol.errors import ConflictError, NotFoundError, UnauthorizedError
 
 
 class AgentRecord(Strict):
@@ -51,11 +52,11 @@ async def list_agents(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
 
 
 @endpoint("POST", "/v1/agents", right="agents:write", tag="agents", status=201)
-async def create_agent(ask: Ask, body: AgentSpec) -> Json[AgentRecord]:
+async def create_agent(ask: Ask, body: Fitted[AgentSpec]) -> Json[AgentRecord]:
     """Make a new agent. A name that is taken is a `conflict`."""
-    host = ask.surface.host
-    if await host.db.read(lambda tx: agents.current_version(tx, ask.workspace_id, body.name)) is not None:
-        raise ConflictError(f"there is an agent named {body.name!r} already; PUT changes it")
+    host, name = ask.surface.host, body.get().name
+    if await host.db.read(lambda tx: agents.current_version(tx, ask.workspace_id, name)) is not None:
+        raise ConflictError(f"there is an agent named {name!r} already; PUT changes it")
     return Json(await _save(ask, body), 201)
 
 
@@ -69,17 +70,16 @@ async def get_agent(ask: Ask) -> AgentRecord:
 
 
 @endpoint("PUT", "/v1/agents/{name}", right="agents:write", tag="agents")
-async def put_agent(ask: Ask, body: AgentSpec) -> AgentRecord:
+async def put_agent(ask: Ask, body: Fitted[AgentSpec]) -> AgentRecord:
     """Make or change an agent. All that is wrong with it is named at once, and nothing is stored.
 
     A change makes a new version, which the next event uses; unchanged it keeps its version. The body's name
     is the path's.
     """
-    if body.name != ask.parameters["name"]:
-        named = ask.parameters["name"]
-        raise InvalidArgumentError(
-            f"the body's name is {body.name!r} and the path's {named!r}: they must be the same"
-        )
+    named = ask.parameters["name"]
+    if body.get().name != named:
+        other = Mistake("name", f"the path names {named!r}: both must be the same")
+        body = replace(body, mistakes=[*body.mistakes, other])
     return await _save(ask, body)
 
 
@@ -115,13 +115,14 @@ async def delete_agent(ask: Ask) -> Empty:
     return Empty()
 
 
-async def _save(ask: Ask, spec: AgentSpec) -> AgentRecord:
+async def _save(ask: Ask, body: Fitted[AgentSpec]) -> AgentRecord:
     """Check and store an agent; the next event sees it. What is stored like this already is not refused."""
     host, workspace, actor = ask.surface.host, ask.workspace_id, ask.caller.subject
+    spec = body.get()
     known = await host.db.read(lambda tx: agents.readable(tx, workspace, spec.name))
     _check_references(ask, known, spec)
-    if known is None or known.spec != spec:
-        mistakes = await host.configurator.review_agent(spec, workspace)
+    if body.mistakes or known is None or known.spec != spec:
+        mistakes = [*body.mistakes, *await host.configurator.review_agent(spec, workspace)]
         if any(mistake.severity == "error" for mistake in mistakes):
             raise ConfigurationError(mistakes)
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from hostler.config import ConfigFile, convert
-from hostler.config_entries import EntryKind, entry_kind, with_entry
+from hostler.config import ConfigFile
+from hostler.config_entries import EntryKind, entry_kind, relative_paths
+from hostler.config_file import source_of
 from hostler.configuring import Entries
 from hostler.domain.changes import ConfigDiff, ConfigProblem, Kind, sparse
 from hostler.http.answers import Json, Listing
-from hostler.http.ask import Ask
+from hostler.http.ask import Ask, Fitted
 from hostler.http.endpoint import endpoint
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import InvalidArgumentError
 
 
 class ApplyQuery(Strict):
@@ -38,11 +38,17 @@ class EntryRecord(Strict):
 
 
 @endpoint("POST", "/v1/config", right="installation", tag="configuration")
-async def apply_config(ask: Ask, query: ApplyQuery, body: ConfigFile) -> ConfigDiff:
-    """Apply a configuration: what it names is made or changed, what it does not name stays unless `prune`."""
-    _check_absolute(body)
-    actor = ask.caller.subject
-    return await ask.surface.host.apply(body, actor=actor, dry_run=query.dry_run, prune=query.prune)
+async def apply_config(ask: Ask, query: ApplyQuery, body: Fitted[ConfigFile]) -> ConfigDiff:
+    """Apply a configuration: what it names is made or changed, what it does not name stays unless `prune`.
+
+    All that is wrong with it is named at once, and nothing is stored.
+    """
+    config, actor = body.get(), ask.caller.subject
+    source = source_of(msgspec.json.decode(ask.body or b"{}"), config, body.mistakes)
+    source = replace(source, mistakes=(*source.mistakes, *relative_paths(config, source)))
+    return await ask.surface.host.apply(
+        config, actor=actor, dry_run=query.dry_run, prune=query.prune, source=source
+    )
 
 
 @endpoint("GET", "/v1/problems", right="installation", tag="configuration")
@@ -75,7 +81,7 @@ async def add_entry(ask: Ask, body: dict[str, Any]) -> Json[ConfigDiff]:
     there already.
     """
     kind = entry_kind(ask.parameters["kind"])
-    diff = await ask.surface.host.put_entry(kind, _entry(kind, body), actor=ask.caller.subject)
+    diff = await ask.surface.host.put_entry(kind, body, actor=ask.caller.subject)
     return Json(diff, 201)
 
 
@@ -92,7 +98,7 @@ async def get_entry(ask: Ask) -> EntryRecord:
 async def put_entry(ask: Ask, body: dict[str, Any]) -> ConfigDiff:
     """Make or change an entry: the body is the whole of it. Runs at work finish with what they began with."""
     kind, name = entry_kind(ask.parameters["kind"]), ask.parameters["name"]
-    return await ask.surface.host.put_entry(kind, _entry(kind, body), actor=ask.caller.subject, name=name)
+    return await ask.surface.host.put_entry(kind, body, actor=ask.caller.subject, name=name)
 
 
 @endpoint("DELETE", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
@@ -100,20 +106,6 @@ async def remove_entry(ask: Ask) -> ConfigDiff:
     """Remove an entry. Runs at work finish; `problems` of the answer names the agents that need it."""
     kind, name = entry_kind(ask.parameters["kind"]), ask.parameters["name"]
     return await ask.surface.host.remove_entry(kind, name, actor=ask.caller.subject)
-
-
-def _entry(kind: EntryKind, body: dict[str, Any]) -> msgspec.Struct:
-    entry: msgspec.Struct = convert(body, kind.type, kind.kind)
-    _check_absolute(with_entry(kind, entry))
-    return entry
-
-
-def _check_absolute(config: ConfigFile) -> None:
-    plugins = [entry if isinstance(entry, str) else entry.path for entry in config.plugins]
-    for what, paths in (("plugins", plugins), ("skills", config.skills)):
-        for path in paths:
-            if not Path(path).is_absolute():
-                raise InvalidArgumentError(f"{what}: {path!r} is a relative path: send the absolute one")
 
 
 Problems = Mapping[tuple[Kind, str], str]
