@@ -15,6 +15,7 @@ from hostler.ports import Tx
 from hostler.sql import postgres
 from hostler.sql.opening import open_database
 from hostler.sql.statements import Query
+from hostler.stores import hosts
 from hostler_protocol.errors import StorageError
 from support.databases import read, run, write
 from support.postgres import PostgresServer
@@ -131,6 +132,30 @@ def test_two_hosts_that_take_rows_in_opposite_order_both_finish(url: str) -> Non
 def test_an_address_where_nothing_listens_says_what_to_check(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="check the address, the server and the password"):
         open_database(f"postgresql:///x?host={tmp_path}&user=postgres")
+
+
+@pytest.mark.parametrize("moment", ["after a flush", "while it is sent rows"])
+def test_a_transaction_that_its_process_does_not_go_on_with_is_ended(url: str, moment: str) -> None:
+    """Also where the server's own timer does not run. A pipeline of psycopg ends with a Flush."""
+    database = open_database(url)
+    write(database, lambda tx: tx.run(CREATE))
+    write(database, insert(1))
+    with contextlib.closing(postgres.connect(url)) as stopped:
+        stopped.execute("BEGIN")
+        stopped.execute("UPDATE t SET id = id WHERE id = 1")
+        if moment == "after a flush":
+            stopped.pgconn.enter_pipeline_mode()
+            stopped.pgconn.send_flush_request()
+        else:
+            stopped.pgconn.send_query(b"SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
+        stopped.pgconn.flush()
+        until = time.monotonic() + 60
+        while not (ended := read(database, hosts.end_stalled)):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert ended == 1
+        assert write(database, lambda tx: tx.run(TOUCH, id=1)) == 1
+    asyncio.run(database.close())
 
 
 def test_a_host_that_stops_within_a_transaction_holds_up_the_others_for_seconds_only(url: str) -> None:

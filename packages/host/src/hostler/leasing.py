@@ -143,6 +143,8 @@ class HostLease:
                 pass
             self._look.clear()
             try:
+                if ended := await self.db.read(hosts.end_stalled):
+                    log.warning("%d transactions of hosts that stopped in them were ended", ended)
                 if self.member is not None:
                     await self.recover()
             except StorageError as error:

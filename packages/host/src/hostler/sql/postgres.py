@@ -19,7 +19,7 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 
 from hostler.ports import Dialect, Row
 from hostler.sql.migrate import Migrator
-from hostler.sql.session import ConnectionLostError, ConstraintError, ContentionError
+from hostler.sql.session import APPLICATION, ConnectionLostError, ConstraintError, ContentionError
 from hostler.sql.statements import Query, load
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 from hostler_protocol.ids import new_id
@@ -37,7 +37,8 @@ _SETTINGS = (
     " -c default_transaction_isolation=read\\ committed"
 )
 """A host that was stopped within a transaction must not hold its locks for long: what others write waits for
-them, the renewals of their own leases too. A transaction that is ended so is run again."""
+them, the renewals of their own leases too. A transaction that is ended so is run again. Other hosts end what
+this timeout misses (`hosts.end_stalled`)."""
 _COMMIT = "UPDATE writers SET last_group = {group} WHERE writer_id = '{writer_id}'; COMMIT"
 """One round trip, which cannot have parameters: a number and a UUID of our own making."""
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
@@ -257,7 +258,7 @@ def connect(url: str) -> Connection:
             row_factory=dict_row,
             connect_timeout=CONNECT_SECONDS,
             options=_SETTINGS,
-            application_name="hostler",
+            application_name=APPLICATION,
             client_encoding="utf8",
         )
     except psycopg.Error as error:

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from hostler.ports import Dialect, Query, Row, T, Tx
 from hostler_protocol.errors import StorageError
 
+APPLICATION = "hostler"
+"""The name of a host's sessions at a PostgreSQL server (`application_name`)."""
+
 
 class ConstraintError(StorageError):
     """A row contradicts a unique key or a NOT NULL: a caller broke a store's rules."""

@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hostler.ports import Row, Tx
+from hostler.sql.session import APPLICATION
 from hostler.sql.statements import load
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 ALONE = 0
 """The epoch of a host that has its database for itself: the lock on the data directory is its lease."""
+STALLED_SECONDS = 3
+"""How long a transaction may wait for its host's process. Other hosts wait for its locks, also with the
+renewals of their leases."""
 _q = load(__file__)
 
 
@@ -69,6 +73,13 @@ def leave(tx: Tx, member: Membership) -> None:
 def take_over(tx: Tx, member: Membership) -> bool:
     """Remove a host whose lease is over. True for one caller only; its runs are lost then."""
     return tx.run(_q.remove_dead, host_id=member.host_id, epoch=member.epoch, now=tx.now) == 1
+
+
+def end_stalled(tx: Tx) -> int:
+    """End transactions that hosts have begun and do not go on with, a stopped host for example; how many."""
+    if tx.dialect == "sqlite":
+        return 0
+    return len(tx.all(_q.end_stalled, application=APPLICATION, seconds=STALLED_SECONDS))
 
 
 def dead(tx: Tx, *, limit: int = MAX_PAGE_ITEMS) -> list[HostLease]:

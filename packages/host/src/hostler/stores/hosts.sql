@@ -34,6 +34,15 @@ DELETE FROM hosts WHERE host_id IN (
     SELECT host_id FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until < :now
     FOR UPDATE SKIP LOCKED)
 
+-- name: end_stalled (postgres)
+-- Sessions of hosts that hold locks while the server waits for their process. idle_in_transaction_session_timeout ends
+-- only some of them: its timer is off once a client has sent a Flush after its Sync, or does not read what it is sent.
+SELECT pg_terminate_backend(pid) AS ended FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND application_name = :application
+  AND pid <> pg_backend_pid() AND backend_xid IS NOT NULL AND wait_event_type = 'Client'
+  AND state_change < clock_timestamp() - make_interval(secs => :seconds)
+LIMIT 100
+
 -- name: dead
 SELECT host_id, epoch, address, started_at, lease_until FROM hosts WHERE lease_until < :now
 ORDER BY host_id LIMIT :limit
