@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hostler.config import ConfigFile
+from hostler.domain.pause_actions import Action
 from hostler.stores.audit import page as audit_page
 from support.databases import run
 from support.shop import ASK_ALL, BOOK, PLACE, SEND, asking, decide, decision, parked, shop, waiting
@@ -183,6 +184,48 @@ def test_a_question_put_to_people_meanwhile_is_an_effect(tmp_path: Path) -> None
             await host.start([["crash"]], agent="killer")  # in the same process
             ended = await host.ended(run_id)
             assert (ended.record.status, ended.record.status_code) == ("failed", "runner.crashed")
+
+    run(main())
+
+
+@pytest.mark.parametrize("lost", ["plugin", "host"])
+def test_a_question_of_a_resumable_runner_still_waits(tmp_path: Path, lost: str) -> None:
+    async def main() -> None:
+        question = asking(kind="confirmation", title="Now?")
+        steps: Steps = {"1": PAUSED, "else": [question, ["show_context"]]}
+        async with shop(tmp_path) as host:
+            await host.agent(runner="both", resource_policy=ASK_SEND)
+            await host.agent("killer")
+            run_id = await approved(host, steps)
+            while (asked := await waiting(host, run_id)).form != "implicit":
+                await asyncio.sleep(0.01)
+            if lost == "plugin":
+                await host.ended(await host.start([["crash"]], agent="killer"))  # in the same process
+        async with shop(tmp_path) as host:
+            assert (await waiting(host, run_id)).id == asked.id
+            answer = Action(call_id=asked.calls[0].call_id, type="answer", values={})
+            await decide(host, asked, answer)
+            ended = await host.ended(run_id)
+            assert ended.record.status == "completed", ended.last
+            assert ended.told["continuation"]["state"] == {"step": 3}
+
+    run(main())
+
+
+def test_a_question_put_to_people_meanwhile_may_be_repeated_where_the_policy_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shop(tmp_path) as host:
+            await host.agent(runner="keeper", resource_policy=ASK_SEND, recovery={"on_crash": "restart"})
+            await host.agent("killer")
+            question = asking(kind="confirmation", title="Now?")
+            steps: Steps = {"1": PAUSED, "2": [question, ["tell"]], "else": [["show_context"]]}
+            run_id = await approved(host, steps)
+            while (await waiting(host, run_id)).form != "implicit":
+                await asyncio.sleep(0.01)
+            await host.start([["crash"]], agent="killer")  # in the same process
+            ended = await host.ended(run_id)
+            assert ended.record.status == "completed", ended.last
+            assert ended.record.attempt == 3
 
     run(main())
 

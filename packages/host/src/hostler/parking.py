@@ -96,6 +96,12 @@ def begin_after_loss(
     heard of (UTC epoch milliseconds); None: now.
     """
     held = run_notes.hold(tx, run.run_id) or run
+    if held.attempt != run.attempt:  # nothing of a later attempt may change
+        return Fenced(held.status, held.attempt)
+    if settlement.undone and not _has_own_pause(tx, run):
+        settlement = settlement.otherwise or settlement
+        if settlement.undone or not settlement.goes_on:
+            return _ended(tx, run, settlement.status_code, settlement.why, actor=actor, used=used)
     undone = settlement.undone
     if crashed and not settlement.is_recovery:  # lost before it took the pause, it counts as well
         pause_claims.begin_resuming(tx, run.run_id, run.attempt)
@@ -105,8 +111,6 @@ def begin_after_loss(
     if lost is not None and lost.pause.status == "failed":
         return _give_up(tx, run, lost.pause, settlement.why, actor=actor, used=used)
     pause = pauses.unsettled(tx, run.run_id)
-    if undone and (pause is None or pause.form != "explicit"):  # it asked people something else meanwhile
-        return _end_lost(tx, run, settlement, actor=actor, used=used)
     if undone and settlement.action == "repeat":
         runs.rebase(tx, run.run_id)
     waits = pause is not None and pause.status in {"open", "needs_review"}
@@ -132,15 +136,16 @@ def begin_after_loss(
     )
 
 
+def _has_own_pause(tx: Tx, run: Run) -> bool:
+    """Whether the run still goes on from a pause of its runner's own: it has asked people nothing since."""
+    pause = pauses.unsettled(tx, run.run_id)
+    return pause is not None and pause.form == "explicit"
+
+
 def _give_up(tx: Tx, run: Run, pause: Pause, why: str, *, actor: str, used: Used) -> Moved | Fenced:
     tries = max(pause.attempts, pause.losses)
     error = f"going on after its pause was tried {tries} times and lost each time; the last time: {why}"
     return _ended(tx, run, "pause.failed", error, actor=actor, used=used)
-
-
-def _end_lost(tx: Tx, run: Run, settlement: Settlement, *, actor: str, used: Used) -> Moved | Fenced:
-    error = "it was lost while it went on from its pause, and beginning again would repeat what it did"
-    return _ended(tx, run, settlement.status_code, error, actor=actor, used=used)
 
 
 def _ended(tx: Tx, run: Run, code: RunFailure, error: str, *, actor: str, used: Used) -> Moved | Fenced:

@@ -22,7 +22,8 @@ class Settlement:
 
     `why` for the journal; `status_code` where it ends; `delay_seconds` before the new attempt. `undone`: the
     attempt went on from the runner's own pause and had done nothing yet; `begun` False: it could not be
-    begun. Neither is a recovery.
+    begun. Neither is a recovery. `otherwise`: what follows where the runner has put another question to
+    people by then, so that something was done.
     """
 
     action: Action
@@ -31,6 +32,7 @@ class Settlement:
     delay_seconds: int = 0
     undone: bool = False
     begun: bool = True
+    otherwise: Settlement | None = None
 
     @property
     def is_recovery(self) -> bool:
@@ -65,10 +67,20 @@ def settle(
     lost = "the plugin process ended" if cause == "plugin" else "the host ended"
     if cancelled:
         return Settlement("cancel", f"{lost} while the run was being cancelled", "cancelled")
-    if undone:
-        why = f"{lost} before the run had gone on from its pause; it is begun again with the same decisions"
-        return Settlement("resume" if resumable else "repeat", why, code, undone=True)
     wanted: OnCrash = policy.on_crash or ("resume" if resumable else "fail")
+    if undone:
+        by_policy = settle(
+            policy,
+            cause=cause,
+            resumable=resumable,
+            crashes=crashes,
+            had_effects=True,
+            cancelled=False,
+            handed_over=handed_over,
+        )
+        why = f"{lost} before the run had gone on from its pause; it is begun again with the same decisions"
+        action: Action = "resume" if resumable else "repeat"
+        return Settlement(action, why, code, undone=True, otherwise=by_policy)
     if (why_not := _refused(wanted, policy, resumable, crashes, had_effects, handed_over)) is not None:
         return Settlement("fail", f"{lost} during the run{why_not}", code)
     delay = min(MAX_DELAY_SECONDS, 2 ** min(crashes - 1, 10)) if crashes else 0
