@@ -43,6 +43,7 @@ async def world(
                 "allowed_tool_names": ["effects.*"],
                 "tool_approval": {"effects.note": "required"},
             },
+            **agent,
         }
         plugins = [PLUGINS / "stepper", PLUGINS / "effects"]
         config = config_file(tmp_path / "config.yaml", plugins=plugins, agents=[spec])
@@ -96,8 +97,9 @@ async def went_on(host: HostProcess, counter: Counter, run_id: str) -> int:
     assert context["continuation"]["state"] == {"step": 3}
     (decided,) = context["continuation"]["decisions"]
     assert (decided["call_id"], decided["decision"]) == ("mine", "approved")
-    facts = await counter.facts()
-    assert len(facts.effects) == 1
+    effects = (await counter.facts()).effects
+    assert sum(effect.made for effect in effects) == 1
+    assert len({effect.key for effect in effects}) == 1
     results = await follow(host, run_id)
     assert [result.sequence for result in results] == list(range(1, len(results) + 1))
     return int(record["attempt"])
@@ -161,6 +163,30 @@ def test_a_call_that_was_under_way_is_not_made_again(tmp_path: Path, database_ur
             assert (record["status"], record["status_code"]) == ("failed", "host.restarted")
             assert record["attempt"] == 2
             assert len((await counter.facts()).effects) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("tool", ["book", "pay"])
+def test_a_resumable_runners_call_that_was_under_way_is_finished_without_asking_again(
+    tmp_path: Path, database_url: str, tool: str
+) -> None:
+    name, parameters = f"effects.{tool}", {"text": "hi"}
+    pending = {**NOTE, "tool_name": name, "arguments": parameters}
+    paused = [["result", "run.paused", {"pending": [pending], "state": {"step": 3}}], ["silent"]]
+    call = ["call", "tool.call", {"tool_name": name, "parameters": parameters}]
+    policy = {"allowed_tool_names": ["effects.*"], "tool_approval": {"effects.*": "required"}}
+
+    async def main() -> None:
+        runner = "plugin:test/stepper/both"
+        async with world(tmp_path, database_url, runner=runner, resource_policy=policy) as (host, counter):
+            run_id = await approved(host, {"1": paused, "else": [call, ["show_context"]]})
+            async with counter.keeping("done") as waiting:
+                kept = await waiting
+                host.kill()
+                await kept.gone()
+            await host.start()
+            assert await went_on(host, counter, run_id) == 3
 
     asyncio.run(main())
 

@@ -13,7 +13,19 @@ from hostler.config import ConfigFile
 from hostler.domain.pause_actions import Action
 from hostler.stores.audit import page as audit_page
 from support.databases import run
-from support.shop import ASK_ALL, BOOK, PLACE, SEND, asking, decide, decision, parked, shop, waiting
+from support.shop import (
+    ASK_ALL,
+    BOOK,
+    PLACE,
+    SEND,
+    asking,
+    calling,
+    decide,
+    decision,
+    parked,
+    shop,
+    waiting,
+)
 from support.stepping import STEPPER, WORKSPACE, Ended, Stage, Steps
 from support.trust import plugin_entry
 
@@ -252,6 +264,60 @@ def test_a_later_pause_of_the_runner_is_begun_again_from_its_own_state(tmp_path:
             assert ended.told["continuation"]["state"] == {"step": 4}
             made = [entry["data"]["tool_name"] for entry in ended.entries("intent")]
             assert made == ["shop.send", "shop.book"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("runner", ["keeper", "both"])
+def test_edits_and_refusals_are_told_again_as_they_were(tmp_path: Path, runner: str) -> None:
+    calls = [
+        {**PENDING, "call_id": "edited", "editable": True},
+        {**PENDING, "call_id": "denied", "arguments": {"to": "bob", "text": "no"}},
+    ]
+    paused: list[Any] = [["result", "run.paused", {"pending": calls, "state": {"step": 3}}], ["silent"]]
+    policy = {**ASK_SEND, "tool_approval": {"shop.send": {"approval": "required", "editable": True}}}
+    other = {"to": "ada", "text": "hello"}
+    steps: Steps = {
+        "1": paused,
+        "else": [["crash", 2], ["crash", 3], calling("shop.send", **other), ["show_context"]],
+    }
+
+    async def main() -> None:
+        async with shop(tmp_path) as host:
+            await host.agent(runner=runner, resource_policy=policy)
+            run_id = await host.start(steps, **PLACE)
+            await parked(host, run_id)
+            pause = await waiting(host, run_id)
+            edited, denied = pause.calls
+            await decide(host, pause, decision(edited, edited_args=other, comment="kinder"))
+            await decide(host, pause, decision(denied, "deny", comment="not him"))
+            ended = await host.ended(run_id)
+            assert ended.record.status == "completed", ended.last
+            told = ended.told["continuation"]["decisions"]
+            assert [(one["call_id"], one["decision"], one["comment"]) for one in told] == [
+                ("edited", "approved", "kinder"),
+                ("denied", "denied", "not him"),
+            ]
+            assert told[0]["arguments"] == other
+            (made,) = ended.entries("intent")
+            assert made["data"]["params"]["parameters"] == other
+
+    run(main())
+
+
+def test_a_run_that_is_cancelled_between_two_attempts_ends_with_its_pause(
+    tmp_path: Path, database_url: str
+) -> None:
+    async def main() -> None:
+        async with shop(tmp_path, database=database_url) as host:
+            await host.agent(runner="keeper", resource_policy=ASK_SEND)
+            run_id = await approved(host, {"1": PAUSED, "else": [["crash"]]})
+            pause = await waiting(host, run_id, status="ready")
+            while await releases(host, pause.id) < 2:
+                await asyncio.sleep(0.02)
+            await host.cancel(run_id)
+            assert (await host.ended(run_id)).record.status == "cancelled"
+            assert (await waiting(host, run_id, status="cancelled")).calls[0].execution == "none"
 
     run(main())
 

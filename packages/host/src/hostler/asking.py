@@ -38,6 +38,8 @@ class Question:
     model_call_id: str | None = None
     resolution: int = 0
     form: InteractionParams | None = None
+    begun_under: str | None = None
+    """The effect key under which an attempt before began the call, where this one is to finish it."""
     reason: str | None = None
     """In doubt: why nobody here knows what came of the call."""
 

@@ -62,7 +62,8 @@ def _settled(
 
 def _call(tx: Tx, pause: Pause, question: Question) -> PausedCall | None:
     """The call by its name. In the explicit form the runner chose the names, so that they prove nothing:
-    there it is an approved call of the same tool with the same arguments that the host is to execute.
+    there it is an approved call of the same tool with the same arguments that the host is to execute, or
+    has begun to.
     """
     if pause.form == "implicit":
         return pause_calls.find(tx, pause, question.call_id)
@@ -71,8 +72,9 @@ def _call(tx: Tx, pause: Pause, question: Question) -> PausedCall | None:
     wanted = args_hash(question.parameters)
     for call in pause_calls.of_pause(tx, pause):
         same = call.asked.tool_name == question.tool_name and call.args_hash == wanted
-        open_ = call.kind == "approval" and call.decision == "approved" and call.execution == "none"
-        if same and open_ and call.asked.executor == "host":
+        approved = call.kind == "approval" and call.decision == "approved" and call.asked.executor == "host"
+        begun = call.effect_key if call.execution == "reserved" else None
+        if same and approved and call.execution in {"none", "reserved"} and begun == question.begun_under:
             return call
     return None
 

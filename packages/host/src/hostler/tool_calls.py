@@ -192,6 +192,7 @@ class ToolCalls:
         *,
         rule: ToolApprovalPolicy | None = None,
         reason: str | None = None,
+        begun_under: str | None = None,
     ) -> Verdict:
         """The verdict that lets the call go on; DeniedError, ExpiredError, CancelledCallError otherwise."""
         if self.people is None:
@@ -207,6 +208,7 @@ class ToolCalls:
                 rule=rule or self.scope.grant.tool_approvals.get(call.tool),
                 model_call_id=call.params.tool_call_id,
                 resolution=call.resolution,
+                begun_under=begun_under,
                 reason=reason,
             )
         )
@@ -225,7 +227,7 @@ class ToolCalls:
         call = replace(call, arguments=arguments, resolution=intent.resolution)
         again = call.pin.effect in _REPEATABLE or call.pin.effect == "reconcilable"
         if again and intent.pause_id is not None:  # decided then: this finds what goes with the outcome
-            call = _decided(call, await self._ask("approval", call))
+            call = _decided(call, await self._ask("approval", call, begun_under=self._key(call)))
         with self._working():
             if not again:
                 return await self._doubt(
