@@ -127,10 +127,10 @@ def test_removing_the_last_of_equal_artifacts_lets_the_blob_go(
     assert one.artifact_id != two.artifact_id
     assert write(database, lambda tx: artifacts.remove(tx, "w", one.artifact_id)) == one
     assert write(database, lambda tx: artifacts.remove(tx, "w", one.artifact_id)) is None
-    assert run(blobs.collect(database, folder, grace_seconds=-60)).blobs == 0
+    assert run(blobs.collect(database, folder)).blobs == 0
     assert run(artifacts.read(two, folder, 0, 10)) == b"shared"
     write(database, lambda tx: artifacts.remove(tx, "w2", two.artifact_id))
-    assert run(blobs.collect(database, folder, grace_seconds=-60)).blobs == 1
+    assert run(blobs.collect(database, folder)).blobs == 1
 
 
 def test_an_expired_artifact_is_gone_at_once(database: SqlDatabase, folder: BlobFolder) -> None:
@@ -217,7 +217,7 @@ def describe(blob: Blob) -> NewArtifact:
 
 def leftovers(database: SqlDatabase, folder: BlobFolder) -> int:
     """How many blobs nothing names any more; they are gone afterwards."""
-    return run(blobs.collect(database, folder, grace_seconds=-60)).blobs
+    return run(blobs.collect(database, folder)).blobs
 
 
 def test_parts_become_one_artifact_and_leave_nothing_else(database: SqlDatabase, folder: BlobFolder) -> None:

@@ -205,8 +205,13 @@ class World:
         assert result.broken is None
         return result.deleted
 
+    def put(self, data: bytes) -> Blob:
+        """A blob that nobody is about to name."""
+        blob = run(self.folder.put(data))
+        return Blob(blob.sha256, blob.size_bytes)
+
     def purge_blobs(self) -> int:
-        return run(blobs.collect(self.database, self.folder, grace_seconds=-60)).blobs
+        return run(blobs.collect(self.database, self.folder)).blobs
 
 
 def _digest(*parts: str) -> str:
@@ -227,12 +232,12 @@ def test_a_deleted_conversation_is_gone_everywhere_and_the_chain_still_verifies(
     world.turn("c-gone", "ada", ws="w2")
     child = world.turn(None, "ada", parent=gone[0])
     others = [world.facts("c-gone", "w2"), world.facts("c-kept")]
-    receipt = run(deletion.delete_conversation(world.database, "w", "c-gone", by="admin"))
+    receipt = run(deletion.delete_conversation(world.database, world.folder, "w", "c-gone", by="admin"))
     assert world.facts("c-gone") == []
     assert world.facts("ada in None") == ["states actor"], "what a deleted run did by another run goes too"
     assert [world.facts("c-gone", "w2"), world.facts("c-kept")] == others
-    assert world.purge_blobs() == 4 * 2
     assert world.files("c-gone") == 2, "those of the other workspace"
+    assert world.purge_blobs() == 0, "none is left for later"
     assert receipt.deleted == {
         "artifacts": 8,
         "events": 4,
@@ -259,7 +264,7 @@ def test_a_deleted_conversation_is_in_no_page_no_search_and_no_index(world: Worl
     world.turn("c-kept", "ada")
     if world.database.dialect == "sqlite":  # a few messages wait for more
         write(world.database, lambda tx: transcripts.index_waiting(tx, "w"))
-    run(deletion.delete_conversation(world.database, "w", "c-gone", by="admin"))
+    run(deletion.delete_conversation(world.database, world.folder, "w", "c-gone", by="admin"))
 
     def look(tx: Tx) -> None:
         assert not transcripts.page(tx, "w", conversation_id="c-gone").items
@@ -277,8 +282,8 @@ def test_a_deleted_conversation_is_in_no_page_no_search_and_no_index(world: Worl
 
 def test_deleting_again_finds_nothing_and_a_second_delivery_is_still_known(world: World) -> None:
     world.turn("c", "ada")
-    run(deletion.delete_conversation(world.database, "w", "c", by="admin"))
-    again = run(deletion.delete_conversation(world.database, "w", "c", by="admin"))
+    run(deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin"))
+    again = run(deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin"))
     assert again.deleted == {}
 
     def deliver(tx: Tx) -> None:
@@ -303,7 +308,7 @@ def test_what_arrives_after_the_request_stays(world: World, monkeypatch: pytest.
         return erasure
 
     monkeypatch.setattr(deletion, "_begin", begin_then_more)
-    run(deletion.delete_conversation(world.database, "w", "c", by="admin"))
+    run(deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin"))
     page = read(world.database, lambda tx: transcripts.page(tx, "w", conversation_id="c"))
     assert [item.content for item in page.items] == ["said meanwhile"]
 
@@ -312,12 +317,14 @@ def test_a_conversation_with_an_active_run_is_not_deleted(world: World) -> None:
     active = world.turn("c", "ada", end=None)
     before = world.facts("ada")
     with pytest.raises(ConflictError, match=active):
-        run(deletion.delete_conversation(world.database, "w", "c", by="admin"))
+        run(deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin"))
     assert world.facts("ada") == before
     with pytest.raises(ConflictError, match=active):
-        run(deletion.delete_actor(world.database, "w", "ada", by="admin"))
+        run(deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin"))
     write(world.database, lambda tx: runs.transition(tx, active, None, "cancelled", cause="t", actor="t"))
-    assert run(deletion.delete_actor(world.database, "w", "ada", by="admin")).deleted["runs"] == 1
+    assert (
+        run(deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin")).deleted["runs"] == 1
+    )
 
 
 def test_a_persons_data_goes_from_shared_conversations_and_others_keep_theirs(world: World) -> None:
@@ -330,7 +337,7 @@ def test_a_persons_data_goes_from_shared_conversations_and_others_keep_theirs(wo
     world.turn("added", "eve", subject="ada")
     world.turn("private", "ada", ws="w2")
     other = world.facts("of ada", "w2")
-    receipt = run(deletion.delete_actor(world.database, "w", "ada", by="admin"))
+    receipt = run(deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin"))
     world.purge_blobs()
     # State of a conversation belongs to all who take part in it.
     assert set(world.facts("ada in")) == {"states conversation"}
@@ -451,14 +458,15 @@ def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_bytes_
     world: World,
 ) -> None:
     now = read(world.database, lambda tx: tx.now)
-    kept, expired = run(world.folder.put(b"kept")), run(world.folder.put(b"expired"))
+    kept, expired = (world.put(data) for data in (b"kept", b"expired"))
     new = {blob: NewArtifact(artifact_type="file", blob=blob, source="run") for blob in (kept, expired)}
     write(world.database, lambda tx: artifacts.create(tx, "w", new[kept]))
     gone = NewArtifact(artifact_type="file", blob=expired, source="run", expires_at=now - 1)
     write(world.database, lambda tx: artifacts.create(tx, "w", gone))
     part = uploads.Part(None, 0, b"part", False)
-    prepared = run(uploads.prepare(world.database, world.folder, "w", "r", part))
-    write(world.database, lambda tx: uploads.commit(tx, "w", "r", prepared, lambda blob: new[kept]))
+    prepared = [run(uploads.prepare(world.database, world.folder, "w", "r", part))]
+    write(world.database, lambda tx: uploads.commit(tx, "w", "r", prepared[0], lambda blob: new[kept]))
+    prepared.clear()
     write(world.database, lambda tx: idempotency.begin(tx, "w", "caller", "key", "digest"))
     first = run(retention.collect_workspace(world.database, "w", RetentionPolicy()))
     none = {"pauses": 0, "pause_states": 0}

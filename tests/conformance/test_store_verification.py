@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from hostler.domain.events import Event
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.sql.statements import parse
 from hostler.stores import audit, deletion, emptied, events, retention
+from hostler.stores.blobs import BlobFolder
 from hostler.stores.retention import RetentionPolicy
 from hostler.stores.verification import Noted, verify_all
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from support.databases import read, run, write
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[BlobFolder]:
+    opened = BlobFolder(tmp_path / "blobs")
+    yield opened
+    opened.close()
 
 
 def said(database: SqlDatabase, conversation: str, count: int, ws: str = "w") -> None:
@@ -45,15 +57,15 @@ def test_nothing_at_all_is_nothing_to_verify(database: SqlDatabase) -> None:
     assert run(verify_all(database)) == []
 
 
-def test_each_deletion_is_accounted_for_once(database: SqlDatabase) -> None:
+def test_each_deletion_is_accounted_for_once(database: SqlDatabase, folder: BlobFolder) -> None:
     said(database, "a", 5)
     said(database, "b", 5)
     said(database, "c", 5, ws="w2")
-    run(deletion.delete_conversation(database, "w", "a", by="admin"))
+    run(deletion.delete_conversation(database, folder, "w", "a", by="admin"))
     assert accounts(database) == [("admin", "conversation")]
-    run(deletion.delete_conversation(database, "w", "a", by="admin"))
+    run(deletion.delete_conversation(database, folder, "w", "a", by="admin"))
     assert len(accounts(database)) == 1, "there was nothing left to empty"
-    run(deletion.delete_actor(database, "w", "person 1", by="ada"))
+    run(deletion.delete_actor(database, folder, "w", "person 1", by="ada"))
     assert accounts(database) == [("ada", "actor"), ("admin", "conversation")]
     run(retention.collect_workspace(database, "w", RetentionPolicy(events=0)))
     assert accounts(database)[0] == ("host", "retention")
@@ -64,11 +76,11 @@ def test_each_deletion_is_accounted_for_once(database: SqlDatabase) -> None:
     assert (report.checked, report.deleted) == (10, 10)
 
 
-def test_many_events_have_few_accounts(database: SqlDatabase) -> None:
+def test_many_events_have_few_accounts(database: SqlDatabase, folder: BlobFolder) -> None:
     said(database, "a", 700)
     run(retention.collect_workspace(database, "w", RetentionPolicy(events=0)))
     said(database, "b", 450)
-    run(deletion.delete_conversation(database, "w", "b", by="admin"))
+    run(deletion.delete_conversation(database, folder, "w", "b", by="admin"))
     assert [target for _, target in accounts(database)] == ["conversation", "retention"]
     assert verified(database)["w", "events"] is None
 
@@ -97,14 +109,14 @@ def test_a_workspace_that_is_gone_is_known_by_what_was_noted(database: SqlDataba
     assert verified(database, noted)["w", "events"] is None
 
 
-def test_deletions_meanwhile_are_no_breaks(database: SqlDatabase) -> None:
+def test_deletions_meanwhile_are_no_breaks(database: SqlDatabase, folder: BlobFolder) -> None:
     for number in range(12):
         said(database, f"c{number}", 3)
 
     async def story() -> None:
         async def delete() -> None:
             for number in range(12):
-                await deletion.delete_conversation(database, "w", f"c{number}", by="admin")
+                await deletion.delete_conversation(database, folder, "w", f"c{number}", by="admin")
 
         deleting = asyncio.create_task(delete())
         while not deleting.done():

@@ -58,7 +58,7 @@ def test_a_folder_lasts_over_restarts_and_goes_with_its_conversation(tmp_path: P
             ended = await made.run([READ, ["tell"]], conversation_id="d")
             assert ended.told[0]["error"]["code"] == "not_found"
             assert await owners(made.host) == ["../c", "c", "d"]
-            await deletion.delete_conversation(made.host.db, WORKSPACE, "c", by="test")
+            await deletion.delete_conversation(made.host.db, made.host.blobs, WORKSPACE, "c", by="test")
             await sweep_folders(made.host.db, made.host.folders)
             assert await owners(made.host) == ["../c", "d"]
             ended = await made.run([READ, ["tell"]], conversation_id="c")

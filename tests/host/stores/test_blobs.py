@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
 from hostler.stores import blobs
-from hostler.stores.blobs import CHUNK_BYTES, Blob, BlobFolder, Removed
+from hostler.stores.blob_files import CHUNK_BYTES
+from hostler.stores.blobs import Blob, BlobFolder, Removed
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, StorageError
 from support.databases import read, run, write
 
@@ -35,7 +36,8 @@ def folder(tmp_path: Path) -> Iterator[BlobFolder]:
 def files(tmp_path: Path) -> list[Path]:
     """Everything stored or half written."""
     root = tmp_path / "blobs"
-    return [p for p in root.rglob("*") if p.is_file() and p.parent != root / "locks"]
+    beside = {"locks", "pins"}
+    return [p for p in root.rglob("*") if p.is_file() and p.relative_to(root).parts[0] not in beside]
 
 
 async def chunked(data: bytes, size: int) -> AsyncIterator[bytes]:
@@ -190,50 +192,132 @@ def test_a_range_that_cannot_be_is_refused(folder: BlobFolder, offset: int, leng
 
 def test_references_decide_what_is_collected_and_when(database: SqlDatabase, folder: BlobFolder) -> None:
     kept, dropped, other = (run(folder.put(data)) for data in (b"kept", b"dropped", b"other"))
-    released = (kept, dropped, dropped, other)
+    held = [kept, dropped, other]
+    digests = [blob.sha256 for blob in held]
+    released = [kept.sha256, dropped.sha256, dropped.sha256, other.sha256]
 
     def name(tx: Tx) -> None:
-        for blob in (kept, *released):
+        for blob in (held[0], held[0], held[1], held[1], held[2]):
             blobs.reference(tx, blob)
 
     def let_go(tx: Tx) -> None:
-        for blob in released:
-            blobs.release(tx, blob.sha256)
+        for sha256 in released:
+            blobs.release(tx, sha256)
 
     def count(tx: Tx) -> list[int]:
-        return [blobs.references(tx, blob.sha256) for blob in (kept, dropped, other)]
+        return [blobs.references(tx, sha256) for sha256 in digests]
 
     write(database, name)
     assert read(database, count) == [2, 2, 1]
     write(database, let_go)
     assert read(database, count) == [1, 0, 0]
-    assert run(blobs.collect(database, folder)) == Removed(0, 0), "nothing is old enough"
-    removed = run(blobs.collect(database, folder, grace_seconds=-60))
-    assert removed == Removed(2, len(b"dropped") + len(b"other"))
-    assert run(folder.read(kept.sha256)) == b"kept"
+    gone = dropped.sha256
+    assert run(blobs.collect(database, folder)) == Removed(0, 0), "they are still held"
+    held.clear()
+    del kept, dropped, other
+    assert run(blobs.collect(database, folder)) == Removed(2, len(b"dropped") + len(b"other"))
+    assert run(folder.read(hashlib.sha256(b"kept").hexdigest())) == b"kept"
     with pytest.raises(StorageError):
-        run(folder.read(dropped.sha256))
+        run(folder.read(gone))
+    assert run(blobs.collect(database, folder)) == Removed(0, 0)
 
 
-def test_what_is_put_again_survives_its_collection(
-    database: SqlDatabase, folder: BlobFolder, tmp_path: Path
-) -> None:
-    """The row is forgotten, then somebody puts the same bytes: the file must stay."""
-    blob = run(folder.put(b"again"))
+def put_and_let_go(database: SqlDatabase, folder: BlobFolder, data: bytes) -> str:
+    """The digest of bytes that something named, and nothing names any more."""
+    blob = run(folder.put(data))
     write(database, lambda tx: blobs.reference(tx, blob))
     write(database, lambda tx: blobs.release(tx, blob.sha256))
+    return blob.sha256
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["this process", "another"])
+def test_what_is_put_again_survives_its_collection(
+    database: SqlDatabase, folder: BlobFolder, tmp_path: Path, other: bool
+) -> None:
+    """Nothing names it and somebody puts the same bytes, to name them soon: the file must stay."""
+    sha256 = put_and_let_go(database, folder, b"again")
+    putter = BlobFolder(tmp_path / "blobs") if other else folder
+    held = [run(putter.put(b"again"))]
     grow_old(tmp_path)
-    assert run(folder.put(b"again")) == blob
-    assert run(folder.remove_unused(blob.sha256)) is False
-    write(database, lambda tx: blobs.reference(tx, blob))
+    assert run(blobs.collect(database, folder)).blobs == 0
+    assert run(folder.remove_unused(sha256)) is False
+    write(database, lambda tx: blobs.reference(tx, held[0]))
+    held.clear()
     grow_old(tmp_path)
     assert run(blobs.collect(database, folder)).blobs == 0
     assert run(blobs.sweep(database, folder)) == 0
-    assert run(folder.read(blob.sha256)) == b"again"
+    assert run(folder.read(sha256)) == b"again"
+    putter.close()
+
+
+def test_a_stream_is_held_like_bytes(database: SqlDatabase, folder: BlobFolder) -> None:
+    sha256 = put_and_let_go(database, folder, b"in pieces")
+    held = [run(folder.put(chunked(b"in pieces", 2)))]
+    assert run(blobs.collect(database, folder)).blobs == 0
+    assert run(folder.read(sha256)) == b"in pieces"
+    held.clear()
+    assert run(blobs.collect(database, folder)).blobs == 1
+    with pytest.raises(StorageError):
+        run(folder.read(sha256))
+
+
+PUT_AND_HOLD = """
+import asyncio, pathlib, sys
+from hostler.stores.blobs import BlobFolder
+
+blob = asyncio.run(BlobFolder(pathlib.Path(sys.argv[1])).put(b"held"))
+print("put", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_held_is_collected(
+    database: SqlDatabase, folder: BlobFolder, tmp_path: Path
+) -> None:
+    put_and_let_go(database, folder, b"held")
+    command = [sys.executable, "-c", PUT_AND_HOLD, str(tmp_path / "blobs")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "put\n"
+        assert run(blobs.collect(database, folder)).blobs == 0
+        process.kill()
+    assert run(blobs.collect(database, folder)).blobs == 1
+    assert files(tmp_path) == []
+
+
+def test_bytes_that_are_put_and_dropped_meanwhile_are_whole_or_gone(
+    database: SqlDatabase, folder: BlobFolder
+) -> None:
+    """Many name and drop the same few bytes while they are collected: whatever is named can be read."""
+    data = [b"%d" % number * 1000 for number in range(3)]
+
+    async def use(number: int) -> None:
+        for turn in range(12):
+            content = data[(number + turn) % len(data)]
+            sha256 = await name(content)
+            assert await folder.read(sha256, length=len(content)) == content
+            await database.write(lambda tx, sha256=sha256: blobs.release(tx, sha256))  # type: ignore[misc]
+
+    async def name(content: bytes) -> str:
+        blob = await folder.put(content)
+        await database.write(lambda tx: blobs.reference(tx, blob))
+        return blob.sha256
+
+    async def story() -> None:
+        everybody = asyncio.gather(*(use(number) for number in range(8)))
+        while not everybody.done():
+            await blobs.collect(database, folder)
+        await everybody
+        await blobs.collect(database, folder)
+
+    run(story())
+    for content in data:
+        with pytest.raises(StorageError):
+            run(folder.read(hashlib.sha256(content).hexdigest()))
 
 
 def test_a_sweep_removes_what_no_row_knows(database: SqlDatabase, folder: BlobFolder, tmp_path: Path) -> None:
-    named, orphan = run(folder.put(b"named")), run(folder.put(b"orphan"))
+    named, orphan = run(folder.put(b"named")), run(folder.put(b"orphan")).sha256
     write(database, lambda tx: blobs.reference(tx, named))
     (tmp_path / "blobs" / "tmp" / "half-written").write_bytes(b"half")
     assert run(blobs.sweep(database, folder)) == 0
@@ -242,7 +326,7 @@ def test_a_sweep_removes_what_no_row_knows(database: SqlDatabase, folder: BlobFo
     assert run(blobs.sweep(database, folder)) == 2
     assert sorted(path.name for path in files(tmp_path)) == sorted([named.sha256, fresh.sha256])
     with pytest.raises(StorageError):
-        run(folder.read(orphan.sha256))
+        run(folder.read(orphan))
 
 
 PUT_FOR_EVER = """

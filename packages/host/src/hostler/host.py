@@ -39,7 +39,7 @@ from hostler.gate import Gate
 from hostler.inventories import Inventories
 from hostler.knowledge.port import KnowledgeService
 from hostler.leasing import HostLease, host_id_of
-from hostler.lock import DataDirLock, Holder
+from hostler.lock import DataDirLock, Holder, RemovalGate
 from hostler.noted_heads import NotedHeads
 from hostler.notifying import Courier
 from hostler.orchestrator import Accepted, Orchestrator
@@ -194,6 +194,7 @@ class Host:
             self.dispatcher.look,
             member=Membership(self.host_id) if self.db.dialect == "sqlite" else None,
         )
+        self.held = Holdings(self.db, self.blobs, self.folders, RemovalGate(settings.data_dir))
         self.noted_heads = NotedHeads(self.db, settings.data_dir)
         self._upkeep: asyncio.Task[None] | None = None
         self._noting: asyncio.Task[None] | None = None
@@ -266,8 +267,7 @@ class Host:
         await self.dispatcher.begin()
         self._upkeep = asyncio.create_task(
             keep_tidy(
-                Holdings(self.db, self.blobs, self.folders),
-                self.settings.data_dir,
+                self.held,
                 self._retention,
                 self.settings.collect_seconds,
             ),

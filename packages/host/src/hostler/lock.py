@@ -6,24 +6,28 @@ of this machine is working on these facts.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
 from hostler_protocol._base import Lenient
-from hostler_protocol.errors import ConflictError, StorageError
+from hostler_protocol.errors import ConflictError, StorageError, UnavailableError
 
 MAX_NOTE_BYTES = 4096
 PEEKS = 50
 PEEK_SECONDS = 0.01
 """Looking who holds the lock takes it for an instant: a host starting just then waits, 0.5 s at most."""
+REMOVAL_WAIT_SECONDS = 10.0
+REMOVAL_POLL_SECONDS = 0.05
+"""A removal on request waits this long for a gc of another process to end, and looks this often."""
 
 
 class Holder(Lenient):
@@ -124,11 +128,49 @@ def read_holder(data_dir: Path) -> Holder | None:
 
 @contextmanager
 def maintenance(data_dir: Path, *, shared: bool) -> Iterator[None]:
-    """Keep backup and gc apart: many backups, or one gc. ConflictError where the other is at work."""
+    """Keep backups and removals apart: many backups, or one gc or host that removes.
+
+    ConflictError where the other is at work.
+    """
     with (data_dir / "maintenance.lock").open("ab") as file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = "a gc" if shared else "a backup or another gc"
+            other = "a gc or a deletion" if shared else "a backup or another gc"
             raise ConflictError(f"{other} is at work in {data_dir}: try again when it is done") from None
         yield
+
+
+class RemovalGate:
+    """Keeps the removals of one host apart from backups: they may be at work together, with one lock."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._lock = contextlib.ExitStack()
+        self._inside = 0
+
+    @asynccontextmanager
+    async def open(self, *, wait_seconds: float = REMOVAL_WAIT_SECONDS) -> AsyncIterator[None]:
+        """Keep backups from beginning. UnavailableError where one is still at work after `wait_seconds`."""
+        until = time.monotonic() + wait_seconds
+        while not self._enter():
+            if time.monotonic() >= until:
+                raise UnavailableError(
+                    "nothing is deleted while a backup or a gc is at work: try again when it is done"
+                )
+            await asyncio.sleep(REMOVAL_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            if not self._inside:
+                self._lock.close()
+
+    def _enter(self) -> bool:
+        if not self._inside:
+            with contextlib.suppress(ConflictError):
+                self._lock.enter_context(maintenance(self._data_dir, shared=False))
+                self._inside = 1
+            return bool(self._inside)
+        self._inside += 1
+        return True

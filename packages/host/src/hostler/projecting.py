@@ -55,8 +55,10 @@ class Projector:
                 return None, None
 
     def _artifact(self, scope: CallScope, write: ArtifactWrite) -> tuple[Before, After]:
+        stored: list[Blob] = []
+
         async def put() -> None:
-            await self._blobs.put(write.content)
+            stored.append(await self._blobs.put(write.content))
 
         def create(tx: Tx) -> None:
             grant, place = scope.grant, _place(scope)
@@ -66,7 +68,7 @@ class Projector:
                 NewArtifact(
                     artifact_id=write.artifact_id,
                     artifact_type=write.artifact_type,
-                    blob=Blob(write.sha256, write.size_bytes),
+                    blob=stored[-1],
                     source="run",
                     mime_type=write.mime_type,
                     name=write.name,

@@ -19,7 +19,7 @@ from hostler.domain.outcomes import Uploaded
 from hostler.ports import Tx
 from hostler.stores import artifacts
 from hostler.stores.artifacts import NewArtifact
-from hostler.stores.blobs import CHUNK_BYTES
+from hostler.stores.blob_files import CHUNK_BYTES
 from hostler.tools.port import GivenArtifact
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import NotFoundError, PayloadTooLargeError

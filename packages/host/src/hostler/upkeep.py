@@ -6,16 +6,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from hostler.domain.retention import RetentionPolicy
-from hostler.lock import maintenance
+from hostler.lock import RemovalGate
 from hostler.ports import Database, Tx
-from hostler.stores import working_folders
+from hostler.stores import blobs, deletion, working_folders
 from hostler.stores.blobs import BlobFolder
+from hostler.stores.deletion import DeletionReceipt
 from hostler.stores.retention import Collected, collect
 from hostler.workspaces.folders import FolderOwner, Swept, WorkingFolders
-from hostler_protocol.errors import ConflictError, StorageError
+from hostler_protocol.errors import StorageError, UnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +27,7 @@ class Holdings:
     db: Database
     blobs: BlobFolder
     folders: WorkingFolders
+    gate: RemovalGate
 
 
 async def collect_all(held: Holdings, policy: RetentionPolicy) -> Collected:
@@ -46,6 +47,39 @@ async def sweep_folders(db: Database, folders: WorkingFolders) -> Swept:
     return await folders.sweep(is_orphan)
 
 
+async def delete_conversation(held: Holdings, ws: str, conversation_id: str, *, by: str) -> DeletionReceipt:
+    """Delete all that is kept of a conversation; with its receipt it is gone, its files too.
+
+    ConflictError while a run of it is active, UnavailableError while a backup is being made, StorageError
+    where files cannot be removed. Asking again goes on with what is left.
+    """
+
+    async def folders() -> None:
+        await sweep_folders(held.db, held.folders)  # whose conversation is gone now
+
+    async with held.gate.open():
+        return await deletion.delete_conversation(
+            held.db, held.blobs, ws, conversation_id, by=by, elsewhere=folders
+        )
+
+
+async def delete_actor(
+    held: Holdings, ws: str, actor_id: str, *, by: str, actor_type: str | None
+) -> DeletionReceipt:
+    """Delete a person's data; the rest as for a conversation."""
+
+    async with held.gate.open():
+        theirs = await folders_with(held, ws, actor_id, actor_type)
+
+        async def folders() -> None:
+            for key in theirs:  # runs wrote there what was said
+                await held.folders.remove(key)
+
+        return await deletion.delete_actor(
+            held.db, held.blobs, ws, actor_id, by=by, actor_type=actor_type, elsewhere=folders
+        )
+
+
 async def folders_with(held: Holdings, workspace_id: str, actor_id: str, actor_type: str | None) -> list[str]:
     """The keys of the working folders of conversations that a person took part in."""
 
@@ -59,17 +93,24 @@ async def folders_with(held: Holdings, workspace_id: str, actor_id: str, actor_t
 
 async def keep_tidy(
     held: Holdings,
-    data_dir: Path,
     policy: Callable[[], Awaitable[RetentionPolicy]],
     every_seconds: float,
 ) -> None:
-    """Collect every so often, for as long as the host runs. A backup goes first: that turn is left out."""
+    """Collect every so often, for as long as the host runs. A backup goes first: that turn is left out.
+
+    At once those bytes go that a deletion let go of before a host before this one ended.
+    """
+    try:
+        async with held.gate.open():
+            await blobs.collect(held.db, held.blobs)
+    except (UnavailableError, StorageError) as error:
+        log.warning("files of what was deleted are still there, until they are collected: %s", error)
     while True:
         await asyncio.sleep(every_seconds)
         try:
-            with maintenance(data_dir, shared=False):
+            async with held.gate.open(wait_seconds=0):
                 collected = await collect_all(held, await policy())
-        except ConflictError as error:
+        except UnavailableError as error:
             log.info("nothing is collected now: %s", error)
         except StorageError as error:
             log.warning("what is no longer kept could not be collected: %s", error)

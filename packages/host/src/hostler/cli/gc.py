@@ -36,7 +36,7 @@ def gc(
     It works beside a running server. Events keep their place in the hash chain, and lose their content.
     """
     from hostler.cli.facts import opened_facts, with_facts
-    from hostler.lock import maintenance
+    from hostler.lock import RemovalGate
     from hostler.stores.retention import RetentionPolicy
     from hostler.upkeep import Holdings, collect_all
     from hostler.workspaces.folders import WorkingFolders
@@ -62,8 +62,10 @@ def gc(
             settings = await opened.read(lambda tx: configured(tx, workspace))
             folders = WorkingFolders(data_dir / "workspaces", settings)
             try:
-                with maintenance(data_dir, shared=False), out().status("collecting"):
-                    return await collect_all(Holdings(opened, blobs, folders), policy)
+                held = Holdings(opened, blobs, folders, RemovalGate(data_dir))
+                with out().status("collecting"):
+                    async with held.gate.open(wait_seconds=0):
+                        return await collect_all(held, policy)
             finally:
                 blobs.close()
                 folders.close()

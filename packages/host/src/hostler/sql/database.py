@@ -156,6 +156,7 @@ class SqlDatabase:
                         session.rollback()
                     break
             _settle([job])
+            del job  # what it was given is let go of before the next wait
         _drop(session)
 
 
@@ -188,6 +189,7 @@ class _Writer:
         try:
             while (first := self._next(wait=True)) is not None:
                 self._commit(session, first)
+                del first  # what it was given is let go of before the next wait
                 session.idle()
         finally:
             self.ended = True

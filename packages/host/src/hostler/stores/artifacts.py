@@ -15,7 +15,8 @@ import msgspec
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
 from hostler.stores import blobs
-from hostler.stores.blobs import CHUNK_BYTES, Blob, BlobFolder
+from hostler.stores.blob_files import CHUNK_BYTES
+from hostler.stores.blobs import Blob, BlobFolder
 from hostler.stores.plain import without_nul
 from hostler.stores.registered import RegisteredFile, RegisteredFiles, decode_registered, encode_registered
 from hostler_protocol.errors import InvalidArgumentError, StorageError

@@ -2,11 +2,11 @@
 
 The order that keeps facts true: `BlobFolder.put` makes the bytes durable, then a transaction calls
 `reference` for each thing that names them. Letting go is the other way round: `release` in the transaction
-that deletes the name, and much later `collect` removes the file. A crash in between leaves at most bytes that
-nobody names; `sweep` removes those.
+that deletes the name, then `collect` removes the file, and the row after it. A crash in between leaves a row
+that the next collection finds, or bytes that no row knows, which `sweep` removes.
 
-Removing and putting the same bytes exclude each other by a file lock, and putting bytes that are there
-already makes their file young again: who has put has GRACE_SECONDS to name it in a transaction.
+Removing and putting the same bytes exclude each other by a file lock. Whoever has put bytes and not named
+them yet holds the `Blob` that `put` gave: as long as it is held, the bytes stay.
 """
 
 from __future__ import annotations
@@ -16,41 +16,51 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import re
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
-from hostler.ports import Database, Tx
+from hostler.ports import Database, Row, Tx
 from hostler.sql.statements import load
+from hostler.stores.blob_files import (
+    CHUNK_BYTES,
+    SHA256,
+    Writer,
+    as_storage_error,
+    old_files,
+    pieces,
+    read_range,
+    sync_folder,
+)
+from hostler.stores.blob_pins import Pin, Pins
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, StorageError
-from hostler_protocol.ids import new_id
-from hostler_protocol.limits import KIB, MAX_UPLOAD_BYTES
+from hostler_protocol.limits import MAX_UPLOAD_BYTES
 
 _q = load(__file__)
 T = TypeVar("T")
 
-CHUNK_BYTES = 256 * KIB
-"""How much of a blob is in memory at once, for each reader or writer."""
 GRACE_SECONDS = 3600
-"""A file nobody names is kept this long: from `put` to its transaction takes seconds."""
+"""A file that no row knows is kept this long: from `put` to its transaction takes seconds."""
 DISK_THREADS = 4
 """Operations on disk at once; further ones wait for a thread."""
 GC_BATCH = 100
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+REMOVED_AT_ONCE = 32
+"""Blobs that one step removes: nobody puts the same bytes meanwhile, and few others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What `put` stored: the digest (64 hexadecimal digits) and size of the bytes."""
+    """What `put` stored: the digest (64 hexadecimal digits) and size of the bytes.
+
+    The bytes of one that `put` gave are not removed while it is held.
+    """
 
     sha256: str
     size_bytes: int
+    pin: Pin | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,7 @@ class BlobFolder:
     """Content-addressed files under `root`; several processes may share it.
 
     `root/ab/cd/abcd...` holds a blob, `root/tmp` what is being written, `root/locks` one lock file per first
-    two digits.
+    two digits, `root/pins` what was put and is still held.
     """
 
     def __init__(self, root: Path) -> None:
@@ -74,11 +84,15 @@ class BlobFolder:
         self._locks = root / "locks"
         for folder in (root, self._tmp, self._locks):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._pins = Pins(root / "pins", self._locks / "pins")
+        self._removing = asyncio.Lock()
+        self._removals: set[asyncio.Task[list[Blob]]] = set()
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="hostler-blobs")
 
     def close(self) -> None:
         """Wait for what is running; nothing can be asked afterwards."""
         self._threads.shutdown()
+        self._pins.close()
 
     # -- writing --------------------------------------------------------------------------------------------
 
@@ -91,10 +105,10 @@ class BlobFolder:
         if isinstance(content, bytes):
             _check_size(len(content), max_bytes)
             return await self._in_thread(lambda: self._put_whole(content))
-        writer = _Writer(self._tmp)
+        writer = Writer(self._tmp)
         try:
             async for chunk in content:
-                for piece in _pieces(chunk):
+                for piece in pieces(chunk):
                     _check_size(writer.size + len(piece), max_bytes)
                     await self._in_thread(lambda piece=piece: writer.write(piece))  # type: ignore[misc]
             return await self._in_thread(lambda: self._keep(writer))
@@ -103,39 +117,45 @@ class BlobFolder:
 
     def _put_whole(self, content: bytes) -> Blob:
         sha256 = hashlib.sha256(content).hexdigest()
-        if self._renew(blob := Blob(sha256, len(content))):
-            return blob
-        writer = _Writer(self._tmp)
+        if (known := self._renew(sha256, len(content))) is not None:
+            return known
+        writer = Writer(self._tmp)
         try:
-            for piece in _pieces(content):
+            for piece in pieces(content):
                 writer.write(piece)
             return self._keep(writer)
         finally:
             writer.discard()
 
-    def _renew(self, blob: Blob) -> bool:
-        """Make a blob that is there young again; whether it is there, whole."""
-        path = self._path(blob.sha256)
-        with self._locked(blob.sha256), contextlib.suppress(FileNotFoundError):
-            if path.stat().st_size == blob.size_bytes:
+    def _renew(self, sha256: str, size_bytes: int) -> Blob | None:
+        """Pin a blob that is there, and make it young again; None where it is not there, whole."""
+        path = self._path(sha256)
+        with self._locked(sha256), contextlib.suppress(FileNotFoundError):
+            if path.stat().st_size == size_bytes:
                 os.utime(path)
-                return True
-        return False
+                return self._pinned(sha256, size_bytes)
+        return None
 
-    def _keep(self, writer: _Writer) -> Blob:
+    def _pinned(self, sha256: str, size_bytes: int) -> Blob:
+        """To be called while its lock is held."""
+        with as_storage_error(f"cannot store {size_bytes:,} bytes"):
+            return Blob(sha256, size_bytes, self._pins.take(sha256))
+
+    def _keep(self, writer: Writer) -> Blob:
         """Give a finished file its name, unless its bytes have one."""
-        blob = writer.finish()
-        if self._renew(blob):
-            return blob
-        path = self._path(blob.sha256)
-        with _as_storage_error(f"cannot store {blob.size_bytes:,} bytes"), self._locked(blob.sha256):
+        sha256 = writer.finish()
+        if (known := self._renew(sha256, writer.size)) is not None:
+            return known
+        path = self._path(sha256)
+        with as_storage_error(f"cannot store {writer.size:,} bytes"), self._locked(sha256):
             for folder in (path.parent.parent, path.parent):
                 if not folder.exists():
                     folder.mkdir(mode=0o700, exist_ok=True)
-                    _sync_folder(folder.parent)
+                    sync_folder(folder.parent)
+            pinned = self._pinned(sha256, writer.size)
             writer.path.replace(path)
-            _sync_folder(path.parent)
-        return blob
+            sync_folder(path.parent)
+            return pinned
 
     # -- reading --------------------------------------------------------------------------------------------
 
@@ -146,7 +166,7 @@ class BlobFolder:
         """
         check_range(offset, length)
         path = self._path(sha256)
-        return await self._in_thread(lambda: _read(path, offset, length))
+        return await self._in_thread(lambda: read_range(path, offset, length))
 
     async def stream(
         self, sha256: str, offset: int = 0, length: int | None = None, *, verify: bool = False
@@ -178,7 +198,7 @@ class BlobFolder:
         path = self._path(sha256)
 
         def stat() -> int:
-            with _as_storage_error(f"cannot read blob {sha256}"):
+            with as_storage_error(f"cannot read blob {sha256}"):
                 return path.stat().st_size
 
         return await self._in_thread(stat)
@@ -186,17 +206,67 @@ class BlobFolder:
     # -- removing -------------------------------------------------------------------------------------------
 
     async def remove_unused(self, sha256: str, *, older_than: float = GRACE_SECONDS) -> bool:
-        """Remove a blob that nothing names, unless somebody put it within `older_than` seconds."""
+        """Remove a blob that no row knows, unless it was put within `older_than` seconds, or is held."""
         path = self._path(sha256)
 
         def remove() -> bool:
             with self._locked(sha256), contextlib.suppress(FileNotFoundError):
-                if path.stat().st_mtime <= time.time() - older_than:
+                if path.stat().st_mtime <= time.time() - older_than and sha256 not in self._pins.held():
                     path.unlink()
                     return True
             return False
 
         return await self._in_thread(remove)
+
+    async def remove_confirmed(
+        self,
+        blobs: Sequence[Blob],
+        confirm: Callable[[list[Blob]], Awaitable[list[Blob]]],
+        forget: Callable[[list[Blob]], Awaitable[object]],
+    ) -> list[Blob]:
+        """Remove those blobs that nobody holds and `confirm` gives back, then call `forget` with them.
+
+        Nobody puts them from before `confirm` until after `forget`. What was begun is finished although the
+        caller is cancelled. StorageError where a file cannot be removed; then none is forgotten.
+        """
+
+        async def remove() -> list[Blob]:
+            async with self._removing:  # one at a time: whoever has the locks waits for nobody who wants them
+                locks = await asyncio.to_thread(self._lock_all, blobs)
+                try:
+                    held = await asyncio.to_thread(self._pins.held)
+                    doomed = await confirm([blob for blob in blobs if blob.sha256 not in held])
+                    if doomed:
+                        await asyncio.to_thread(self._unlink, doomed)
+                        await forget(doomed)
+                    return doomed
+                finally:
+                    for lock in locks:
+                        lock.close()
+
+        task = asyncio.create_task(remove())
+        self._removals.add(task)
+        task.add_done_callback(self._removals.discard)
+        return await asyncio.shield(task)
+
+    def _lock_all(self, blobs: Sequence[Blob]) -> list[IO[bytes]]:
+        """Take the locks of some blobs, always in the same order."""
+        locks: list[IO[bytes]] = []
+        for first in sorted({blob.sha256[:2] for blob in blobs}):
+            lock = (self._locks / first).open("wb")
+            locks.append(lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        return locks
+
+    def _unlink(self, blobs: Sequence[Blob]) -> None:
+        """Remove files, durably."""
+        paths = [self._path(blob.sha256) for blob in blobs]
+        with as_storage_error("cannot remove what was deleted"):
+            for path in paths:
+                path.unlink(missing_ok=True)
+            for folder in {path.parent for path in paths}:
+                if folder.exists():
+                    sync_folder(folder)
 
     async def remove_abandoned(self, *, older_than: float = GRACE_SECONDS) -> int:
         """Remove files that a crash left half written; how many."""
@@ -216,14 +286,14 @@ class BlobFolder:
         """The digests of all blobs not put within `older_than` seconds, in lists of one subfolder each."""
         for first in range(256):
             folder = self._root / f"{first:02x}"
-            digests = await self._in_thread(lambda folder=folder: _old_files(folder, older_than))  # type: ignore[misc]
+            digests = await self._in_thread(lambda folder=folder: old_files(folder, older_than))  # type: ignore[misc]
             if digests:
                 yield digests
 
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _path(self, sha256: str) -> Path:
-        if not _SHA256.fullmatch(sha256):
+        if not SHA256.fullmatch(sha256):
             raise ValueError(f"{sha256!r} is not a SHA-256 in lower-case hexadecimal digits")
         return self._root / sha256[:2] / sha256[2:4] / sha256
 
@@ -238,55 +308,6 @@ class BlobFolder:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-class _Writer:
-    """One file being written, hashed as it goes.
-
-    Its steps run on threads and cannot be cancelled, so `discard` may come beside one: they take turns, and
-    what comes after it does nothing.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / new_id()
-        self.size = 0
-        self._hash = hashlib.sha256()
-        self._file: int | None = None
-        self._discarded = False
-        self._turn = threading.Lock()
-
-    def write(self, piece: bytes) -> None:
-        with self._turn, _as_storage_error(f"cannot store {self.size + len(piece):,} bytes"):
-            self._hash.update(piece)
-            self.size += len(piece)
-            left = memoryview(piece)
-            while left and not self._discarded:
-                left = left[os.write(self._opened(), left) :]
-
-    def finish(self) -> Blob:
-        """Make the bytes durable under the temporary name."""
-        with self._turn, _as_storage_error(f"cannot store {self.size:,} bytes"):
-            if not self._discarded:
-                os.fsync(self._opened())
-                self._close()
-            return Blob(self._hash.hexdigest(), self.size)
-
-    def discard(self) -> None:
-        """Remove the file, unless it has become a blob."""
-        with self._turn:
-            self._discarded = True
-            self._close()
-            self.path.unlink(missing_ok=True)
-
-    def _opened(self) -> int:
-        if self._file is None:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        return self._file
-
-    def _close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-
 # -- references -------------------------------------------------------------------------------------------
 
 
@@ -296,7 +317,7 @@ def reference(tx: Tx, blob: Blob) -> None:
 
 
 def release(tx: Tx, sha256: str) -> None:
-    """One thing less names the blob; after the last one, `collect` may remove it."""
+    """One thing less names the blob; after the last one, `collect` removes it."""
     tx.run(_q.release, sha256=sha256, now=tx.now)
 
 
@@ -306,26 +327,44 @@ def references(tx: Tx, sha256: str) -> int:
     return 0 if row is None else int(row["refs"])
 
 
-async def collect(database: Database, folder: BlobFolder, *, grace_seconds: float = GRACE_SECONDS) -> Removed:
-    """Remove blobs that nothing has named for `grace_seconds`.
-
-    The row goes first: should the file survive a crash after that, `sweep` finds it.
-    """
+async def collect(database: Database, folder: BlobFolder) -> Removed:
+    """Remove all blobs that nothing names and nobody is about to name."""
     removed = Removed(0, 0)
+    after: Row = {"unreferenced_at": 0, "sha256": ""}
+    last = await database.read(lambda tx: tx.one(_q.last_unreferenced))
+    until = None if last is None else last["unreferenced_at"]
+    while until is not None:
+        page = {"after": after["unreferenced_at"], "after_sha256": after["sha256"], "until": until}
+        rows = await database.read(
+            lambda tx, page=page: tx.all(_q.unreferenced, **page, limit=REMOVED_AT_ONCE)  # type: ignore[misc]
+        )
+        if not rows:
+            break
+        gone = await remove(database, folder, [Blob(row["sha256"], row["size_bytes"]) for row in rows])
+        removed = Removed(removed.blobs + gone.blobs, removed.size_bytes + gone.size_bytes)
+        after = rows[-1]
+    return removed
 
-    def forget(tx: Tx) -> list[Blob]:
-        before = tx.now - round(grace_seconds * 1000)
-        rows = tx.all(_q.unreferenced, before=before, limit=GC_BATCH)
-        doomed = [Blob(row["sha256"], row["size_bytes"]) for row in rows]
-        return [blob for blob in doomed if tx.run(_q.forget, sha256=blob.sha256, before=before)]
 
-    while True:
-        forgotten = await database.write(forget)
-        for blob in forgotten:
-            if await folder.remove_unused(blob.sha256, older_than=grace_seconds):
-                removed = Removed(removed.blobs + 1, removed.size_bytes + blob.size_bytes)
-        if not forgotten:
-            return removed
+async def remove(database: Database, folder: BlobFolder, candidates: Sequence[Blob]) -> Removed:
+    """Remove those of a few blobs that nothing names and nobody is about to name.
+
+    The row goes last: after a crash in between the next collection finds it.
+    """
+
+    def unnamed(tx: Tx, blobs: list[Blob]) -> list[Blob]:
+        return [blob for blob in blobs if tx.run(_q.doom, sha256=blob.sha256, now=tx.now)]
+
+    def forget(tx: Tx, blobs: list[Blob]) -> int:
+        return sum(tx.run(_q.forget, sha256=blob.sha256) for blob in blobs)
+
+    gone = await folder.remove_confirmed(
+        candidates,
+        # a transaction that syncs: what let go of them is durable before they are removed
+        lambda blobs: database.write(lambda tx: unnamed(tx, blobs)),
+        lambda blobs: database.write(lambda tx: forget(tx, blobs)),
+    )
+    return Removed(len(gone), sum(blob.size_bytes for blob in gone))
 
 
 async def sweep(database: Database, folder: BlobFolder, *, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -355,53 +394,3 @@ def check_range(offset: int, length: int) -> None:
 def _check_size(size: int, max_bytes: int) -> None:
     if size > max_bytes:
         raise PayloadTooLargeError(f"the content has more than the {max_bytes:,} bytes it may have")
-
-
-def _pieces(content: bytes) -> Iterator[bytes]:
-    for start in range(0, len(content), CHUNK_BYTES):
-        yield content[start : start + CHUNK_BYTES]
-
-
-def _read(path: Path, offset: int, length: int) -> bytes:
-    with _as_storage_error(f"cannot read blob {path.name}"), path.open("rb", buffering=0) as file:
-        parts: list[bytes] = []
-        while length > 0:
-            part = os.pread(file.fileno(), length, offset)
-            if not part:
-                break
-            parts.append(part)
-            offset += len(part)
-            length -= len(part)
-        return b"".join(parts)
-
-
-def _old_files(folder: Path, older_than: float) -> list[str]:
-    limit = time.time() - older_than
-    found: list[str] = []
-    with contextlib.suppress(FileNotFoundError):
-        for second in os.scandir(folder):
-            found += (
-                entry.name
-                for entry in os.scandir(second.path)
-                if _SHA256.fullmatch(entry.name) and entry.stat().st_mtime <= limit
-            )
-    return found
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _as_storage_error(doing: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise StorageError(f"{doing}: the file is missing from the blob folder") from error
-    except OSError as error:
-        raise StorageError(f"{doing}: {error.strerror}; check the disk and its free space") from error

@@ -12,12 +12,20 @@ WHERE sha256 = :sha256 AND refs > 0
 -- name: refs
 SELECT refs FROM blobs WHERE sha256 = :sha256
 
+-- name: last_unreferenced
+SELECT max(unreferenced_at) AS unreferenced_at FROM blobs WHERE unreferenced_at IS NOT NULL
+
 -- name: unreferenced
-SELECT sha256, size_bytes FROM blobs WHERE unreferenced_at < :before ORDER BY unreferenced_at LIMIT :limit
+SELECT sha256, size_bytes, unreferenced_at FROM blobs
+WHERE unreferenced_at <= :until AND (unreferenced_at, sha256) > (:after, :after_sha256)
+ORDER BY unreferenced_at, sha256 LIMIT :limit
+
+-- name: doom
+-- While nothing names it.
+UPDATE blobs SET unreferenced_at = :now WHERE sha256 = :sha256 AND refs = 0
 
 -- name: forget
--- Only while nothing names it.
-DELETE FROM blobs WHERE sha256 = :sha256 AND refs = 0 AND unreferenced_at < :before
+DELETE FROM blobs WHERE sha256 = :sha256 AND refs = 0
 
 -- name: known
 SELECT 1 AS found FROM blobs WHERE sha256 = :sha256

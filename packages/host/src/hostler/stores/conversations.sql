@@ -38,3 +38,5 @@ SELECT 1 AS found WHERE
  OR EXISTS (SELECT 1 FROM events WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
  OR EXISTS (SELECT 1 FROM waiting_messages WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
  OR EXISTS (SELECT 1 FROM states WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
+ OR EXISTS (SELECT 1 FROM artifacts WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
+ OR EXISTS (SELECT 1 FROM runs WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)

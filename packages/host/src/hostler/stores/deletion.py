@@ -2,7 +2,8 @@
 
 What came before the request goes; what arrives meanwhile is new and stays. Rows of events and runs stay,
 emptied: the hash chain keeps the digests of what was deleted and still verifies. Interrupted, or asked again,
-a deletion goes on with what is left.
+a deletion goes on with what is left: what says that there is something to delete (events, runs) is emptied
+when the bytes of all files are gone, and the receipt comes last.
 
 Not found, because nothing says whose it is: what a runner put into plugin or workspace storage or into
 `runner` state, and what runs of other conversations read through a grant that crosses conversations.
@@ -11,13 +12,24 @@ Not found, because nothing says whose it is: what a runner put into plugin or wo
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from hostler.domain.seq_set import SeqSet
 from hostler.ports import Database, Row, Tx
 from hostler.sql.statements import load
-from hostler.stores import artifacts, audit, chain, emptied, erasing, pause_retention, transcripts, waiting
+from hostler.stores import (
+    artifacts,
+    audit,
+    blobs,
+    chain,
+    emptied,
+    erasing,
+    pause_retention,
+    transcripts,
+    waiting,
+)
+from hostler.stores.blobs import BlobFolder
 from hostler.stores.erasing import STEP_ROWS, until_nothing
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError
@@ -51,34 +63,58 @@ class DeletionReceipt(Strict):
     chain_digest: str
 
 
+async def _nothing() -> None:
+    """Nothing lies elsewhere."""
+
+
 async def delete_conversation(
-    database: Database, ws: str, conversation_id: str, *, by: str
+    database: Database,
+    folder: BlobFolder,
+    ws: str,
+    conversation_id: str,
+    *,
+    by: str,
+    elsewhere: Callable[[], Awaitable[object]] = _nothing,
 ) -> DeletionReceipt:
     """Delete everything of a conversation, with all its threads. `by`: who asked, for the audit.
 
-    ConflictError while a run of the conversation is active: cancel it first.
+    Bytes in `folder` that nothing else names are gone when this returns. `elsewhere` deletes what lies
+    neither in the database nor there; it is awaited before the receipt is written.
+    ConflictError while a run of the conversation is active: cancel it first. StorageError where bytes cannot
+    be removed: ask again.
     """
     erasure = await _begin(database, ws, _target("conversation", conversation_id), by)
     await erasure.refuse_active(conversation_id)
-    await erasure.runs(conversation_id, since=0)
+    await erasure.contents_of_runs(conversation_id)
     await erasure.conversation_items(conversation_id)
     await erasure.conversation_files(conversation_id)
     await erasure.waiting_messages(conversation_id)
     await erasure.step(
         "states", lambda tx: tx.run(_q.drop_state_of_conversation, ws=ws, conversation_id=conversation_id)
     )
+    await erasure.event_files(conversation_id)
+    await blobs.collect(database, folder)
+    await erasure.runs(conversation_id)
     await erasure.conversation_events(conversation_id)
+    await elsewhere()
     return await erasure.finish()
 
 
 async def delete_actor(
-    database: Database, ws: str, actor_id: str, *, by: str, actor_type: str | None = None
+    database: Database,
+    folder: BlobFolder,
+    ws: str,
+    actor_id: str,
+    *,
+    by: str,
+    actor_type: str | None = None,
+    elsewhere: Callable[[], Awaitable[object]] = _nothing,
 ) -> DeletionReceipt:
     """Delete a person's data: what they said, what was answered, and the state kept for and about them.
 
     Journals of the conversations they took part in go too, since runs read what was said there. Walks the
     event log, in small steps. `actor_type` None: whatever type. ConflictError at a run of theirs that is
-    still active: cancel it and ask again.
+    still active: cancel it and ask again. `folder` and `elsewhere` as for a conversation.
     """
     erasure = await _begin(database, ws, _target("actor", actor_id), by)
     await erasure.actor_events(actor_id, actor_type)
@@ -86,6 +122,8 @@ async def delete_actor(
         "states",
         lambda tx: tx.run(_q.drop_state_of_actor, ws=ws, actor_id=actor_id, actor_type=actor_type),
     )
+    await blobs.collect(database, folder)
+    await elsewhere()
     return await erasure.finish()
 
 
@@ -152,21 +190,45 @@ class _Erasure:
             until=self._last_event,
             limit=emptied.MAX_ACCOUNT_SEQS,
         ):
-            for row in rows:
-                await self._artifacts(_q.artifacts_of_event, event_id=row["event_id"])
             await self._empty_events(rows)
 
-    async def runs(self, conversation_id: str, *, since: int, only_journals: bool = False) -> None:
-        """Empty the runs of a conversation, or only drop their journals."""
+    async def event_files(self, conversation_id: str) -> None:
+        """Let the files go that the events of a conversation brought."""
+        after = 0
+        while rows := await self._read(
+            _q.events_of_conversation_after,
+            conversation_id=conversation_id,
+            after=after,
+            until=self._last_event,
+            limit=STEP_ROWS,
+        ):
+            for row in rows:
+                await self._artifacts(_q.artifacts_of_event, event_id=row["event_id"])
+            after = int(rows[-1]["seq"])
+
+    async def contents_of_runs(self, conversation_id: str) -> None:
+        """Delete what the runs of a conversation left behind, and their own runs with it."""
+        async for run_ids in self._runs_of(conversation_id, since=0):
+            for run_id in await self._families(run_ids):
+                await self._contents(run_id)
+
+    async def runs(self, conversation_id: str) -> None:
+        """Empty the runs of a conversation, of which nothing else is left, and their events."""
+        async for run_ids in self._runs_of(conversation_id, since=0):
+            await self._empty_runs(await self._families(run_ids))
+
+    async def journals(self, conversation_id: str, *, since: int) -> None:
+        """Drop the journals of the runs of a conversation."""
+        async for run_ids in self._runs_of(conversation_id, since=since):
+            for run_id in run_ids:
+                await self._journal(run_id)
+
+    async def _runs_of(self, conversation_id: str, *, since: int) -> AsyncIterator[list[str]]:
         after = ""
         bounds = {"conversation_id": conversation_id, "since": since, "until": self._now}
         while rows := await self._read(_q.runs_of_conversation, **bounds, after=after, limit=STEP_ROWS):
-            if only_journals:
-                for row in rows:
-                    await self._journal(row["run_id"])
-            else:
-                await self._runs([row["run_id"] for row in rows])
             after = rows[-1]["run_id"]
+            yield [row["run_id"] for row in rows]
 
     async def actor_events(self, actor_id: str, actor_type: str | None) -> None:
         """Walk the log; what the person's events made goes before the events are emptied."""
@@ -181,10 +243,13 @@ class _Erasure:
                 conversation_id = row["conversation_id"]
                 if conversation_id is not None and conversation_id not in seen:
                     # Before the event is emptied: should this be refused, asking again finds it.
-                    await self.runs(conversation_id, since=row["created_at"], only_journals=True)
+                    await self.journals(conversation_id, since=row["created_at"])
                     seen.add(conversation_id)
                 made += await self._of_event(row)
-            await self._runs(made)
+            family = await self._families(made)
+            for run_id in family:
+                await self._contents(run_id)
+            await self._empty_runs(family)
             await self._empty_events(theirs)
             after = int(rows[-1]["seq"])
 
@@ -228,38 +293,41 @@ class _Erasure:
             return []
         return [run_id]
 
-    async def _runs(self, run_ids: Sequence[str]) -> None:
-        """Empty runs and the runs that they made for themselves.
-
-        A run is emptied after its event and its children: interrupted, asking again finds it.
-        """
+    async def _families(self, run_ids: Sequence[str]) -> list[str]:
+        """Runs, and after each the runs that it made for itself."""
         family: list[str] = []
-        events: list[Row] = []
         waiting = list(run_ids)
         while waiting:
             run_id = waiting.pop()
             family.append(run_id)
-            events += await self._one_run(run_id)
             children = await self._read(_q.children, run_id=run_id, limit=_MAX_CHILDREN)
             waiting += [row["run_id"] for row in children]
+        return family
+
+    async def _contents(self, run_id: str) -> None:
+        """Delete what a run and its event left behind."""
+        await self._journal(run_id)
+        await self._items(_q.items_of_run, run_id=run_id)
+        for event in await self._read(_q.event_of_run, run_id=run_id):
+            await self._items(_q.items_of_event, event_id=event["event_id"])
+            await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
+        await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
+        await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
+
+    async def _empty_runs(self, family: Sequence[str]) -> None:
+        """Empty runs and their events.
+
+        A run is emptied after its event and its children: interrupted, asking again finds it.
+        """
+        events: list[Row] = []
+        for run_id in family:
+            events += await self._read(_q.event_of_run, run_id=run_id)
         await self._empty_events(events)
         for run_id in reversed(family):
             emptied = await self._database.write(
                 lambda tx, run_id=run_id: erasing.empty_run(tx, self._ws, run_id)  # type: ignore[misc]
             )
             self._count("runs", emptied)
-
-    async def _one_run(self, run_id: str) -> list[Row]:
-        """Delete what a run left behind; the event that it served is given."""
-        await self._journal(run_id)
-        await self._items(_q.items_of_run, run_id=run_id)
-        events = await self._read(_q.event_of_run, run_id=run_id)
-        for event in events:
-            await self._items(_q.items_of_event, event_id=event["event_id"])
-            await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
-        await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
-        await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
-        return events
 
     async def _purge_index(self) -> None:
         """Merge the whole text index, in steps."""

@@ -54,6 +54,11 @@ WHERE workspace_id = :ws AND actor_id = :actor_id AND scope IN ('actor', 'subjec
 SELECT seq, event_id FROM events
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq <= :until ORDER BY seq LIMIT :limit
 
+-- name: events_of_conversation_after
+SELECT seq, event_id FROM events
+WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after AND seq <= :until
+ORDER BY seq LIMIT :limit
+
 -- name: events_between
 -- A step through the log, to find a person's events.
 SELECT seq, event_id, run_id, outcome, conversation_id, created_at, actor_type, actor_id, subject_type, subject_id

@@ -22,7 +22,8 @@ from typing import TypeVar
 
 import msgspec
 
-from hostler.stores.blobs import CHUNK_BYTES, Blob, check_range
+from hostler.stores.blob_files import CHUNK_BYTES
+from hostler.stores.blobs import Blob, check_range
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
 T = TypeVar("T")

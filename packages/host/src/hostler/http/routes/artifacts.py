@@ -16,7 +16,7 @@ from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
 from hostler.http.paging import Moment
 from hostler.http.ranges import etag_matches, parse_range
 from hostler.ports import Tx
-from hostler.stores import artifacts, audit
+from hostler.stores import artifacts, audit, blobs
 from hostler.stores.artifacts import NewArtifact, StoredArtifact
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError, NotFoundError
@@ -113,18 +113,23 @@ async def get_artifact_content(ask: Ask) -> Pieces | Empty:
 
 @endpoint("DELETE", "/v1/artifacts/{artifact_id}", right="artifacts:write", tag="artifacts")
 async def delete_artifact(ask: Ask) -> Empty:
-    """Delete an artifact. Messages that name it keep its id."""
+    """Delete an artifact, and its bytes unless something else has the same. Messages keep its id."""
     artifact_id, workspace, actor = ask.parameters["artifact_id"], ask.workspace_id, ask.caller.subject
 
-    def delete(tx: Tx) -> bool:
+    def delete(tx: Tx) -> StoredArtifact | None:
         removed = artifacts.remove(tx, workspace, artifact_id)
         if removed is not None:
             details = {"sha256": removed.sha256, "size_bytes": removed.size_bytes}
             audit.record(tx, workspace, actor, "artifact.deleted", artifact_id, details)
-        return removed is not None
+        return removed
 
-    if not await ask.surface.host.db.write(delete):
-        raise NotFoundError(f"there is no artifact {artifact_id!r}")
+    held = ask.surface.host.held
+    async with held.gate.open():
+        removed = await held.db.write(delete)
+        if removed is None:
+            raise NotFoundError(f"there is no artifact {artifact_id!r}")
+        if removed.registered is None:
+            await blobs.remove(held.db, held.blobs, [removed.blob])
     return Empty()
 
 

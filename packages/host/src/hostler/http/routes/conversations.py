@@ -6,19 +6,19 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler import upkeep
 from hostler.cursors import ScopedCursors
 from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import Limit, Moment, PageQuery, scoped
 from hostler.ports import Tx
-from hostler.stores import conversations, deletion, search, transcripts, waiting
+from hostler.stores import conversations, search, transcripts, waiting
 from hostler.stores.conversations import Conversation, ConversationPage
 from hostler.stores.deletion import DeletionReceipt
 from hostler.stores.transcripts import TranscriptPage
 from hostler.stores.unfiltered import ANY, AnyOr
 from hostler.stores.waiting import Unheard, WaitingMessage, WaitingPage
-from hostler.upkeep import Holdings, folders_with, sweep_folders
 from hostler_protocol._base import Strict
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -281,14 +281,12 @@ async def delete_conversation(ask: Ask) -> DeletionReceipt:
     """Delete all that is kept of a conversation, with a receipt.
 
     Its rows of the event log stay, empty, with their digests: the hash chain still verifies. While a run of
-    it is active that is a `conflict`.
+    it is active that is a `conflict`; while a backup is being made nothing is deleted (503).
     """
-    conversation_id, db = ask.parameters["conversation_id"], ask.surface.host.db
-    if not await db.read(lambda tx: conversations.known(tx, ask.workspace_id, conversation_id)):
+    conversation_id, held = ask.parameters["conversation_id"], ask.surface.host.held
+    if not await held.db.read(lambda tx: conversations.known(tx, ask.workspace_id, conversation_id)):
         raise NotFoundError(f"there is no conversation {conversation_id!r}")
-    receipt = await deletion.delete_conversation(db, ask.workspace_id, conversation_id, by=ask.caller.subject)
-    await sweep_folders(db, ask.surface.host.folders)  # whose conversation is gone now
-    return receipt
+    return await upkeep.delete_conversation(held, ask.workspace_id, conversation_id, by=ask.caller.subject)
 
 
 @endpoint("DELETE", "/v1/actors/{actor_id}", right="conversations:write", tag="conversations")
@@ -296,17 +294,15 @@ async def delete_actor(ask: Ask, query: ActorQuery) -> DeletionReceipt:
     """Delete a person's data, with a receipt: what they said, what was answered, state about them.
 
     A person of whom nothing is kept gets a receipt of nothing. While a run of theirs is active that is a
-    `conflict`.
+    `conflict`; while a backup is being made nothing is deleted (503).
     """
-    host, actor_id = ask.surface.host, ask.parameters["actor_id"]
-    held = Holdings(host.db, host.blobs, host.folders)
-    folders = await folders_with(held, ask.workspace_id, actor_id, query.actor_type)
-    receipt = await deletion.delete_actor(
-        host.db, ask.workspace_id, actor_id, by=ask.caller.subject, actor_type=query.actor_type
+    return await upkeep.delete_actor(
+        ask.surface.host.held,
+        ask.workspace_id,
+        ask.parameters["actor_id"],
+        by=ask.caller.subject,
+        actor_type=query.actor_type,
     )
-    for key in folders:  # runs wrote there what was said
-        await host.folders.remove(key)
-    return receipt
 
 
 def _history_cursors(

@@ -1,0 +1,124 @@
+"""Files of blobs: written in pieces under a temporary name, read in ranges, made durable."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hostler_protocol.errors import StorageError
+from hostler_protocol.ids import new_id
+from hostler_protocol.limits import KIB
+
+CHUNK_BYTES = 256 * KIB
+"""How much of a blob is in memory at once, for each reader or writer."""
+SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Writer:
+    """One file being written, hashed as it goes.
+
+    Its steps run on threads and cannot be cancelled, so `discard` may come beside one: they take turns, and
+    what comes after it does nothing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / new_id()
+        self.size = 0
+        self._hash = hashlib.sha256()
+        self._file: int | None = None
+        self._discarded = False
+        self._turn = threading.Lock()
+
+    def write(self, piece: bytes) -> None:
+        """Append bytes. StorageError where the disk does not take them."""
+        with self._turn, as_storage_error(f"cannot store {self.size + len(piece):,} bytes"):
+            self._hash.update(piece)
+            self.size += len(piece)
+            left = memoryview(piece)
+            while left and not self._discarded:
+                left = left[os.write(self._opened(), left) :]
+
+    def finish(self) -> str:
+        """Make the bytes durable under the temporary name; their digest."""
+        with self._turn, as_storage_error(f"cannot store {self.size:,} bytes"):
+            if not self._discarded:
+                os.fsync(self._opened())
+                self._close()
+            return self._hash.hexdigest()
+
+    def discard(self) -> None:
+        """Remove the file, unless it has become a blob."""
+        with self._turn:
+            self._discarded = True
+            self._close()
+            self.path.unlink(missing_ok=True)
+
+    def _opened(self) -> int:
+        if self._file is None:
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        return self._file
+
+    def _close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+
+def pieces(content: bytes) -> Iterator[bytes]:
+    """The bytes in chunks."""
+    for start in range(0, len(content), CHUNK_BYTES):
+        yield content[start : start + CHUNK_BYTES]
+
+
+def read_range(path: Path, offset: int, length: int) -> bytes:
+    """The bytes of a file from `offset` on, at most `length`. StorageError where it is missing."""
+    with as_storage_error(f"cannot read blob {path.name}"), path.open("rb", buffering=0) as file:
+        parts: list[bytes] = []
+        while length > 0:
+            part = os.pread(file.fileno(), length, offset)
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+            length -= len(part)
+        return b"".join(parts)
+
+
+def old_files(folder: Path, older_than: float) -> list[str]:
+    """The names of blobs two folders below that were not put within `older_than` seconds."""
+    limit = time.time() - older_than
+    found: list[str] = []
+    with contextlib.suppress(FileNotFoundError):
+        for second in os.scandir(folder):
+            found += (
+                entry.name
+                for entry in os.scandir(second.path)
+                if SHA256.fullmatch(entry.name) and entry.stat().st_mtime <= limit
+            )
+    return found
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def as_storage_error(doing: str) -> Iterator[None]:
+    """Raise what the disk refuses as a StorageError; `doing` says what could not be done."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise StorageError(f"{doing}: the file is missing from the blob folder") from error
+    except OSError as error:
+        raise StorageError(f"{doing}: {error.strerror}; check the disk and its free space") from error
