@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.events import Event
+from hostler.domain.retention import Retention, WorkspaceRetention
 from hostler.domain.scopes import StateArea
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
@@ -483,6 +484,35 @@ def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_bytes_
     assert run(world.folder.read(kept.sha256)) == b"kept"
 
 
+def test_each_workspace_has_a_retention_of_its_own(world: World) -> None:
+    for ws in ("w", "w2", "w3"):
+        world.turn("c", "ada", ws=ws, age_days=10)
+    said = Retention(
+        events=30,
+        transcripts=1,
+        journals=5,
+        workspaces={
+            "w2": WorkspaceRetention(events=5, journals=20),
+            "w3": WorkspaceRetention(journals="forever"),
+            "nobody": WorkspaceRetention(events=0),
+        },
+    )
+    run(retention.collect(world.database, world.folder, said.of))
+
+    def kept(table: str, ws: str) -> bool:
+        return any(fact.startswith(table) for fact in world.facts("words of ada", ws))
+
+    assert [kept("events", ws) for ws in ("w", "w2", "w3")] == [True, False, True]
+    journals = [read(world.database, lambda tx, ws=ws: _journals(tx, ws)) for ws in ("w", "w2", "w3")]  # type: ignore[misc]
+    assert journals == [0, 1, 1]
+
+
+def _journals(tx: Tx, ws: str) -> int:
+    """How many runs of a workspace still have a journal."""
+    query = "SELECT DISTINCT j.run_id FROM journal AS j JOIN runs AS r ON r.run_id = j.run_id"
+    return len(tx.all(parse(f"-- name: all\n{query} WHERE r.workspace_id = :ws", "t").all, ws=ws))
+
+
 def test_old_artifacts_go_and_new_ones_stay(world: World) -> None:
     blob = run(world.folder.put(b"bytes"))
     for name in ("old", "new"):
@@ -499,7 +529,7 @@ def test_old_artifacts_go_and_new_ones_stay(world: World) -> None:
 def test_one_collection_serves_all_workspaces(world: World) -> None:
     for n in range(5):
         world.turn("c", "ada", ws=f"w{n}", age_days=40)
-    collected = run(retention.collect(world.database, world.folder, RetentionPolicy(events=30)))
+    collected = run(retention.collect(world.database, world.folder, lambda _: RetentionPolicy(events=30)))
     assert collected.counts["events"] == 5
     for n in range(5):
         assert world.verify(f"w{n}") == 1

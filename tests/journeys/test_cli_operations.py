@@ -266,6 +266,23 @@ def test_audit_finds_one_changed_byte(hostler: CommandLine) -> None:
     assert broken.error == ("events of workspace default: row 2: the content does not match its digest")
 
 
+def test_gc_of_one_workspace_leaves_the_others(hostler: CommandLine) -> None:
+    hostler("run", ECHO, "x")
+    unknown = hostler("gc", "--deltas", "0", "--workspace", "defualt")
+    assert unknown.status == 2
+    assert "there is no workspace 'defualt': did you mean 'default'?" in unknown.error
+    connection = sqlite3.connect(hostler.data / "hostler.db")
+    connection.execute(
+        "INSERT INTO audit (workspace_id, audit_id, body_digest, actor, action, target, body, created_at)"
+        " VALUES ('tenant', 'a1', '', 'test', 'seen', 'x', '{}', 1)"
+    )
+    connection.commit()
+    connection.close()
+    other = hostler("gc", "--deltas", "0", "--workspace", "tenant", "--json")
+    assert (other.status, other.json.get("deltas", 0)) == (0, 0), other.err
+    assert hostler("gc", "--deltas", "0", "--workspace", "default", "--json").json["deltas"] >= 1
+
+
 def test_gc_frees_what_nothing_names(hostler: CommandLine) -> None:
     hostler("run", ECHO, "x")
     found = hostler("gc", "--deltas", "0", "--json")

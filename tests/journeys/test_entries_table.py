@@ -87,7 +87,14 @@ def cases(work: Path) -> list[Case]:
             ("url=https://example.com/b",),
             {"name": "desk", "url": "https://example.com/b", "secret": "env:S"},
         ),
-        Case("retention", "policy", {"deltas": 30}, ("deltas=30",), ("deltas=60",), {"deltas": 60}),
+        Case(
+            "retention",
+            "policy",
+            {"deltas": 30, "workspaces": {"tenant": {"events": 7}}},
+            ("deltas=30", "workspaces.tenant.events=7"),
+            ("deltas=60", "workspaces.tenant.events=forever"),
+            {"deltas": 60, "workspaces": {"tenant": {"events": "forever"}}},
+        ),
         Case(
             "working_folders",
             "policy",

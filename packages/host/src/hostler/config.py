@@ -18,7 +18,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import misfit
 from hostler.domain.places import parse_place
 from hostler.domain.requirements import check_listed
-from hostler.domain.retention import RetentionPolicy
+from hostler.domain.retention import Retention
 from hostler.domain.secret_refs import reference_mistake
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings
 from hostler.domain.webhooks import Webhook
@@ -98,8 +98,8 @@ class ConfigFile(Strict):
     plugins: list[str | PluginEntry] = []
     models: list[ModelEntry] = []
     agents: list[AgentSpec] = []
-    retention: RetentionPolicy | None = None
-    """Days that each kind is kept; None: what was said before stays, at first for ever."""
+    retention: Retention | None = None
+    """Days that each kind is kept, of all workspaces and of single ones; None: what was said before stays."""
     webhooks: list[Webhook] = []
     """Who is told of pauses."""
     pause_key: list[str] = []

@@ -16,7 +16,7 @@ from hostler.domain.changes import Kind
 from hostler.domain.fitting import fit
 from hostler.domain.mistakes import Mistake
 from hostler.domain.nearest import did_you_mean
-from hostler.domain.retention import RetentionPolicy
+from hostler.domain.retention import Retention
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook
 from hostler_protocol._base import Strict
@@ -50,7 +50,7 @@ class EntryKind:
     @property
     def single(self) -> bool:
         """Whether there is at most one entry, whose name is POLICY."""
-        return self.type in {RetentionPolicy, PauseKeys, WorkingFolderSettings}
+        return self.type in {Retention, PauseKeys, WorkingFolderSettings}
 
 
 ENTRY_KINDS: Mapping[str, EntryKind] = {
@@ -62,7 +62,7 @@ ENTRY_KINDS: Mapping[str, EntryKind] = {
         EntryKind("skill", "skills", SkillFolder, "path"),
         EntryKind("agent", "agents", AgentSpec, "name"),
         EntryKind("webhook", "webhooks", Webhook, "name"),
-        EntryKind("retention", "retention", RetentionPolicy),
+        EntryKind("retention", "retention", Retention),
         EntryKind("pause_key", "pause_key", PauseKeys),
         EntryKind("working_folders", "working_folders", WorkingFolderSettings),
     )

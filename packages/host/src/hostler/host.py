@@ -29,7 +29,7 @@ from hostler.dispatch import Dispatcher
 from hostler.domain.changes import ConfigDiff, ConfigProblem
 from hostler.domain.events import Caller
 from hostler.domain.grants import Catalog
-from hostler.domain.retention import RetentionPolicy
+from hostler.domain.retention import Retention
 from hostler.endings import end_waiting
 from hostler.execution import ActiveRun
 from hostler.explicit_pauses import ExplicitPauses
@@ -356,8 +356,8 @@ class Host:
 
     # -- what the core asks -----------------------------------------------------------------------
 
-    async def _retention(self) -> RetentionPolicy:
-        return (await self.export()).retention or RetentionPolicy()
+    async def _retention(self) -> Retention:
+        return (await self.export()).retention or Retention()
 
     def _execution(self, run: Run) -> ActiveRun:
         return ActiveRun(self._equipment, run)

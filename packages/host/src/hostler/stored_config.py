@@ -15,7 +15,7 @@ import msgspec
 from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
 from hostler.config_entries import POLICY, PauseKeys, SkillFolder
 from hostler.domain.changes import Change, ConfigProblem, Kind
-from hostler.domain.retention import RetentionPolicy
+from hostler.domain.retention import Retention
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook
 from hostler.ports import Tx
@@ -98,7 +98,7 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
         plugins=[plugin.entry for plugin in plugins],
         models=reader.all("model", ModelEntry),
         agents=[agent.spec for agent in agents.active(tx, workspace_id)],
-        retention=reader.one("retention", RetentionPolicy),
+        retention=reader.one("retention", Retention),
         webhooks=reader.all("webhook", Webhook),
         pause_key=[] if keys is None else keys.keys,
         tools=reader.tools(),

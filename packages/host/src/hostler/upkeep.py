@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from hostler.domain.retention import RetentionPolicy
+from hostler.domain.retention import Retention, RetentionPolicy
 from hostler.lock import RemovalGate
 from hostler.ports import Database, Tx
 from hostler.stores import blobs, deletion, working_folders
@@ -30,9 +30,9 @@ class Holdings:
     gate: RemovalGate
 
 
-async def collect_all(held: Holdings, policy: RetentionPolicy) -> Collected:
-    """Collect what is no longer kept."""
-    collected = await collect(held.db, held.blobs, policy)
+async def collect_all(held: Holdings, policy_of: Callable[[str], RetentionPolicy]) -> Collected:
+    """Collect what is no longer kept. `policy_of` a workspace."""
+    collected = await collect(held.db, held.blobs, policy_of)
     swept = await sweep_folders(held.db, held.folders)
     counts = {**collected.counts, "working_folders": swept.folders}
     return Collected(counts, collected.freed_bytes + swept.size_bytes)
@@ -93,7 +93,7 @@ async def folders_with(held: Holdings, workspace_id: str, actor_id: str, actor_t
 
 async def keep_tidy(
     held: Holdings,
-    policy: Callable[[], Awaitable[RetentionPolicy]],
+    retention: Callable[[], Awaitable[Retention]],
     every_seconds: float,
 ) -> None:
     """Collect every so often, for as long as the host runs. A backup goes first: that turn is left out.
@@ -109,7 +109,7 @@ async def keep_tidy(
         await asyncio.sleep(every_seconds)
         try:
             async with held.gate.open(wait_seconds=0):
-                collected = await collect_all(held, await policy())
+                collected = await collect_all(held, (await retention()).of)
         except UnavailableError as error:
             log.info("nothing is collected now: %s", error)
         except StorageError as error:

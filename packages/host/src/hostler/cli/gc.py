@@ -25,6 +25,9 @@ def gc(
     deltas: Days = None,
     artifacts: Days = None,
     states: Days = None,
+    workspace: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Remove by age in this workspace alone.")
+    ] = None,
     as_json: JsonOption = False,
     data: DataOption = None,
     database: DatabaseOption = None,
@@ -33,11 +36,13 @@ def gc(
 ) -> None:
     """Remove expired artifacts, unfinished uploads, unused files and working folders; by age what you say.
 
-    It works beside a running server. Events keep their place in the hash chain, and lose their content.
+    By age of all workspaces, unless --workspace names one. What `retention` of the configuration says is
+    collected by the running server itself. It works beside a running server. Events keep their place in the
+    hash chain, and lose their content.
     """
     from hostler.cli.facts import opened_facts, with_facts
     from hostler.lock import RemovalGate
-    from hostler.stores.retention import RetentionPolicy
+    from hostler.stores.retention import RetentionPolicy, workspaces
     from hostler.upkeep import Holdings, collect_all
     from hostler.workspaces.folders import WorkingFolders
 
@@ -50,22 +55,31 @@ def gc(
         states=states,
     )
 
+    def policy_of(name: str) -> RetentionPolicy:
+        return policy if workspace in (None, name) else RetentionPolicy()
+
     async def work(facts: Facts) -> Collected:
         from hostler.config import Settings
+        from hostler.domain.nearest import did_you_mean
         from hostler.stores.blobs import BlobFolder
         from hostler.stores.working_folders import configured
+        from hostler_protocol.errors import InvalidArgumentError
 
         data_dir = facts.data_dir
-        workspace = Settings(data_dir=data_dir).workspace
+        own = Settings(data_dir=data_dir).workspace
         async with opened_facts(facts) as opened:
             blobs = BlobFolder(data_dir / "blobs")
-            settings = await opened.read(lambda tx: configured(tx, workspace))
+            settings = await opened.read(lambda tx: configured(tx, own))
             folders = WorkingFolders(data_dir / "workspaces", settings)
             try:
                 held = Holdings(opened, blobs, folders, RemovalGate(data_dir))
+                if workspace is not None and workspace not in (known := await workspaces(opened)):
+                    raise InvalidArgumentError(
+                        f"there is no workspace {workspace!r}: {did_you_mean(workspace, known)}"
+                    )
                 with out().status("collecting"):
                     async with held.gate.open(wait_seconds=0):
-                        return await collect_all(held, policy)
+                        return await collect_all(held, policy_of)
             finally:
                 blobs.close()
                 folders.close()

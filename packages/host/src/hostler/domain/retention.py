@@ -26,12 +26,46 @@ class RetentionPolicy(Strict):
     states: float | None = None
 
 
-def check_retention(policy: RetentionPolicy) -> None:
-    """Refuse days that no operator can mean. InvalidArgumentError names the kind."""
-    for name in policy.__struct_fields__:
-        days = getattr(policy, name)
-        if days is not None and not 0 <= days < MAX_DAYS:
-            raise InvalidArgumentError(f"retention: {name} is {days:g} days; expected 0 to {MAX_DAYS:,}")
+class WorkspaceRetention(Strict):
+    """What one workspace keeps for another time than all; None: as long as all, "forever": without an end."""
+
+    events: float | Literal["forever"] | None = None
+    transcripts: float | Literal["forever"] | None = None
+    journals: float | Literal["forever"] | None = None
+    deltas: float | Literal["forever"] | None = None
+    artifacts: float | Literal["forever"] | None = None
+    states: float | Literal["forever"] | None = None
+
+
+class Retention(RetentionPolicy):
+    """The policy of all workspaces, and by workspace what differs from it there."""
+
+    workspaces: dict[str, WorkspaceRetention] = {}
+
+    def of(self, workspace_id: str) -> RetentionPolicy:
+        """The policy of one workspace."""
+        own = self.workspaces.get(workspace_id, WorkspaceRetention())
+        days: dict[str, float | None] = {}
+        for kind in RetentionPolicy.__struct_fields__:
+            said = getattr(own, kind)
+            days[kind] = None if said == "forever" else getattr(self, kind) if said is None else said
+        return RetentionPolicy(**days)
+
+
+def check_retention(retention: Retention) -> None:
+    """Refuse days that no operator can mean. InvalidArgumentError names the workspace and the kind."""
+    _check_days(retention, "retention")
+    for workspace_id, own in retention.workspaces.items():
+        if not workspace_id:
+            raise InvalidArgumentError("retention: workspaces: the name of a workspace is empty")
+        _check_days(own, f"retention of workspace {workspace_id!r}")
+
+
+def _check_days(policy: RetentionPolicy | WorkspaceRetention, where: str) -> None:
+    for kind in RetentionPolicy.__struct_fields__:
+        days = getattr(policy, kind)
+        if isinstance(days, float | int) and not 0 <= days < MAX_DAYS:
+            raise InvalidArgumentError(f"{where}: {kind} is {days:g} days; expected 0 to {MAX_DAYS:,}")
 
 
 class CursorLostError(ExpiredError):

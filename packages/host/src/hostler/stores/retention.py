@@ -6,6 +6,7 @@ so that hash chains verify, ids stay known and what runs cost can still be added
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -41,11 +42,13 @@ class Collected:
     freed_bytes: int = 0
 
 
-async def collect(database: Database, folder: BlobFolder, policy: RetentionPolicy) -> Collected:
-    """Collect all workspaces by one policy, then the blobs that nothing names any more."""
+async def collect(
+    database: Database, folder: BlobFolder, policy_of: Callable[[str], RetentionPolicy]
+) -> Collected:
+    """Collect each workspace by its policy, then the blobs that nothing names any more."""
     counts: dict[str, int] = {}
-    for ws in await _workspaces(database):
-        for kind, count in (await collect_workspace(database, ws, policy)).items():
+    for ws in await workspaces(database):
+        for kind, count in (await collect_workspace(database, ws, policy_of(ws))).items():
             counts[kind] = counts.get(kind, 0) + count
     removed = await blobs.collect(database, folder)
     counts["blobs"] = removed.blobs
@@ -93,7 +96,7 @@ def _swept_until(tx: Tx, ws: str, kind: str) -> int:
     return 0 if row is None else int(row["swept_until"])
 
 
-async def _workspaces(database: Database) -> list[str]:
+async def workspaces(database: Database) -> list[str]:
     """Every workspace of which anything is there, by id."""
     names: list[str] = []
     after = await database.read(partial(chain.next_workspace, after=""))
