@@ -293,6 +293,56 @@ def test_messages_of_parallel_runs_stand_as_they_began(tmp_path: Path, database_
     run(story(), SECONDS)
 
 
+def test_a_rejected_message_stands_nowhere(tmp_path: Path, database_url: str) -> None:
+    gate = tmp_path / "gate"
+
+    async def story() -> None:
+        async with talking(tmp_path, database_url, concurrency={"on_busy": "reject"}) as talk:
+            await talk.say(f"one|gate {gate}")
+            first = await talk.started("one")
+            assert (await talk.say("two"))["outcome"] == "rejected"
+            assert await talk.waiting() == []
+            gate.touch()
+            await talk.ended(first)
+            await talk.say("three")
+            await talk.settled("three")
+            turns = ["user: one", "assistant: answer to one", "user: three", "assistant: answer to three"]
+            assert await talk.history() == turns
+            assert (await talk.saw(talk.runs["three"]))[-1] == turns[:2]
+
+    run(story(), SECONDS)
+
+
+@BETWEEN
+def test_a_turn_of_several_messages_stands_behind_the_answer_it_waited_for(
+    tmp_path: Path, database_url: str, between: str
+) -> None:
+    gate = tmp_path / "gate"
+    concurrency = {"on_busy": "queue", "debounce": 0.2}
+    ada = {"actor": {"actor_id": "ada"}}
+
+    async def story() -> None:
+        async with talking(tmp_path, database_url, **{**QUEUE, "concurrency": concurrency}) as talk:
+            await talk.say(f"one|gate {gate}", **ada)
+            await talk.started("one")
+            for name in ("two", "three"):
+                assert (await talk.say(name, **ada))["outcome"] == "queued"
+            assert await talk.history() == ["user: one"]
+            assert await talk.waiting() == ["user: two", "user: three"]
+            if between == "a kill":
+                await killed(talk.host)
+                assert await talk.waiting() == ["user: two", "user: three"]
+            gate.touch()
+            await talk.settled("one", "two", "three")
+            history = await talk.history()
+            assert history[:4] == ["user: one", "assistant: answer to one", "user: two", "user: three"]
+            assert history[4].startswith("assistant: answer to two")
+            assert await talk.waiting() == []
+            assert (await talk.saw(await talk.run_of("two")))[-1] == history[:2]
+
+    run(story(), SECONDS)
+
+
 @pytest.mark.parametrize("event_type", ["message.received", "webhook.received"])
 @pytest.mark.parametrize("policy", ["resume", "restart"])
 def test_every_attempt_of_a_run_sees_the_history_of_its_first(
