@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
+from hostler.sql.statements import parse
 from hostler.stores import blobs
 from hostler.stores.blob_files import CHUNK_BYTES
 from hostler.stores.blobs import Blob, BlobFolder, Removed
@@ -31,6 +32,9 @@ def folder(tmp_path: Path) -> Iterator[BlobFolder]:
     opened = BlobFolder(tmp_path / "blobs")
     yield opened
     opened.close()
+
+
+KNOWN = parse("-- name: all\nSELECT sha256 FROM blobs", "t").all
 
 
 def files(tmp_path: Path) -> list[Path]:
@@ -283,6 +287,25 @@ def test_what_a_killed_process_held_is_collected(
         process.kill()
     assert run(blobs.collect(database, folder)).blobs == 1
     assert files(tmp_path) == []
+
+
+def test_a_removal_whose_caller_is_cancelled_is_finished(
+    database: SqlDatabase, folder: BlobFolder, tmp_path: Path
+) -> None:
+    put_and_let_go(database, folder, b"gone")
+
+    async def story() -> None:
+        collecting = asyncio.create_task(blobs.collect(database, folder))
+        while not folder._removals:
+            await asyncio.sleep(0)
+        collecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await collecting
+        await folder.settle()
+        row = await database.read(lambda tx: tx.one(KNOWN))
+        assert (files(tmp_path), row) == ([], None)
+
+    run(story())
 
 
 def test_bytes_that_are_put_and_dropped_meanwhile_are_whole_or_gone(

@@ -306,6 +306,7 @@ class Host:
         for web in self.web:
             await web.close()
         self.folders.close()
+        await self.blobs.settle()
         await self.sandboxes.close()
         await self._lease.end()
         await self.noted_heads.try_note()

@@ -89,6 +89,10 @@ class BlobFolder:
         self._removals: set[asyncio.Task[list[Blob]]] = set()
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="hostler-blobs")
 
+    async def settle(self) -> None:
+        """Wait for removals whose callers were cancelled."""
+        await asyncio.gather(*self._removals, return_exceptions=True)
+
     def close(self) -> None:
         """Wait for what is running; nothing can be asked afterwards."""
         self._threads.shutdown()
