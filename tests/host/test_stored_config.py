@@ -7,14 +7,16 @@ import shutil
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from hostler.config import ConfigFile, ModelEntry, PluginEntry, Settings
+from hostler.config import ConfigFile, ModelEntry, PluginEntry, PluginLimitsEntry, Settings
 from hostler.domain.agents import AgentSpec
 from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.host import Host
 from hostler.ports import Query, Tx
+from hostler.stored_config import StoredPlugin
 from hostler.stores import agents, settings
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 from support.command_line import ECHO
@@ -208,3 +210,68 @@ def test_more_tool_entries_than_a_host_has_room_for_are_refused_and_never_stop_i
             assert len([one for one in await host.problems() if "over 200 entries" in one.problem]) == 10
 
     asyncio.run(main())
+
+
+def test_a_stored_plugin_entry_is_what_was_applied_in_every_field() -> None:
+    entry = PluginEntry(
+        path="/srv/echo",
+        level="trusted",
+        network=["example.com:443"],
+        allow_requires=["./wheels/tiny-1.0-py3-none-any.whl"],
+        limits=PluginLimitsEntry(memory_mib=64),
+    )
+    plain = PluginEntry(path="/srv/echo")
+    same = [name for name in PluginEntry.__struct_fields__ if getattr(entry, name) == getattr(plain, name)]
+    assert same == ["path"], "give every field a value of its own here"
+    stored = msgspec.convert({**msgspec.to_builtins(entry), "plugin": "acme/echo"}, StoredPlugin)
+    assert stored.entry == entry
+
+
+def test_wheels_that_an_operator_allowed_are_allowed_after_a_restart(tmp_path: Path) -> None:
+    folder = plugin(tmp_path / "echo")
+    entry = PluginEntry(path=str(folder), allow_requires=["./wheels/tiny-1.0-py3-none-any.whl"])
+
+    async def scenario() -> None:
+        async with opened(tmp_path / "data") as host:
+            await host.apply(ConfigFile(plugins=[entry]), actor="test")
+        async with opened(tmp_path / "data") as host:
+            assert (await host.export()).plugins == [entry]
+            (again,) = (await host.apply(ConfigFile(plugins=[entry]), actor="test")).changes
+            assert again.change == "unchanged"
+
+    asyncio.run(scenario())
+
+
+UNREACHABLE = ["", " ", ".", "..", "a\x00b"]
+
+
+@pytest.mark.parametrize("name", UNREACHABLE, ids=repr)
+def test_a_name_that_no_address_can_hold_is_refused(tmp_path: Path, name: str) -> None:
+    """What is stored can be shown, changed and removed: /v1/config/models/.. is another place."""
+    folder = plugin(tmp_path / "echo")
+    wrong: list[ConfigFile] = [
+        ConfigFile(models=[ModelEntry(id=name, provider="demo")]),
+        ConfigFile(agents=[AgentSpec(name=name, runner="plugin:acme/echo/default")]),
+    ]
+
+    async def scenario() -> None:
+        async with opened(tmp_path / "data") as host:
+            await host.apply(ConfigFile(plugins=[str(folder)]), actor="test")
+            for config in wrong:
+                with pytest.raises(InvalidArgumentError, match="a name"):
+                    await host.apply(config, actor="test")
+            kept = await host.export()
+            assert (kept.models, kept.agents) == ([], [])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("path", ["/srv/a\x00b", "/" + "x" * 5_000])
+def test_a_path_that_no_file_system_has_is_a_mistake(tmp_path: Path, path: str) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path / "data") as host:
+            for config in (ConfigFile(skills=[path]), ConfigFile(plugins=[path])):
+                with pytest.raises(InvalidArgumentError):
+                    await host.apply(config, actor="test")
+
+    asyncio.run(scenario())

@@ -67,6 +67,8 @@ def test_a_bad_skill_of_a_collection_is_left_out_and_everything_says_why(hostler
         assert why in over_http["problem"]
         (problem,) = client.get("/v1/problems").json()["items"]
         assert (problem["kind"], problem["name"]) == ("skill", "pouring")
+        (entry,) = hostler("config", "list", "skills", "--json").json
+        assert "pouring" in entry["problem"]
         applied = hostler("apply", conf)
         assert applied.status == 0
         assert why in applied.error

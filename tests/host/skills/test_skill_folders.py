@@ -102,6 +102,28 @@ def unix_socket(folder: Path) -> None:
         made.bind(os.path.relpath(folder / "s"))
 
 
+def lost_link(folder: Path) -> None:
+    (folder / "SKILL.md").unlink()
+    (folder / "SKILL.md").symlink_to("/nowhere/SKILL.md")
+
+
+def folder_of_that_name(folder: Path) -> None:
+    (folder / "SKILL.md").unlink()
+    (folder / "SKILL.md").mkdir()
+
+
+@pytest.mark.parametrize("trick", [lost_link, folder_of_that_name])
+def test_a_skill_whose_text_cannot_be_one_is_found_and_refused(
+    tmp_path: Path, trick: Callable[[Path], None]
+) -> None:
+    """It is not passed over in silence: whoever made the folder meant a skill."""
+    folder = make_skill(tmp_path)
+    trick(folder)
+    assert find_skills(tmp_path) == [folder]
+    with pytest.raises(InvalidArgumentError, match="skill "):
+        read_skill(folder)
+
+
 @pytest.mark.parametrize("trick", [link_out, link_folder, link_within, link_the_text, fifo, unix_socket])
 def test_a_folder_with_more_than_files_is_refused(tmp_path: Path, trick: Callable[[Path], None]) -> None:
     folder = make_skill(tmp_path)

@@ -19,7 +19,7 @@ from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import ConfigProblem, Kind
 from hostler.domain.inventory import Inventory
-from hostler.domain.mistakes import ConfigurationError, Mistake
+from hostler.domain.mistakes import ConfigurationError, Mistake, name_mistake
 from hostler.domain.retention import check_retention
 from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
@@ -125,7 +125,8 @@ class Reviewer:
                 review.add("plugin", number, entries[number], mistake)
         before = entries_by_kind(stored.config, {})
         for kind, at, name, entry, mistake in self._own_mistakes(config):
-            review.add(kind, at, name, mistake, known=before[kind].get(name) == entry)
+            known = entry is not None and before[kind].get(name) == entry
+            review.add(kind, at, name, mistake, known=known)
         for at, name, mistake in await asyncio.to_thread(self._skill_mistakes, config.skills):
             if at is None or review.source.place("skills", at) not in told:
                 review.add("skill", at, name, mistake)
@@ -147,9 +148,8 @@ class Reviewer:
         """What is wrong with entries by themselves."""
         for kind, names in _named(config).items():
             for number, name in enumerate(names):
-                if not name or len(name) > MAX_NAME_CHARS or "\x00" in name:
-                    text = f"a name has 1 to {MAX_NAME_CHARS:,} characters and no NUL"
-                    yield kind, number, name, None, Mistake("", text)
+                if (misnamed := name_mistake(name, MAX_NAME_CHARS)) is not None:
+                    yield kind, number, name, None, Mistake("", misnamed)
         for number, model in enumerate(config.models):
             if (mistake := model_mistake(model)) is not None:
                 yield "model", number, model.id, model, mistake

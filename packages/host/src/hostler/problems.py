@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from hostler_protocol.errors import PluginError
 
 ONE_RUN_PREFIX = "run."
 """Agents that `hostler run` makes for a plugin folder or file are named like this."""
+MAX_NAMED_SKILLS = 5
+"""Skills that the problem of their folder names; `hostler skills list` has all."""
 
 
 async def plugin_problems(supervisor: Supervisor) -> list[ConfigProblem]:
@@ -66,12 +69,24 @@ def _is_of_one_run(spec: AgentSpec) -> bool:
 
 
 def skill_problems(standings: Iterable[SkillStanding]) -> list[ConfigProblem]:
-    """The skills that nobody is given."""
-    return [
-        ConfigProblem(kind="skill", name=one.name, problem=one.problem)
-        for one in standings
-        if one.problem is not None
-    ]
+    """The skills that nobody is given; folders of one name are one problem."""
+    problems = {(one.name, one.problem): None for one in standings if one.problem is not None}
+    return [ConfigProblem(kind="skill", name=name, problem=problem) for name, problem in problems]
+
+
+def folder_problem(path: str, standings: Iterable[SkillStanding]) -> str | None:
+    """Return what is wrong with the skills of a folder of the configuration, or None."""
+    root = os.path.realpath(path)
+    wrong = {one.name: one for one in standings if one.problem is not None}
+    for one in wrong.values():
+        if one.source in {path, root}:
+            return one.problem
+    names = [name for name, one in wrong.items() if os.path.dirname(one.source) == root]  # noqa: PTH120
+    if not names:
+        return None
+    more = f" and {len(names) - MAX_NAMED_SKILLS} more" if len(names) > MAX_NAMED_SKILLS else ""
+    named = ", ".join(names[:MAX_NAMED_SKILLS])
+    return f"nobody gets {named}{more} of its skills: `hostler skills list` says why"
 
 
 def tool_problems(

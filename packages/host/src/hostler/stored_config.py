@@ -33,7 +33,7 @@ class StoredPlugin(PluginEntry):
     @property
     def entry(self) -> PluginEntry:
         """The entry as a configuration file says it."""
-        return PluginEntry(path=self.path, level=self.level, network=self.network, limits=self.limits)
+        return PluginEntry(**{name: getattr(self, name) for name in PluginEntry.__struct_fields__})
 
 
 @dataclass(frozen=True, slots=True)

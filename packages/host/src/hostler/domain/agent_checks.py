@@ -14,7 +14,7 @@ from hostler.domain.filter_fields import unknown_fields
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
 from hostler.domain.ingest import is_event_type
 from hostler.domain.keys import check_depth
-from hostler.domain.mistakes import Mistake
+from hostler.domain.mistakes import Mistake, name_mistake
 from hostler_protocol.errors import InvalidArgumentError
 
 MAX_AGENT_NAME_CHARS = 255
@@ -52,8 +52,8 @@ def spec_mistakes(spec: AgentSpec, workspace_id: str) -> list[Mistake]:
 
 
 def _name_mistakes(name: str) -> Iterator[Mistake]:
-    if not name.strip() or len(name) > MAX_AGENT_NAME_CHARS or "\x00" in name:
-        yield Mistake("name", f"a name has 1 to {MAX_AGENT_NAME_CHARS} characters and no NUL")
+    if (wrong := name_mistake(name, MAX_AGENT_NAME_CHARS)) is not None:
+        yield Mistake("name", wrong)
 
 
 def _json_mistakes(place: str, value: dict[str, Any]) -> Iterator[Mistake]:

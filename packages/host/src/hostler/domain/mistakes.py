@@ -21,6 +21,15 @@ Severity = Literal["error", "warning"]
 """An error is refused. A warning is accepted and told: it may be right once more is known."""
 
 
+def name_mistake(name: str, max_chars: int) -> str | None:
+    """Return what is wrong with the name of an entry, or None. It has to fit into a URL's path."""
+    if name in {".", ".."}:
+        return f"{name!r} is not a name: in a URL it stands for another place"
+    if not name.strip() or len(name) > max_chars or "\x00" in name:
+        return f"a name has 1 to {max_chars:,} characters and no NUL"
+    return None
+
+
 class Mistake(NamedTuple):
     """`place`: the path of keys to it, "" for the whole. `text`: what is wrong and what would be right."""
 

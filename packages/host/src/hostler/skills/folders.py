@@ -59,6 +59,8 @@ class _FrontMatter(msgspec.Struct):
 
 def find_skills(path: Path) -> list[Path]:
     """The skill folders that a path stands for: itself, or those directly in it. InvalidArgumentError."""
+    if "\x00" in str(path):
+        raise InvalidArgumentError(f"{str(path)!r} is no path: it holds a NUL character")
     root = Path(os.path.realpath(path))
     if not os.path.isdir(root):  # noqa: PTH112 - unlike Path.is_dir it raises nothing
         raise InvalidArgumentError(f"{path} is no folder: name a folder with a {SKILL_FILE}, or one of such")
@@ -76,13 +78,17 @@ def find_skills(path: Path) -> list[Path]:
 
 
 def _may_have_text(folder: Path) -> bool:
-    """Whether there is a SKILL.md, or it cannot be seen whether there is: reading the skill then says why."""
+    """Return whether there is a SKILL.md of any kind, or whether there is one cannot be seen.
+
+    Reading the skill says what is wrong with one that is a folder or a link.
+    """
     try:
-        return stat.S_ISREG((folder / SKILL_FILE).stat().st_mode)
+        (folder / SKILL_FILE).lstat()
     except PermissionError:
         return True
     except OSError:
         return False
+    return True
 
 
 def read_skill(folder: Path) -> Skill:

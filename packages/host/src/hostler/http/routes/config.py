@@ -16,6 +16,7 @@ from hostler.domain.changes import ConfigDiff, ConfigProblem, Kind, sparse
 from hostler.http.answers import Json, Listing
 from hostler.http.ask import Ask, Fitted
 from hostler.http.endpoint import endpoint
+from hostler.problems import folder_problem
 from hostler_protocol._base import Strict
 
 
@@ -113,8 +114,13 @@ Problems = Mapping[tuple[Kind, str], str]
 
 async def _look(ask: Ask) -> tuple[Entries, Problems]:
     host = ask.surface.host
+    await host.skills.look()
     problems = {(one.kind, one.name): one.problem for one in await host.problems()}
-    return await host.configurator.entries(), problems
+    found = await host.configurator.entries()
+    for path in found.readable["skill"]:
+        if (problem := folder_problem(path, host.skills.standings())) is not None:
+            problems["skill", path] = problem
+    return found, problems
 
 
 def _record(kind: EntryKind, name: str, found: Entries, problems: Problems) -> EntryRecord:
