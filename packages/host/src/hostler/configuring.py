@@ -124,7 +124,7 @@ class Configurator:
         self._working_folders = working_folders
         self._skills = skills
         self._inventories = inventories
-        self._reviewer = Reviewer(tools, skills, inventories)
+        self.reviewer = Reviewer(tools, skills, inventories)
         self._plugins: frozenset[str] = frozenset()
         """The plugins that the supervisor has because of an entry."""
         self._applying = asyncio.Lock()
@@ -168,7 +168,7 @@ class Configurator:
         async with self._applying:
             try:
                 stored = await self._read()
-                review = await self._reviewer.review(
+                review = await self.reviewer.review(
                     config, stored, source, dry_run=dry_run, prune=prune, seconds=discovery_seconds
                 )
                 review.refuse()
@@ -243,7 +243,7 @@ class Configurator:
         unusable = [
             ConfigProblem(kind="tool", name=entry.key, problem=mistake.text)
             for entry in config.tools
-            for mistake in self._reviewer.tool_mistakes(entry)
+            for mistake in self.reviewer.tool_mistakes(entry)
         ]
         problems += unusable
         usable = {entry.key for entry in config.tools} - {problem.name for problem in unusable}
