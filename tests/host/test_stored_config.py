@@ -190,6 +190,24 @@ def test_a_model_whose_key_is_not_set_is_no_reason_to_refuse_the_file_that_names
     asyncio.run(main())
 
 
+def test_what_is_new_and_wrong_is_refused_though_nothing_of_its_kind_is_stored(tmp_path: Path) -> None:
+    wrong = [
+        ConfigFile(pause_key=["a key that is written out"]),
+        ConfigFile(models=[ModelEntry(id="")]),
+        ConfigFile(models=[ModelEntry(id="a\x00b")]),
+        ConfigFile(skills=["s" * 5_000]),
+    ]
+
+    async def main() -> None:
+        async with opened(tmp_path) as host:
+            for config in wrong:
+                with pytest.raises(InvalidArgumentError):
+                    await host.apply(config, actor="t")
+            assert await host.export() == ConfigFile()
+
+    asyncio.run(main())
+
+
 def test_more_tool_entries_than_a_host_has_room_for_are_refused_and_never_stop_it(tmp_path: Path) -> None:
     def tools(first: int, end: int) -> ConfigFile:
         return ConfigFile(

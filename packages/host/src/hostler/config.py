@@ -19,7 +19,7 @@ from hostler.domain.misfits import misfit
 from hostler.domain.places import parse_place
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
-from hostler.domain.secret_refs import reference_mistake
+from hostler.domain.secret_refs import reference_mistake, unset_variable
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings
 from hostler.domain.webhooks import Webhook
 from hostler_protocol._base import Strict
@@ -133,12 +133,13 @@ def resolve_secret(value: str | None, environment: Mapping[str, str] | None = No
     if value is None:
         return None
     if (wrong := reference_mistake(value)) is not None:
-        raise InvalidArgumentError(f"{value}: {wrong}")
+        named = f"{value}: " if value.startswith("secret://") else ""  # any other text may be the secret
+        raise InvalidArgumentError(f"{named}{wrong}")
     kind, _, rest = value.partition(":")
     if kind == "env":
         found = (os.environ if environment is None else environment).get(rest)
         if not found:
-            raise SecretUnreadableError(f"{value}: the environment variable {rest} is not set")
+            raise SecretUnreadableError(unset_variable(rest))
         return found
     if kind == "file":
         try:
@@ -152,7 +153,7 @@ def unreadable_secret(reference: str) -> str | None:
     """Why the secret behind a reference cannot be read now, without reading it; None where it can be."""
     kind, _, rest = reference.partition(":")
     if kind == "env" and not os.environ.get(rest):
-        return f"{reference}: the environment variable {rest} is not set"
+        return unset_variable(rest)
     if kind == "file":
         try:
             path = Path(rest).expanduser()

@@ -15,9 +15,10 @@ from typing import Any, get_args, get_origin
 import msgspec
 
 from hostler.config import ConfigFile, PluginEntry
+from hostler.config_text import YamlMarks, load_text, yaml_marks
 from hostler.domain.fitting import fit
 from hostler.domain.mcp_entry import McpEntry
-from hostler.domain.mistakes import MAX_MISTAKES, ConfigurationError, Mistake, key_place
+from hostler.domain.mistakes import ConfigurationError, Mistake
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
 from hostler_protocol.errors import InvalidArgumentError
@@ -90,7 +91,7 @@ def read_config(text: str, *, name: str, base: Path | None = None) -> tuple[Conf
     """
     if len(text) > MAX_CONFIG_BYTES:
         raise InvalidArgumentError(f"{name}: larger than {MAX_CONFIG_BYTES:,} bytes")
-    data = _loaded(text, name)
+    data = load_text(text, name)
     found, mistakes = fit({} if data is None else data, ConfigFile)
     config = found or ConfigFile()
     config = absolute(config, base)
@@ -134,45 +135,6 @@ def read_config_file(path: Path) -> tuple[ConfigFile, ConfigSource]:
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(f"{path} is no text in UTF-8: name a YAML or TOML file") from error
     return read_config(text, name=str(path), base=path.resolve().parent)
-
-
-@dataclass(frozen=True, slots=True)
-class YamlMarks:
-    """Where things stand in a YAML text: lines from 1, by place; and keys that a mapping has twice."""
-
-    lines: Mapping[str, int]
-    twice: Sequence[Mistake]
-
-
-def yaml_marks(text: str) -> YamlMarks:
-    """Walk a YAML text. The parser itself takes the last of two equal keys in silence."""
-    import yaml  # noqa: PLC0415  only where a file is read
-
-    lines: dict[str, int] = {}
-    twice: list[Mistake] = []
-    seen: set[int] = set()
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    waiting: list[tuple[str, Any]] = [] if root is None else [("", root)]
-    while waiting:
-        place, node = waiting.pop()
-        if id(node) in seen:  # an alias: its own place comes first
-            continue
-        seen.add(id(node))
-        inner: list[tuple[str, Any, Any]] = []
-        if isinstance(node, yaml.MappingNode):
-            inner = [(key_place(place, key.value), key, value) for key, value in node.value]
-        elif isinstance(node, yaml.SequenceNode):
-            inner = [(f"{place}[{number}]", one, one) for number, one in enumerate(node.value)]
-        own: dict[str, int] = {}
-        for below, start, value in inner:
-            line = start.start_mark.line + 1
-            if below in own:
-                twice.append(
-                    Mistake(below, f"this key stands twice: in line {own[below]} and in line {line}")
-                )
-            lines[below] = own[below] = line
-            waiting.append((below, value))
-    return YamlMarks(lines, twice[:MAX_MISTAKES])
 
 
 def _sections(data: Any) -> Iterator[tuple[str, list[Any]]]:
@@ -249,30 +211,6 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         place = source.place(section, number)
         if mistake is not None and (mistake.place or place not in told):
             yield mistake.within(place)
-
-
-def _loaded(text: str, name: str) -> Any:
-    """What stands in the text. Each parser is imported where a file needs it."""
-    if name.endswith(".toml"):
-        import tomllib  # noqa: PLC0415
-
-        try:
-            return tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
-    import yaml  # noqa: PLC0415
-
-    try:
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
-
-
-def _syntax(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    if mark is not None:
-        return f"line {mark.line + 1}, column {mark.column + 1}: {getattr(error, 'problem', error)}"
-    return str(error)
 
 
 def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from hostler.config import ConfigFile, ModelEntry, PluginEntry
-from hostler.config_entries import ENTRY_KINDS, POLICY, entries_by_kind
+from hostler.config_entries import ENTRY_KINDS, POLICY, PauseKeys, entries_by_kind
 from hostler.config_file import ConfigSource, entry_mistakes
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
@@ -164,7 +164,7 @@ class Reviewer:
         if told is not None:
             yield "retention", None, POLICY, config.retention, Mistake("", told.removeprefix("retention: "))
         if (mistake := vault_mistake(config.pause_key)) is not None:
-            yield "pause_key", None, POLICY, None, mistake
+            yield "pause_key", None, POLICY, PauseKeys(keys=config.pause_key), mistake
 
     def tool_mistakes(self, entry: ToolEntry) -> list[Mistake]:
         """What is wrong with an entry of `tools` by itself."""

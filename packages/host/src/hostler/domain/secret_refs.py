@@ -14,6 +14,7 @@ SECRET_PREFIXES = ("env:", "file:", "secret://")
 """How a reference begins: `env:NAME`, `file:PATH`, `secret://NAME`. Any other text is the secret itself."""
 
 _VARIABLE = re.compile(r"[^\s=\x00]+")
+_ORDINARY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIKE_A_REFERENCE = re.compile(
     r"\$\{\w+\}$ | \$[A-Z_][A-Z0-9_]*$ | \s*(env|file|secret)\s*[:=] | (env|file|secret)/",
     re.VERBOSE | re.IGNORECASE,
@@ -40,6 +41,13 @@ def reference_mistake(value: str) -> str | None:
     if kind == "file" and (not rest.strip() or "\x00" in rest):
         return "this names no file: write file:PATH"
     return None
+
+
+def unset_variable(name: str) -> str:
+    """Say that the variable of a reference is not set; a secret in place of its name is not shown."""
+    if _ORDINARY.fullmatch(name):
+        return f"env:{name}: the environment variable {name} is not set"
+    return "env: the environment variable that this names is not set; is it a name, or the secret itself?"
 
 
 def looks_like_reference(value: str) -> bool:
