@@ -197,9 +197,9 @@ def test_a_host_whose_agents_became_wrong_starts_and_says_so(hostler: CommandLin
             (echo / "echo.py").write_text(code)
             assert hostler("plugins", "restart", "acme/echo").status == 0
             assert hostler("agents", "show", "echo", "--json").json["problems"] == []
+            server.wait_log("agent echo: nothing is wrong with it any more")
             (echo / "echo.py").write_text(code.replace('"suffix"', '"ending"'))
             assert hostler("plugins", "restart", "acme/echo").status == 0
-            server.wait_log("agent echo: nothing is wrong with it any more")
 
 
 def test_what_cannot_be_known_now_is_told_and_stops_nothing(hostler: CommandLine, echo: Path) -> None:
