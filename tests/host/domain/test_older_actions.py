@@ -61,10 +61,16 @@ def older(**fields: Any) -> OlderActions:
     return msgspec.convert({"conversation_id": "c", **fields}, OlderActions)
 
 
-def test_tool_actions_decide_on_the_arguments_as_they_stand() -> None:
+def test_tool_actions_decide_on_the_digest_that_they_name() -> None:
     given = older(
         tool_actions=[
-            {"call_id": "yes", "decision": "approved", "comment": "fine", "edited_args": {"n": 2}},
+            {
+                "call_id": "yes",
+                "decision": "approved",
+                "comment": "fine",
+                "edited_args": {"n": 2},
+                "args_hash": "what was shown",
+            },
             {"call_id": "call_1", "result": None},
             {"call_id": "ask", "values": {"a": 1}},
         ]
@@ -74,7 +80,7 @@ def test_tool_actions_decide_on_the_arguments_as_they_stand() -> None:
         Action(
             call_id="yes",
             type="approve",
-            args_hash="digest of yes",
+            args_hash="what was shown",
             comment="fine",
             edited_args={"n": 2},
         ),
@@ -82,25 +88,25 @@ def test_tool_actions_decide_on_the_arguments_as_they_stand() -> None:
         Action(call_id="ask", type="answer", values={"a": 1}),
     ]
     denied = older(tool_actions=[{"call_id": "yes", "decision": "denied", "comment": "no"}])
-    assert actions_of(denied, WAITING) == [
-        Action(call_id="yes", type="deny", args_hash="digest of yes", comment="no")
-    ]
+    assert actions_of(denied, WAITING) == [Action(call_id="yes", type="deny", args_hash=None, comment="no")]
 
 
 @pytest.mark.parametrize(
     ("call_id", "status", "payload", "expected"),
     [
-        ("yes", "resolved", {"approved": True}, {"type": "approve", "args_hash": "digest of yes"}),
-        ("yes", "resolved", True, {"type": "approve", "args_hash": "digest of yes"}),
-        ("yes", "resolved", {"approved": "yes"}, {"type": "deny", "args_hash": "digest of yes"}),
-        ("yes", "resolved", None, {"type": "deny", "args_hash": "digest of yes"}),
+        ("yes", "resolved", {"approved": True, "argsHash": "d"}, {"type": "approve", "args_hash": "d"}),
+        ("yes", "resolved", {"approved": True, "argsHash": 7}, {"type": "approve"}),
+        ("yes", "resolved", {"approved": True}, {"type": "approve"}),
+        ("yes", "resolved", True, {"type": "approve"}),
+        ("yes", "resolved", {"approved": "yes", "argsHash": "d"}, {"type": "deny", "args_hash": "d"}),
+        ("yes", "resolved", None, {"type": "deny"}),
         (
             "yes",
             "resolved",
             {"approved": True, "editedArgs": {"n": 5}},
-            {"type": "approve", "args_hash": "digest of yes", "edited_args": {"n": 5}},
+            {"type": "approve", "edited_args": {"n": 5}},
         ),
-        ("yes", "cancelled", {"approved": True}, {"type": "deny", "args_hash": "digest of yes"}),
+        ("yes", "cancelled", {"approved": True}, {"type": "deny"}),
         ("tool", "resolved", {"x": 1}, {"type": "result", "result": {"x": 1}}),
         ("tool", "cancelled", None, {"type": "error", "error": "cancelled by the client"}),
         ("ask", "resolved", {"size": "xl"}, {"type": "answer", "values": {"size": "xl"}}),
