@@ -293,3 +293,39 @@ def test_a_path_that_no_file_system_has_is_a_mistake(tmp_path: Path, path: str) 
                     await host.apply(config, actor="test")
 
     asyncio.run(scenario())
+
+
+def test_agents_whose_form_changed_are_told_and_stop_no_host(tmp_path: Path, database_url: str) -> None:
+    folder = plugin(tmp_path / "echo")
+    spec = AgentSpec(name="echo", runner="plugin:acme/echo/default", config={"suffix": "?"})
+    wanted = ConfigFile(plugins=[str(folder)], agents=[spec])
+    code = folder / "echo.py"
+
+    async def main() -> None:
+        async with opened(tmp_path / "data", database_url) as host:
+            assert (await host.apply(wanted, actor="t")).problems == []
+        before = code.read_text()
+        code.write_text(before.replace('"suffix"', '"ending"'))
+        async with opened(tmp_path / "data", database_url) as host:
+            (problem,) = await host.problems()
+            assert (problem.kind, problem.name, problem.place) == ("agent", "echo", "config.suffix")
+            assert problem.severity == "error"
+            assert "unknown option" in problem.problem
+            assert (await host.apply(wanted, actor="t")).problems == [problem]  # unchanged: told, not refused
+            changed = msgspec.structs.replace(spec, priority=1)
+            with pytest.raises(
+                InvalidArgumentError, match=r'agents\[0\] "echo": config\.suffix: unknown option'
+            ):
+                await host.apply(ConfigFile(agents=[changed]), actor="t")
+            (stored,) = (await host.export()).agents
+            assert stored == spec
+        async with Host.open(
+            Settings(data_dir=tmp_path / "data", database=database_url, shutdown_grace_seconds=0.0)
+        ) as host:
+            await host.supervisor.start_all()
+            assert [(one.name, one.place) for one in await host.problems()] == [("echo", "config.suffix")]
+        code.write_text(before)
+        async with opened(tmp_path / "data", database_url) as host:
+            assert await host.problems() == []
+
+    asyncio.run(main())

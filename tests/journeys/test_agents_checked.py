@@ -276,3 +276,27 @@ def test_settings_of_a_run_are_checked_before_it(hostler: CommandLine, echo: Pat
         assert refused.status == 2
         assert "config.sufix: unknown option; did you mean 'suffix'?" in refused.err
         assert "config.timeout: expected a number of seconds or null, not 'soon'" in refused.err
+
+
+def test_a_run_with_a_configuration_tells_all_that_is_wrong_with_it_and_does_not_run(
+    hostler: CommandLine, echo: Path
+) -> None:
+    agents = [{"name": "echo", "runner": ECHO_RUNNER, "config": {"sufix": "?"}, "priority": "high"}]
+    wrong = written(hostler, [str(echo)], {"agents": agents, "webhook": []})
+
+    def journey() -> None:
+        refused = hostler("run", "echo", "hi", "--config", wrong)
+        assert (refused.status, refused.out) == (2, "")
+        assert sentences(refused.err) == [
+            "agents[0] \"echo\": config.sufix: unknown option; did you mean 'suffix'?",
+            'agents[0] "echo": priority: expected a whole number, not a text',
+            "webhook: unknown key; did you mean 'webhooks'?",
+        ]
+        assert hostler("agents", "list", "--json").json == []
+
+    journey()
+    with hostler.serving():
+        journey()
+    written(hostler, [str(echo)], {"agents": [{**agents[0], "config": {"suffix": "?"}, "priority": 1}]})
+    ran = hostler("run", "echo", "hi", "--config", wrong)
+    assert (ran.status, ran.out.strip()) == (0, "hi?")
