@@ -18,7 +18,7 @@ from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
 from hostler.domain.inventory import PluginFacts
 from hostler.host import Host
-from hostler.models.catalog import model_mistake
+from hostler.models.catalog import model_mistakes
 from hostler_protocol.ids import split_runner_id
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +75,7 @@ def test_there_are_configurations_on_the_pages() -> None:
 def test_a_configuration_of_the_pages_can_be_read(at: str, language: str, text: str) -> None:
     config, source = read_config(text, name=f"c.{language}", base=ROOT)
     assert source.mistakes == ()
-    mistakes = [mistake for model in config.models if (mistake := model_mistake(model)) is not None]
+    mistakes = [mistake for model in config.models for mistake in model_mistakes(model)]
     assert [mistake for mistake in mistakes if mistake.severity == "error"] == []
 
 

@@ -64,7 +64,7 @@ def test_every_mistake_of_a_body_is_in_one_answer(tmp_path: Path, database_url: 
                 assert TOLD.items() <= of_agent.items()
                 assert sorted(told.keys() - {f"agents[1].{field}" for field in TOLD}) == [
                     "agents[0]",
-                    "models[0]",
+                    "models[0].provider",
                     "plugins[0]",
                     "plugins[1]",
                     "webhook",
@@ -76,11 +76,13 @@ def test_every_mistake_of_a_body_is_in_one_answer(tmp_path: Path, database_url: 
 
 ENTRIES: dict[str, tuple[Any, dict[str, str]]] = {
     "models/m": (
-        {"id": "m", "timout": 3, "max_retries": "two", "provider": "opnai"},
+        {"id": "m", "timout": 3, "max_retries": "two", "timeout": 0, "provider": "opnai", "api_key": "a b"},
         {
             "timout": "unknown key; did you mean 'timeout'?",
             "max_retries": "expected a whole number, not a text",
-            "": "unknown provider 'opnai'; did you mean 'openai'?",
+            "provider": "unknown provider 'opnai'; did you mean 'openai'?",
+            "timeout": "is 0; expected seconds, more than 0",
+            "": "the API key is empty or holds characters that no key has, like spaces",
         },
     ),
     "tools/exec:a%20b": (

@@ -25,7 +25,7 @@ from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
 from hostler.domain.webhooks import webhook_mistake
 from hostler.egress import EgressPolicy
 from hostler.inventories import DISCOVERY_SECONDS
-from hostler.models.catalog import model_mistake
+from hostler.models.catalog import model_mistakes
 from hostler.plugin_entries import folder_of, identify, identify_stored
 from hostler.plugins.sources import Folder
 from hostler.stored_config import StoredConfig
@@ -151,8 +151,8 @@ class Reviewer:
                 if (misnamed := name_mistake(name, MAX_NAME_CHARS)) is not None:
                     yield kind, number, name, None, Mistake("", misnamed)
         for number, model in enumerate(config.models):
-            if (mistake := model_mistake(model)) is not None:
-                yield "model", number, model.id, model, mistake
+            for wrong in model_mistakes(model):
+                yield "model", number, model.id, model, wrong
         for number, entry in enumerate(config.tools):
             for wrong in self.tool_mistakes(entry) if entry_mistake(entry) is None else ():
                 yield "tool", number, entry.key, entry, wrong

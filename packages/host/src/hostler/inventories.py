@@ -14,7 +14,7 @@ from hostler.domain.inventory import Inventory, PluginFacts
 from hostler.domain.skills import skill_tool
 from hostler.domain.tool_entries import ToolEntry, tool_names
 from hostler.knowledge.port import KnowledgeService
-from hostler.models.catalog import model_mistake
+from hostler.models.catalog import model_mistakes
 from hostler.plugins.discovery import Discovered
 from hostler.plugins.sources import Folder, PluginSource, Remote
 from hostler.plugins.status import PluginStatus
@@ -183,8 +183,7 @@ class Inventories:
             if in_effect.get(model.id) == model:
                 why = self.unusable_models.get(model.id)
             else:
-                mistake = model_mistake(model)
-                why = None if mistake is None else mistake.text
+                why = next((mistake.sentence for mistake in model_mistakes(model)), None)
             if why is not None:
                 found[model.id] = why
         return found

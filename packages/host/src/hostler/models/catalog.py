@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -111,15 +112,29 @@ def usable_catalog(entries: Sequence[ModelEntry]) -> tuple[ModelCatalog, dict[st
     return ModelCatalog(found), wrong
 
 
-def model_mistake(entry: ModelEntry) -> Mistake | None:
-    """What is wrong with an entry; a key that cannot be read now is told as a warning."""
+def model_mistakes(entry: ModelEntry) -> list[Mistake]:
+    """What is wrong with an entry; a key that cannot be read now is a warning."""
+    found = list(_own_mistakes(entry))
     try:
-        _model(entry, resolve_secret)
+        if found:  # no provider can be made of it
+            _key(entry, resolve_secret)
+        else:
+            _model(entry, resolve_secret)
     except SecretUnreadableError as error:
-        return Mistake("", error.message.removeprefix(f"model {entry.id!r}: "), "warning")
+        found.append(Mistake("", error.message.removeprefix(f"model {entry.id!r}: "), "warning"))
     except InvalidArgumentError as error:
-        return Mistake("", error.message.removeprefix(f"model {entry.id!r}: "))
-    return None
+        found.append(Mistake("", error.message.removeprefix(f"model {entry.id!r}: ")))
+    return found
+
+
+def _own_mistakes(entry: ModelEntry) -> Iterator[Mistake]:
+    if entry.provider not in PROVIDERS:
+        hint = did_you_mean(entry.provider, PROVIDERS)
+        yield Mistake("provider", f"unknown provider {entry.provider!r:.80}; {hint}")
+    if not 0 < entry.timeout < math.inf:
+        yield Mistake("timeout", f"is {entry.timeout:g}; expected seconds, more than 0")
+    if entry.max_retries < 0:
+        yield Mistake("max_retries", f"is {entry.max_retries}; expected at least 0")
 
 
 def cost_of(usage: Usage, price: Price) -> Decimal | None:
@@ -138,14 +153,14 @@ def _decimal(number: float) -> Decimal:
 
 
 def _model(entry: ModelEntry, resolve: Resolve) -> Model:
-    build = PROVIDERS.get(entry.provider)
-    if build is None:
-        raise InvalidArgumentError(
-            f"model {entry.id!r}: unknown provider {entry.provider!r}; "
-            f"{did_you_mean(entry.provider, PROVIDERS)}"
-        )
-    if entry.timeout <= 0 or entry.max_retries < 0:
-        raise InvalidArgumentError(f"model {entry.id!r}: timeout must be over 0 and max_retries at least 0")
+    for mistake in _own_mistakes(entry):
+        raise InvalidArgumentError(f"model {entry.id!r}: {mistake.sentence}")
+    provider, window = PROVIDERS[entry.provider](entry, _key(entry, resolve))
+    return Model(entry, provider, window if entry.context_window is None else entry.context_window)
+
+
+def _key(entry: ModelEntry, resolve: Resolve) -> str | None:
+    """The key itself. InvalidArgumentError, without it."""
     try:
         key = resolve(entry.api_key)
     except InvalidArgumentError as error:
@@ -154,8 +169,7 @@ def _model(entry: ModelEntry, resolve: Resolve) -> Model:
         raise InvalidArgumentError(
             f"model {entry.id!r}: the API key is empty or holds characters that no key has, like spaces"
         )
-    provider, window = build(entry, key)
-    return Model(entry, provider, window if entry.context_window is None else entry.context_window)
+    return key
 
 
 def endpoint_of(entry: ModelEntry, key: str | None, url: str) -> Endpoint:
