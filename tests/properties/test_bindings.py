@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.domain.agents import Agent, Scope, ScopeType
-from hostler.domain.bindings import Ambiguous, Binding, FilterOutcome, Unrouted, in_scope, resolve
+from hostler.domain.bindings import (
+    Ambiguous,
+    Binding,
+    FilterOutcome,
+    Resolution,
+    Undecided,
+    Unrouted,
+    in_scope,
+    resolve,
+)
 from hostler.domain.events import Event
 from support.grants import agent_of, event_of
 
@@ -81,3 +90,31 @@ def test_resolution(event: Event, agents: list[Agent]) -> None:
             assert again.names == names
         case _:
             raise AssertionError(resolution)
+
+
+MAYBE = FilterOutcome.not_evaluated("it took too long")
+
+
+@given(events(), agents_of())
+@settings(max_examples=400, deadline=None)
+def test_a_filter_that_could_not_be_evaluated_never_changes_who_gets_an_event(
+    event: Event, agents: list[Agent]
+) -> None:
+    """Decided only where every answer would have given the same; undecided only where it matters."""
+
+    def chosen(answer: FilterOutcome) -> Resolution:
+        return resolve(event, agents, (OUTCOMES | {"bad": answer}).__getitem__)
+
+    def told(resolution: Resolution) -> object:
+        match resolution:
+            case Binding(agent=agent):
+                return agent.name
+            case Ambiguous(names=names):
+                return names
+        return type(resolution)
+
+    unknown = chosen(MAYBE)
+    if isinstance(unknown, Undecided):
+        assert unknown.filter_errors
+    else:
+        assert told(unknown) == told(chosen(FilterOutcome(True))) == told(chosen(FilterOutcome(False)))

@@ -262,7 +262,7 @@ def _opening(agent: Agent, conversation: str, event_id: str, can_steer: bool) ->
             event_id=event_id,
         ),
     )
-    return Opening(event, Binding(agent, "workspace"), run, agent, None, [], lambda _: can_steer)
+    return Opening(event, Binding(agent, "workspace"), run, [], lambda _: can_steer)
 
 
 def test_every_message_is_heard_once_and_in_order(database: SqlDatabase) -> None:

@@ -11,7 +11,9 @@ from hostler.domain.bindings import (
     Ambiguous,
     Binding,
     DisabledAgent,
+    FilterError,
     FilterOutcome,
+    Undecided,
     UnknownAgent,
     Unrouted,
     filters_of,
@@ -123,6 +125,39 @@ def test_filters_all_must_match_and_errors_are_recorded() -> None:
     assert resolution.record()["filter_errors"] == [
         {"agent": "b", "filter": "bad", "error": "no such field: x"}
     ]
+
+
+MAYBE = FilterOutcome.not_evaluated("it took too long")
+ASKED = {"yes": FilterOutcome(True), "no": FilterOutcome(False), "maybe": MAYBE}
+
+
+@pytest.mark.parametrize(
+    ("others", "decided"),
+    [
+        ([], False),
+        ([agent_of("b", filters=["yes"], priority=1)], False),  # the other one would win
+        ([agent_of("b", filters=["yes"], priority=2)], False),  # both would match
+        ([agent_of("b", filters=["yes"], priority=3)], True),
+        ([agent_of("b", scope=Scope(type="conversation", id="c"))], True),
+    ],
+)
+def test_an_event_waits_for_a_filter_that_could_not_be_evaluated_where_it_matters(
+    others: list[Agent], decided: bool
+) -> None:
+    maybe = agent_of("a", filters=["yes", "maybe"], priority=2)
+    resolution = resolve(event_of(conversation_id="c"), [maybe, *others], ASKED.__getitem__)
+    if decided:
+        assert isinstance(resolution, Binding)
+        assert resolution.agent.name == "b"
+    else:
+        assert isinstance(resolution, Undecided)
+        assert resolution.filter_errors == (FilterError("a", "maybe", "it took too long"),)
+        assert resolution.summary() == "a: it took too long"
+
+
+def test_a_filter_that_does_not_match_rules_its_agent_out_whatever_another_would_say() -> None:
+    agents = [agent_of("a", filters=["maybe", "no"])]
+    assert isinstance(resolve(event_of(), agents, ASKED.__getitem__), Unrouted)
 
 
 def test_lanes_tell_every_part_apart() -> None:

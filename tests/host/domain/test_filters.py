@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import msgspec
+import psutil
 import pytest
 
 from hostler import filtering
@@ -16,6 +19,7 @@ from hostler.filtering import FilterProcesses
 from hostler_protocol.errors import InvalidArgumentError
 from support.databases import run
 from support.grants import agent_of, event_of
+from support.slow_engine import load_slowly
 
 GOOD = [
     "event.event_type == 'message.received'",
@@ -119,7 +123,56 @@ def test_a_filter_that_takes_too_long_hurts_nobody_else() -> None:
     heavy = outcomes[HEAVY]
     assert not heavy.matched
     assert heavy.error == "the filter takes more than 0.5 s of processor time for this event"
+    assert heavy.unknown, "nobody knows what it would have said"
     assert not outcomes[HUNGRY].matched
+    assert outcomes[HUNGRY].unknown
+
+
+def test_what_a_process_loads_first_is_not_counted_as_the_time_of_a_filter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first start after an installation compiles what it imports; here the engine loads for a second."""
+    load_slowly(tmp_path, monkeypatch)
+
+    async def ask() -> dict[str, FilterOutcome]:
+        processes = FilterProcesses(1)
+        try:
+            return await processes.evaluate(event_of(), ["true", "event.input.text == 'hello'"])
+        finally:
+            await processes.close()
+
+    assert set(run(ask()).values()) == {FilterOutcome(True)}
+
+
+def test_filters_are_unknown_where_no_process_can_be_started(tmp_path: Path) -> None:
+    async def ask(*command: str) -> dict[str, FilterOutcome]:
+        processes = FilterProcesses(1, worker=command)
+        try:
+            return await processes.evaluate(event_of(), ["true"])
+        finally:
+            await processes.close()
+
+    gone = run(ask(str(tmp_path / "nothing")))["true"]
+    assert gone.unknown
+    assert gone.error is not None
+    assert "no process could be started" in gone.error
+    ends = run(ask(sys.executable, "-c", "raise SystemExit(3)"))["true"]
+    assert (ends.unknown, ends.matched) == (True, False)
+    assert ends.error == "the process that was to evaluate it did not start (status 3)"
+
+
+def test_a_process_that_died_while_it_was_idle_costs_no_event_its_agent() -> None:
+    async def ask() -> dict[str, FilterOutcome]:
+        processes = FilterProcesses(1)
+        try:
+            await processes.evaluate(event_of(), ["true"])
+            (child,) = psutil.Process().children()
+            child.kill()
+            return await processes.evaluate(event_of(), ["true", "false"])
+        finally:
+            await processes.close()
+
+    assert run(ask()) == {"true": FilterOutcome(True), "false": FilterOutcome(False)}
 
 
 def test_answers_of_a_process_that_is_gone_by_now_count() -> None:

@@ -21,6 +21,9 @@ NO_TENANTS = {"hosts", "installation", "writers", "schema_versions", "blobs"}
 """Blobs are content without an owner, reached through the artifacts of a workspace only."""
 INSTALLATION_WIDE = {
     "chain.heads": "a host notes the ends of all hash chains",
+    "deferred.claim": "the worker tries the events of every workspace again",
+    "deferred.next_due": "the worker tries the events of every workspace again",
+    "deferred.count_all": "a metric of the whole host",
     "hosts.lost": "recovery looks at the runs of every workspace",
     "keys.remote_plugins": "a starting host waits for the plugins that dial in",
     "notices.due": "the courier serves the receivers of every workspace",

@@ -13,7 +13,8 @@ import msgspec
 
 from hostler import gathering, steering
 from hostler.domain.agents import Agent, Concurrency
-from hostler.domain.bindings import Ambiguous, Binding, Resolution, Unrouted
+from hostler.domain.bindings import Ambiguous, Binding, Resolution, Undecided, Unrouted
+from hostler.domain.deferral import MAX_DEFERRED
 from hostler.domain.events import Event
 from hostler.domain.ingest import InlineContent
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit
@@ -21,13 +22,14 @@ from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.endings import Asked, request_cancel
 from hostler.pause_steps import supersede
 from hostler.ports import Tx
-from hostler.stores import artifacts, events, runs, transcripts, waiting
+from hostler.stores import artifacts, deferred, events, runs, transcripts, waiting
 from hostler.stores.artifacts import NewArtifact
 from hostler.stores.blobs import Blob
 from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun, Run
 from hostler.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Lenient
+from hostler_protocol.errors import HostlerError, UnavailableError
 
 INTERRUPTED = "interrupted by a newer message; the messages it had completed are kept"
 SUPERSEDED = "superseded by a newer message"
@@ -40,12 +42,18 @@ class Opening:
     event: Event
     resolution: Resolution
     run: NewRun | None
-    agent: Agent | None
-    message: NewTranscriptItem | None
     inline: list[tuple[InlineContent, Blob]]
     can_steer: Callable[[str], bool]
-    may_wait: bool = True
-    """False: as many runs wait as may; where this one would have to, nothing is stored."""
+    not_before: int | None = None
+    """When its run may begin, in UTC epoch milliseconds."""
+    message: NewTranscriptItem | None = None
+    full: HostlerError | None = None
+    """Why the run may not wait: as many do as may. Where it would have to, nothing is stored."""
+
+    @property
+    def agent(self) -> Agent | None:
+        """Who takes the event."""
+        return self.resolution.agent if isinstance(self.resolution, Binding) else None
 
 
 Begins = Literal["now", "later", "not"]
@@ -65,46 +73,114 @@ class Opened:
     same_body: bool = True
     cancelled: list[Asked] = field(default_factory=list)
     reason: str | None = None
-    full: bool = False
-    """Nothing was stored: the run would have to wait, and as many wait as may."""
+    refused: HostlerError | None = None
+    """Why nothing was stored."""
 
 
 def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
     """Store the event, once, and whatever follows from it. `claim`: who starts its run."""
-    event, resolution, run, agent = opening.event, opening.resolution, opening.run, opening.agent
-    if not opening.may_wait and _would_wait(tx, opening, claim):
-        return Opened("rejected", full=True)
-    first: events.Outcome = "started"
-    if isinstance(resolution, Unrouted):
-        first = "unrouted"
-    elif isinstance(resolution, Ambiguous):
-        first = "conflict"
-    routing: dict[str, Any] = (
-        resolution.record() if isinstance(resolution, Binding | Unrouted | Ambiguous) else {}
-    )
+    event, run = opening.event, opening.run
+    refused = _refused(tx, opening, claim)
+    if refused is not None:
+        return Opened("rejected", refused=refused)
+    first = _first_outcome(opening.resolution)
+    routing = _routing(opening.resolution)
     inserted = events.insert(tx, event, first, None if run is None else run.run_id, routing)
     if isinstance(inserted, events.Duplicate):
         return Opened(inserted.record.outcome, duplicate=inserted.record, same_body=inserted.same_body)
     _store_inline(tx, event, opening.inline)
-    if run is None or agent is None:
-        return Opened(first)
-    opened = _joined(tx, opening, run, agent) or _admitted(tx, opening, run, agent, claim)
-    if opened.run is not None and opening.message is not None:
+    opened = _routed(tx, opening, claim, first)
+    if opening.message is not None and (opened.run is not None or opened.outcome == "deferred"):
         takes_it = transcripts.append if opened.begins == "now" else waiting.put
         takes_it(tx, event.workspace_id, opening.message)
-    if opened.outcome != first or (opened.run is not None and opened.run.run_id != run.run_id):
-        reason = {"reason": opened.reason} if opened.reason else {}
-        run_id = None if opened.run is None else opened.run.run_id
-        events.set_outcome(
-            tx, event.workspace_id, event.event_id, opened.outcome, run_id, {**routing, **reason}
-        )
+    own = None if run is None else run.run_id
+    if opened.outcome != first or (opened.run is not None and opened.run.run_id != own):
+        _note(tx, opening, opened, routing)
     return opened
+
+
+def open_deferred(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
+    """The same for an event that was stored before its agent was known; whoever comes later finds it done."""
+    event = opening.event
+    ws, event_id = event.workspace_id, event.event_id
+    if not events.take_unsettled(tx, ws, event_id):
+        known = events.find(tx, ws, event_id)
+        return Opened("rejected") if known is None else Opened(known.outcome, duplicate=known)
+    refused = _refused(tx, opening, claim)
+    if refused is not None:
+        return Opened("rejected", refused=refused)
+    opened = _routed(tx, opening, claim, _first_outcome(opening.resolution))
+    if opened.outcome != "deferred":
+        deferred.remove(tx, ws, event_id)
+    if opened.run is None and opened.outcome != "deferred":
+        waiting.discard(tx, ws, [event_id])
+    elif opening.message is not None:  # it waits already, but where the event had failed
+        waiting.put(tx, ws, msgspec.structs.replace(opening.message, created_at=event.created_at))
+        if opened.begins == "now":
+            waiting.place(tx, ws, [event_id])
+    _note(tx, opening, opened, _routing(opening.resolution))
+    return opened
+
+
+def fail_deferred(tx: Tx, workspace_id: str, event_id: str, routing: dict[str, Any]) -> bool:
+    """Fail an event that cannot be routed, and say why in its record. False: another host has routed it."""
+    deferred.remove(tx, workspace_id, event_id)
+    if not events.take_unsettled(tx, workspace_id, event_id):
+        return False
+    waiting.discard(tx, workspace_id, [event_id])
+    events.set_outcome(tx, workspace_id, event_id, "failed", None, routing)
+    return True
+
+
+def _first_outcome(resolution: Resolution) -> events.Outcome:
+    match resolution:
+        case Unrouted():
+            return "unrouted"
+        case Ambiguous():
+            return "conflict"
+        case Undecided():
+            return "deferred"
+    return "started"
+
+
+def _routing(resolution: Resolution) -> dict[str, Any]:
+    return resolution.record() if isinstance(resolution, Binding | Unrouted | Ambiguous | Undecided) else {}
+
+
+def _refused(tx: Tx, opening: Opening, claim: Membership | None) -> HostlerError | None:
+    """Why a new event is not taken now."""
+    if opening.full is not None and _would_wait(tx, opening, claim):
+        return opening.full
+    ws = opening.event.workspace_id
+    if isinstance(opening.resolution, Undecided) and deferred.count(tx, MAX_DEFERRED, ws) >= MAX_DEFERRED:
+        return UnavailableError("too many events wait for their filters; send it again shortly")
+    return None
+
+
+def _routed(tx: Tx, opening: Opening, claim: Membership | None, first: events.Outcome) -> Opened:
+    """Open the run of a stored event, or let another one have it."""
+    event, run, agent = opening.event, opening.run, opening.agent
+    if first == "deferred":
+        deferred.add(tx, event.workspace_id, event.event_id, opening.not_before)
+    if run is None or agent is None:
+        return Opened(first)
+    return _joined(tx, opening, run, agent) or _admitted(tx, opening, run, agent, claim)
+
+
+def _note(tx: Tx, opening: Opening, opened: Opened, routing: dict[str, Any]) -> None:
+    event = opening.event
+    reason = {"reason": opened.reason} if opened.reason else {}
+    run_id = None if opened.run is None else opened.run.run_id
+    events.set_outcome(tx, event.workspace_id, event.event_id, opened.outcome, run_id, {**routing, **reason})
 
 
 def _would_wait(tx: Tx, opening: Opening, claim: Membership | None) -> bool:
     """Whether the event is a new one whose run would be queued."""
     event, run, agent = opening.event, opening.run, opening.agent
-    if run is None or agent is None or events.find(tx, event.workspace_id, event.event_id) is not None:
+    if run is None or agent is None:
+        return False
+    known = events.find(tx, event.workspace_id, event.event_id)
+    if known is not None and known.outcome not in events.UNSETTLED:
         return False
     if run.not_before is not None or gathering.gathers(event, agent.spec.concurrency.debounce):
         return True

@@ -9,36 +9,59 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
 from hostler.domain.agents import Agent
 from hostler.domain.bindings import FilterOutcome, Resolution, filters_of, resolve
 from hostler.domain.events import Event
-from hostler.filter_worker import CPU_SECONDS
+from hostler.filter_worker import CPU_SECONDS, READY
 from hostler_protocol.errors import UnavailableError
 
+log = logging.getLogger(__name__)
 PROCESSES = 2
 MAX_WAITING = 1_000
 """Events that wait for a process; more are refused as `UnavailableError`, to be sent again."""
+START_SECONDS = 60.0
+"""From the start of a process to its being ready: a first start compiles all that it imports."""
 END_SECONDS = 1.0
 """From the end of its input, or of itself, to the end of a process; then it is killed."""
 ANSWER_SECONDS = 30.0
-"""The whole answer for one filter, start of the process included. Its processor time ends it long before."""
+"""The answer for one filter. Its processor time ends it long before."""
+WORKER = (sys.executable, "-m", "hostler.filter_worker")
 _encoder = msgspec.json.Encoder()
 _outcome = msgspec.json.Decoder(FilterOutcome)
+
+
+class FilterProcessError(Exception):
+    """No process can be started that evaluates filters."""
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    process: asyncio.subprocess.Process
+    asked: int = 0
+    """Filters that it was asked before."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.returncode is None
 
 
 class FilterProcesses:
     """The processes, and the events that wait for one."""
 
-    def __init__(self, processes: int = PROCESSES) -> None:
+    def __init__(self, processes: int = PROCESSES, *, worker: Sequence[str] = WORKER) -> None:
+        """`worker`: the command of one process."""
+        self._command = tuple(worker)
         self._free = asyncio.Semaphore(processes)
-        self._idle: list[asyncio.subprocess.Process] = []
+        self._idle: list[_Worker] = []
         self._waiting = 0
         self._closed = False
 
@@ -48,7 +71,7 @@ class FilterProcesses:
         return resolve(event, agents, outcomes.__getitem__)
 
     async def evaluate(self, event: Event, filters: Iterable[str]) -> dict[str, FilterOutcome]:
-        """The outcome of each filter. One that takes too long is no match, like any that fails."""
+        """The outcome of each filter; unknown where it took too long, or no process could evaluate it."""
         asked = list(filters)
         if not asked:
             return {}
@@ -66,43 +89,82 @@ class FilterProcesses:
         """End the processes."""
         self._closed = True
         idle, self._idle = self._idle, []
-        for process in idle:
-            await _ended(process)
+        for worker in idle:
+            await _ended(worker.process)
 
     async def _ask_all(self, view: msgspec.Raw, asked: list[str]) -> dict[str, FilterOutcome]:
         """Ask one process for all; where it dies of one filter, a new one goes on with the next."""
         outcomes: dict[str, FilterOutcome] = {}
         while len(outcomes) < len(asked):
             rest = asked[len(outcomes) :]
-            process = self._idle.pop() if self._idle else await _started()
-            answered: list[FilterOutcome] = []
             try:
-                await _ask(process, _encoder.encode({"event": view, "filters": rest}), len(rest), answered)
-            finally:
-                complete = len(answered) == len(rest)
-                if complete and not self._closed:
-                    self._idle.append(process)
-                else:
-                    status = await _ended(process)
+                worker = await self._worker()
+            except FilterProcessError as error:
+                return outcomes | dict.fromkeys(rest, FilterOutcome.not_evaluated(str(error)))
+            used_before = worker.asked > 0
+            answered, status = await self._ask(worker, view, rest)
             outcomes.update(zip(rest, answered, strict=False))
-            if not complete:
-                outcomes[rest[len(answered)]] = FilterOutcome(False, _reason(status))
+            if status is None:
+                continue
+            if used_before and not answered and status != -signal.SIGPROF:
+                continue  # it was gone, or going, before this event: another one is asked
+            outcomes[rest[len(answered)]] = FilterOutcome.not_evaluated(_reason(status))
         return outcomes
 
+    async def _ask(
+        self, worker: _Worker, view: msgspec.Raw, filters: list[str]
+    ) -> tuple[list[FilterOutcome], int | None]:
+        """What a process answers, and how it ended; None: it has answered all, and is idle again."""
+        job = _encoder.encode({"event": view, "filters": filters})
+        answered: list[FilterOutcome] = []
+        status = None
+        try:
+            await _ask(worker.process, job, len(filters), answered)
+        finally:
+            worker.asked += len(answered)
+            if len(answered) == len(filters) and not self._closed:
+                self._idle.append(worker)
+            else:
+                status = await _ended(worker.process)
+        return answered, None if len(answered) == len(filters) else status
 
-async def _started() -> asyncio.subprocess.Process:
+    async def _worker(self) -> _Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.is_alive:
+                return worker
+            log.warning("a process that evaluates filters ended with status %s", worker.process.returncode)
+        return _Worker(await _started(self._command))
+
+
+async def _started(command: Sequence[str]) -> asyncio.subprocess.Process:
+    """A process that is ready. FilterProcessError."""
     # nothing of the host's environment: the worker reads no variable but where its modules lie
     environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "LC_ALL": "C.UTF-8"}
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "hostler.filter_worker",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=environment,
-        start_new_session=True,
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise FilterProcessError(f"no process could be started to evaluate it: {error}") from error
+    said = b""
+    try:
+        if process.stdout is not None:
+            said = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+    except TimeoutError:
+        pass
+    except asyncio.CancelledError:
+        await _ended(process)
+        raise
+    if said != READY:
+        status = await _ended(process)
+        raise FilterProcessError(f"the process that was to evaluate it did not start (status {status})")
+    return process
 
 
 async def _ask(

@@ -54,6 +54,7 @@ from hostler.problems import Diagnosis, silent_sources
 from hostler.projecting import Projector
 from hostler.records import record
 from hostler.recovery import recover, settle_lost
+from hostler.rerouting import Rerouter
 from hostler.reruns import Reruns
 from hostler.run_control import RunController
 from hostler.sandbox_audit import AuditedSandboxes
@@ -88,6 +89,8 @@ log = logging.getLogger(__name__)
 
 MCP_SECONDS = 20.0
 """What MCP servers that were never seen get to list their tools, before the first event is taken."""
+ROUTED_LOOK_SECONDS = 0.2
+"""From one look at a deferred event that is waited for to the next; whichever host routes it."""
 HostState = Literal["starting", "ready", "draining", "stopped"]
 
 
@@ -174,6 +177,8 @@ class Host:
         self.orchestrator = Orchestrator(
             self.db, self.blobs, self.bindery, self.dispatcher, self.feed, can_steer=self._can_steer
         )
+        self.rerouter = Rerouter(self.db, self.bindery, self.orchestrator)
+        self.orchestrator.on_deferred = self.rerouter.wake
         self.courier = Courier(self.db, settings.workspace)
         self.pauses = PauseDesk(self.db, pin=self.tools.pin)
         self.run_control.attach(self.orchestrator, self.wait)
@@ -201,6 +206,7 @@ class Host:
         self._courier: asyncio.Task[None] | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._rerouting: asyncio.Task[None] | None = None
 
     # -- start and end ----------------------------------------------------------------------------
 
@@ -279,6 +285,7 @@ class Host:
         self._courier = asyncio.create_task(self.courier.work(), name="courier")
         self._sweeper = asyncio.create_task(self.pauses.keep_swept(), name="sweeper of pauses")
         self._watch = asyncio.create_task(self.diagnosis.watch().keep(), name="agent watch")
+        self._rerouting = asyncio.create_task(self.rerouter.work(), name="rerouting")
         self.orchestrator.accepting = True
 
     def announce(self, url: str) -> None:
@@ -295,7 +302,8 @@ class Host:
     async def stop(self) -> None:
         """Drain, then end all processes."""
         await self.drain()
-        for task in (self._upkeep, self._noting, self._courier, self._sweeper, self._watch):
+        tasks = (self._upkeep, self._noting, self._courier, self._sweeper, self._watch, self._rerouting)
+        for task in tasks:
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -413,6 +421,19 @@ class Host:
     ) -> Accepted:
         """Store an event and open its run. See `Orchestrator.accept`."""
         return await self.orchestrator.accept(envelope, caller, delay=delay)
+
+    async def routed(self, workspace_id: str, accepted: Accepted, seconds: float) -> Accepted:
+        """What became of a deferred event once its agent is known, or as it stands when the time is over.
+
+        UnavailableError where that could not be found out.
+        """
+        until = asyncio.get_running_loop().time() + seconds
+        while True:
+            known = await self.orchestrator.known(workspace_id, accepted)
+            left = until - asyncio.get_running_loop().time()
+            if known.outcome != "deferred" or left <= 0:
+                return known
+            await asyncio.sleep(min(left, ROUTED_LOOK_SECONDS))
 
     async def cancel(
         self, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None

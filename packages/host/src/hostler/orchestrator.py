@@ -10,15 +10,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import msgspec
+
 from hostler import gathering
-from hostler.admission import Opened, Opening, open_event
+from hostler.admission import Opened, Opening, open_deferred, open_event
 from hostler.bindery import Bindery
 from hostler.dispatch import Dispatcher, Reservation
 from hostler.domain.agents import Agent
-from hostler.domain.bindings import Ambiguous, Binding, DisabledAgent, UnknownAgent
+from hostler.domain.bindings import (
+    Ambiguous,
+    Binding,
+    DisabledAgent,
+    Resolution,
+    Undecided,
+    UnknownAgent,
+)
 from hostler.domain.events import Caller, Event
 from hostler.domain.ingest import artifact_refs_of, event_of
 from hostler.domain.lanes import lane_of
@@ -27,6 +36,7 @@ from hostler.feed import Feed
 from hostler.ports import Database, Tx
 from hostler.stores import events, runs, transcripts
 from hostler.stores.blobs import BlobFolder
+from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import NewRun
 from hostler.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Strict
@@ -100,6 +110,8 @@ class Orchestrator:
         self._dispatcher = dispatcher
         self._can_steer = can_steer
         self.accepting = False
+        self.on_deferred: Callable[[], None] = lambda: None
+        """Called when an event was stored whose agent is not known yet."""
         self._under_way: set[asyncio.Task[Any]] = set()
 
     # -- accept -----------------------------------------------------------------------------------
@@ -152,19 +164,43 @@ class Orchestrator:
         resolution = await self._bindery.resolve(event)
         if isinstance(resolution, UnknownAgent | DisabledAgent):
             return await self._refused(event, resolution.error())
-        run, agent = None, None
+        not_before = None if not delay else event.created_at + int(delay * 1000)
+        run = None
         if isinstance(resolution, Binding):
-            agent = resolution.agent
-            run = _new_run(event, resolution, parent_run_id, deadline_at, delay)
+            run = _new_run(event, resolution, parent_run_id, deadline_at, not_before)
             await self._dispatcher.check_room()
         stored = [(content, await self._blobs.put(content.data)) for content in inline]
+        opening = Opening(event, resolution, run, stored, self._can_steer, not_before)
+        return await self._pending(open_event, opening)
+
+    async def route(self, event: Event, resolution: Resolution, not_before: int | None) -> Opened:
+        """Open the run of a stored event that is `deferred` or `failed`, now that it is known what takes it.
+
+        `Opened.refused` says why that is not possible now. Where somebody was faster, `duplicate` is what
+        stands.
+        """
+        run = None
+        if isinstance(resolution, Binding):
+            run = _new_run(event, resolution, None, None, not_before)
+        opening = Opening(event, resolution, run, [], self._can_steer, not_before)
+        pending = await self._pending(open_deferred, opening)
+        opened: Opened = await self._to_its_end(self._store(pending))
+        return opened
+
+    async def _pending(
+        self, store: Callable[[Tx, Opening, Membership | None], Opened], opening: Opening
+    ) -> Pending:
+        event, run, agent = opening.event, opening.run, opening.agent
         # finding the words of a long text takes a while, and neither the loop nor the writer waits for it
-        message = None if run is None else await _aside(event)
-        begins = agent is not None and not delay and not gathering.gathers(event, _debounce(agent))
+        waits = isinstance(opening.resolution, Undecided)
+        message = None if run is None and not waits else await _aside(event)
+        delayed = opening.not_before is not None
+        begins = agent is not None and not delayed and not gathering.gathers(event, _debounce(agent))
         reserved = None if agent is None else self._dispatcher.reserve(agent, begins=begins)
         claim = None if reserved is None else reserved.claim
         may_wait = reserved is None or reserved.may_wait
-        opening = Opening(event, resolution, run, agent, message, stored, self._can_steer, may_wait)
+        full = None if may_wait else self._dispatcher.queue.error()
+        opening = replace(opening, message=message, full=full)
 
         def started(opened: Opened) -> None:
             self._dispatch(opened, reserved)
@@ -177,7 +213,7 @@ class Orchestrator:
                 self._dispatcher.release(reserved)
 
         lane = None if run is None or run.parallel else run.lane
-        return Pending(lambda tx: open_event(tx, opening, claim), started, give_up, answer, lane)
+        return Pending(lambda tx: store(tx, opening, claim), started, give_up, answer, lane)
 
     def _dispatch(self, opened: Opened, reserved: Reservation | None) -> None:
         run = opened.run
@@ -189,22 +225,36 @@ class Orchestrator:
             self._dispatcher.steered(run.run_id)
         elif opened.outcome == "queued":  # perhaps one more message of a turn, which may be complete with it
             self._dispatcher.look()
+        elif opened.outcome == "deferred":
+            self.on_deferred()
         self.cancelled(opened.cancelled)
 
     async def _answer(self, event: Event, opening: Opening, opened: Opened) -> Accepted:
+        known = opened.duplicate
+        if known is not None and known.outcome == "failed" and opened.same_body:
+            # nothing was begun for it: sent again, it is tried again
+            opened = await self.route(known.event() or event, opening.resolution, opening.not_before)
         if opened.duplicate is not None:
             return await self._answer_duplicate(opened.duplicate, opened.same_body)
+        if opened.refused is not None:
+            raise opened.refused
         if isinstance(opening.resolution, Ambiguous):
             raise opening.resolution.error()
-        if opened.full:
-            raise self._dispatcher.queue.error()
         run = opened.run
         return Accepted(
             event_id=event.event_id,
-            duplicate=False,
+            duplicate=known is not None,
             outcome=opened.outcome,
             run=None if run is None else RunBrief(run_id=run.run_id, status=run.status),
         )
+
+    async def known(self, workspace_id: str, accepted: Accepted) -> Accepted:
+        """How an accepted event stands by now. UnavailableError where it has failed."""
+        record = await self._db.read(lambda tx: events.find(tx, workspace_id, accepted.event_id))
+        if record is None:  # deleted meanwhile
+            return accepted
+        found = await self._answer_duplicate(record, same_body=True)
+        return msgspec.structs.replace(found, duplicate=accepted.duplicate)
 
     async def _answer_duplicate(self, record: events.StoredEvent, same_body: bool) -> Accepted:
         if not same_body:
@@ -212,6 +262,8 @@ class Orchestrator:
                 f"event {record.event_id!r} is known with another body; a new event needs a new event_id",
                 event_id=record.event_id,
             )
+        if record.outcome == "failed":
+            raise not_routed(record)
         if record.outcome == "conflict":
             raise Ambiguous(tuple(record.routing.get("candidates", ()))).error()
         run = None
@@ -265,6 +317,16 @@ class Orchestrator:
             self._dispatcher.look()  # what they absorbed may have become another run
 
 
+def not_routed(record: events.StoredEvent) -> UnavailableError:
+    """What is told of an event that failed."""
+    told = [f"{one['agent']}: {one['error']}" for one in record.routing.get("filter_errors", ())]
+    return UnavailableError(
+        f"event {record.event_id!r} was given to no agent: filters that it depends on could not be evaluated "
+        f"({'; '.join(told) or 'its content was deleted'}); mend them, then send it again",
+        event_id=record.event_id,
+    )
+
+
 def _debounce(agent: Agent) -> float:
     return agent.spec.concurrency.debounce
 
@@ -274,7 +336,7 @@ def _new_run(
     binding: Binding,
     parent_run_id: str | None,
     deadline_at: int | None,
-    delay: float | None,
+    not_before: int | None,
 ) -> NewRun:
     envelope, agent = event.envelope, binding.agent
     return NewRun(
@@ -300,7 +362,7 @@ def _new_run(
         ),
         parallel=agent.spec.concurrency.on_busy == "parallel",
         priority=agent.spec.priority,
-        not_before=None if not delay else event.created_at + int(delay * 1000),
+        not_before=not_before,
         deadline_at=deadline_at,
         binding=binding.record(),
     )

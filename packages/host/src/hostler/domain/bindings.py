@@ -23,10 +23,20 @@ SPECIFICITY: dict[ScopeType, int] = {
 
 @dataclass(frozen=True, slots=True)
 class FilterOutcome:
-    """What one filter said of one event; an error is no match."""
+    """What one filter said of one event.
+
+    An error of the expression itself, a missing field say, is no match. `unknown`: it could not be evaluated
+    (it took too long, its process died), which says nothing of the event.
+    """
 
     matched: bool
     error: str | None = None
+    unknown: bool = False
+
+    @classmethod
+    def not_evaluated(cls, why: str) -> FilterOutcome:
+        """Nobody knows what the filter would have said."""
+        return cls(False, why, unknown=True)
 
 
 FilterResults = Callable[[str], FilterOutcome]
@@ -35,7 +45,7 @@ FilterResults = Callable[[str], FilterOutcome]
 
 @dataclass(frozen=True, slots=True)
 class FilterError:
-    """A filter that could not be evaluated, for the event's record."""
+    """A filter that gave no answer, for the event's record."""
 
     agent: str
     filter: str
@@ -94,6 +104,22 @@ class Ambiguous:
 
 
 @dataclass(frozen=True, slots=True)
+class Undecided:
+    """Which agent matches depends on filters that could not be evaluated: the event is tried again."""
+
+    filter_errors: tuple[FilterError, ...]
+
+    def record(self) -> dict[str, Any]:
+        """What is stored of it with the event."""
+        reason = "filters that it depends on could not be evaluated"
+        return {"reason": reason, **_errors(self.filter_errors)}
+
+    def summary(self) -> str:
+        """Each agent and what became of its filter, for the log."""
+        return "; ".join(f"{one.agent}: {one.error}" for one in self.filter_errors)
+
+
+@dataclass(frozen=True, slots=True)
 class UnknownAgent:
     """The event names an agent that does not exist. Nothing is stored."""
 
@@ -115,13 +141,19 @@ class DisabledAgent:
         return ConflictError(f"agent {self.name!r} is disabled")
 
 
-Resolution = Binding | Unrouted | Ambiguous | UnknownAgent | DisabledAgent
+Resolution = Binding | Unrouted | Ambiguous | Undecided | UnknownAgent | DisabledAgent
 
 
 @dataclass(slots=True)
 class _Matching:
     agents: list[Agent] = field(default_factory=list)
+    possible: list[Agent] = field(default_factory=list)
+    """Agents that match if filters do which could not be evaluated."""
     errors: list[FilterError] = field(default_factory=list)
+
+    def decides(self, best: tuple[int, bool, int] | None) -> bool:
+        """Whether the result is the same whatever those filters would have said."""
+        return not any(best is None or _rank(agent) >= best for agent in self.possible)
 
 
 def resolve(event: Event, agents: Iterable[Agent], outcome_of: FilterResults) -> Resolution:
@@ -135,12 +167,17 @@ def resolve(event: Event, agents: Iterable[Agent], outcome_of: FilterResults) ->
         return _named(named, agents)
     matching = _Matching()
     for agent in candidates(event, agents):
-        if _passes(agent, outcome_of, matching.errors):
+        passes = _passes(agent, outcome_of, matching.errors)
+        if passes is None:
+            matching.possible.append(agent)
+        elif passes:
             matching.agents.append(agent)
     errors = tuple(matching.errors)
-    if not matching.agents:
+    best = max((_rank(agent) for agent in matching.agents), default=None)
+    if not matching.decides(best):
+        return Undecided(errors)
+    if best is None:
         return Unrouted(errors)
-    best = max(_rank(agent) for agent in matching.agents)
     first, *others = [agent for agent in matching.agents if _rank(agent) == best]
     if others:
         return Ambiguous(tuple(sorted(agent.name for agent in (first, *others))), errors)
@@ -195,15 +232,18 @@ def _named(name: str, agents: Iterable[Agent]) -> Resolution:
     return Binding(found, "agent") if found.spec.enabled else DisabledAgent(name)
 
 
-def _passes(agent: Agent, outcome_of: FilterResults, errors: list[FilterError]) -> bool:
-    """Whether all filters match."""
-    passed = True
+def _passes(agent: Agent, outcome_of: FilterResults, errors: list[FilterError]) -> bool | None:
+    """Whether all filters match; None: that depends on some that could not be evaluated."""
+    passed, unknown = True, False
     for text in agent.spec.filters:
         outcome = outcome_of(text)
         if outcome.error is not None:
             errors.append(FilterError(agent.name, text, outcome.error))
-        passed &= outcome.matched and outcome.error is None
-    return passed
+        if outcome.unknown:
+            unknown = True
+        else:
+            passed &= outcome.matched and outcome.error is None
+    return None if passed and unknown else passed
 
 
 def _rank(agent: Agent) -> tuple[int, bool, int]:

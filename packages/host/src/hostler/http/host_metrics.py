@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hostler.domain.deferral import MAX_COUNTED
 from hostler.http.metrics import Sample
 from hostler.http.streams import Streams
-from hostler.stores import usage
+from hostler.stores import deferred, usage
 
 if TYPE_CHECKING:
     from hostler.host import Host
@@ -45,6 +46,16 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             "hostler_runs_waiting",
             "Runs that wait in the queues of the database, whichever process will take them.",
             {(): waiting.get("queued", 0)},
+        ),
+        Sample(
+            "hostler_events_deferred",
+            "Events whose filters could not be evaluated and are tried again.",
+            {(): await host.db.read(lambda tx: deferred.count(tx, MAX_COUNTED))},
+        ),
+        Sample(
+            "hostler_events_failed_total",
+            "Events that this process gave to no agent because filters could never be evaluated.",
+            {(): host.rerouter.failed},
         ),
         Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
         Sample("hostler_feed_watchers", "Watchers of live runs.", {(): host.feed.watchers}),

@@ -18,7 +18,10 @@ from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import digest
 from hostler_protocol.limits import MAX_INPUT_SUMMARY_CHARS, MAX_PAGE_ITEMS
 
-Outcome = Literal["started", "steered", "queued", "rejected", "unrouted", "conflict"]
+Outcome = Literal["started", "steered", "queued", "rejected", "unrouted", "conflict", "deferred", "failed"]
+"""`deferred`: filters could not be evaluated and are asked again; `failed`: they never could."""
+UNSETTLED: frozenset[Outcome] = frozenset({"deferred", "failed"})
+"""No agent was found for the event, and none was ruled out."""
 
 _q = load(__file__)
 _NEWEST = 2**62
@@ -57,6 +60,20 @@ class StoredEvent(msgspec.Struct, frozen=True):
     steering: dict[str, Any] | None
     event_time: int | None
     created_at: int
+
+    def event(self) -> Event | None:
+        """What was accepted, as it is kept; None once its content was deleted."""
+        if self.envelope is None:
+            return None
+        return Event(
+            workspace_id=self.workspace_id,
+            event_id=self.event_id,
+            envelope=self.envelope,
+            request_digest=self.request_digest,
+            content_redacted=self.content_redacted,
+            created_at=self.created_at,
+            requester=self.requester,
+        )
 
 
 class Inserted(msgspec.Struct, frozen=True):
@@ -105,6 +122,11 @@ def set_outcome(  # noqa: PLR0917  one row's columns, in their order
     )
 
 
+def take_unsettled(tx: Tx, workspace_id: str, event_id: str) -> bool:
+    """Take an event that is `deferred` or `failed`, to route it in this transaction; False: it is neither."""
+    return tx.run(_q.take_unsettled, workspace_id=workspace_id, event_id=event_id) == 1
+
+
 def set_steering(tx: Tx, workspace_id: str, event_id: str, steering: dict[str, Any] | None) -> None:
     """Change the steering status of an event; this stands outside the chain."""
     tx.run(
@@ -134,6 +156,7 @@ def page(
     conversation_id: AnyOr = ANY,
     thread_id: AnyOr = ANY,
     event_types: Iterable[str] | None = None,
+    outcome: str | None = None,
     before_seq: int | None = None,
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[StoredEvent]:
@@ -145,6 +168,7 @@ def page(
         "any_thread": int(thread_id is ANY),
         "thread_id": None if thread_id is ANY else thread_id,
         "event_types": None if event_types is None else _json(list(event_types)),
+        "outcome": outcome,
         "limit": limit,
     }
     if conversation_id is not ANY:

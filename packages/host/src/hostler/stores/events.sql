@@ -14,6 +14,11 @@ ON CONFLICT (workspace_id, event_id) DO NOTHING
 UPDATE events SET outcome = :outcome, run_id = :run_id, routing = :routing
 WHERE workspace_id = :workspace_id AND event_id = :event_id
 
+-- name: take_unsettled
+-- Whoever gets the row routes the event: another host that tries the same waits here, and finds it settled.
+UPDATE events SET outcome = outcome
+WHERE workspace_id = :workspace_id AND event_id = :event_id AND outcome IN ('deferred', 'failed')
+
 -- name: set_steering
 UPDATE events SET steering = :steering WHERE workspace_id = :workspace_id AND event_id = :event_id
 
@@ -29,6 +34,7 @@ SELECT * FROM events
 WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
   AND (cast(:event_types AS text) IS NULL OR event_type IN (SELECT value FROM json_each(:event_types)))
+  AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
 ORDER BY seq DESC LIMIT :limit
 
 -- name: page (postgres)
@@ -37,6 +43,7 @@ WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
   AND (cast(:event_types AS text) IS NULL
        OR event_type IN (SELECT jsonb_array_elements_text(cast(:event_types AS jsonb))))
+  AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
 ORDER BY seq DESC LIMIT :limit
 
 -- name: page_conversation
@@ -46,6 +53,7 @@ WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND conversation_id IS :conversation_id
   AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
   AND (cast(:event_types AS text) IS NULL OR event_type IN (SELECT value FROM json_each(:event_types)))
+  AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
 ORDER BY seq DESC LIMIT :limit
 
 -- name: page_conversation (postgres)
@@ -56,4 +64,5 @@ WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
   AND (cast(:event_types AS text) IS NULL
        OR event_type IN (SELECT jsonb_array_elements_text(cast(:event_types AS jsonb))))
+  AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
 ORDER BY seq DESC LIMIT :limit

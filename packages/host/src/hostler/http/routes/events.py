@@ -19,7 +19,7 @@ from hostler.http.routes.runs import open_stream
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM
 from hostler.orchestrator import Accepted
 from hostler.stores import events
-from hostler.stores.events import StoredEvent
+from hostler.stores.events import Outcome, StoredEvent
 from hostler.stores.unfiltered import ANY
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
@@ -30,6 +30,8 @@ from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 MAX_DELAY_SECONDS = 366 * 86_400
 STEERING_LOOK_SECONDS = 0.2
 """From one look at a message that is waited for to the next; whichever host reads it."""
+MAX_ROUTE_SECONDS = 60.0
+"""How long a stream waits for a deferred event; half of it, and it has failed."""
 _SETTLED = {*TERMINAL_STATUSES, "paused"}
 
 
@@ -51,7 +53,7 @@ class PostedEvent(EventEnvelope, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class GetEventQuery(Strict):
-    """`wait`: seconds to wait until a message that a run absorbed was read by it or went on, at most 300."""
+    """`wait`: seconds to wait until it is known what becomes of a message, at most 300."""
 
     wait: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
 
@@ -62,6 +64,7 @@ class EventsQuery(PageQuery):
     conversation_id: str | None = None
     thread_id: str | None = None
     event_type: list[str] = []
+    outcome: Outcome | None = None
 
 
 class EventRecord(Strict):
@@ -122,6 +125,9 @@ async def post_event(
     `Idempotency-Key` serves as one. With `delay` its run begins that many seconds later. With `wait` the
     answer is the run: 200 once it is over or paused, else 202. With `Accept: text/event-stream` the answer
     is the run's stream.
+
+    Where filters could not be evaluated the outcome is `deferred`, and they are tried for half a minute more.
+    Then the event has failed: whoever waits for it gets 503. The same event sent again is tried again.
     """
     streams = EVENT_STREAM in ask.headers.get("accept", "")
     if streams or query.wait is not None:
@@ -133,6 +139,9 @@ async def post_event(
     host = ask.surface.host
     accepted = await host.accept(body.envelope(), ask.caller, delay=body.delay)
     ask.surface.metrics.accepted(accepted.outcome, duplicate=accepted.duplicate)
+    if accepted.outcome == "deferred" and (streams or query.wait is not None):
+        patience = MAX_ROUTE_SECONDS if query.wait is None else min(query.wait, MAX_WAIT_SECONDS)
+        accepted = await host.routed(ask.workspace_id, accepted, patience)
     if accepted.run is None:
         return Json(accepted, 202)
     run_id = accepted.run.run_id
@@ -149,7 +158,8 @@ async def post_event(
 async def list_events(ask: Ask, query: EventsQuery) -> Listing[EventRecord]:
     """List events, newest first.
 
-    `event_type` may come several times.
+    `event_type` may come several times. `outcome=failed` gives those that no agent was given because filters
+    could not be evaluated, `outcome=deferred` those whose filters are tried again.
     """
     cursors = scoped(ask.surface.host.cursors, "events", ask.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
@@ -160,6 +170,7 @@ async def list_events(ask: Ask, query: EventsQuery) -> Listing[EventRecord]:
             conversation_id=ANY if query.conversation_id is None else query.conversation_id,
             thread_id=ANY if query.thread_id is None else query.thread_id,
             event_types=query.event_type or None,
+            outcome=query.outcome,
             before_seq=before,
             limit=query.size + 1,
         )
@@ -171,8 +182,8 @@ async def list_events(ask: Ask, query: EventsQuery) -> Listing[EventRecord]:
 async def get_event(ask: Ask, query: GetEventQuery) -> EventRecord:
     """Get one event, with its content.
 
-    With `wait` a message that a run absorbed is answered once it was read, or went to another run, or the
-    time is over.
+    With `wait` a message that a run absorbed is answered once it was read, or went to another run, and a
+    `deferred` event once it is known what becomes of it; or when the time is over.
     """
     event_id = ask.parameters["event_id"]
     until = asyncio.get_running_loop().time() + min(query.wait or 0.0, MAX_WAIT_SECONDS)
@@ -181,6 +192,7 @@ async def get_event(ask: Ask, query: GetEventQuery) -> EventRecord:
         if found is None:
             raise NotFoundError(f"there is no event {event_id!r}")
         waits = found.steering is not None and found.steering["status"] == "queued"
+        waits |= found.outcome == "deferred"
         left = until - asyncio.get_running_loop().time()
         if not waits or left <= 0:
             return msgspec.structs.replace(event_record(found), envelope=found.envelope)
