@@ -144,6 +144,43 @@ def test_a_log_that_is_gone_with_its_head_is_found(tampered: Tampered, noted: bo
     assert tampered.chains()["events"]["broken"]
 
 
+@pytest.mark.parametrize(("chain", "seq"), [("events", 2), ("audit", 1)])
+def test_a_row_removed_before_others_is_found(tampered: Tampered, chain: str, seq: int) -> None:
+    tampered.change(f"DELETE FROM {chain} WHERE seq = {seq}")
+    assert tampered.verify().status == 1
+    expected = f"row {seq}: sequence {seq} is missing; {seq + 1} follows"
+    assert tampered.chains()[chain]["broken"] == expected
+
+
+def test_both_logs_gone_with_their_heads_are_found(tampered: Tampered) -> None:
+    tampered.change("DELETE FROM heads", "DELETE FROM events", "DELETE FROM audit")
+    found = tampered.chains()
+    assert (bool(found["events"]["broken"]), bool(found["audit"]["broken"])) == (True, True)
+    tampered.change("DELETE FROM runs", "DELETE FROM transcripts", "DELETE FROM steering")
+    assert tampered.verify().status == 1, "by what was noted alone"
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_older_copy_that_is_put_back_is_found(tampered: Tampered) -> None:
+    data = tampered.hostler.data
+    assert tampered.hostler("backup", "older").status == 0
+    assert tampered.hostler("run", "echo", "five").status == 0
+    for file in data.glob("hostler.db*"):
+        file.unlink()
+    shutil.copy(tampered.hostler.cwd / "older" / "hostler.db", data / "hostler.db")
+    assert tampered.verify().status == 1
+    assert "was noted" in tampered.chains()["events"]["broken"]
+    assert tampered.hostler("run", "echo", "six").status == 0, "it starts all the same"
+    assert tampered.verify().status == 1, "and does not note the older heads as right"
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_what_is_restored_in_order_verifies(tampered: Tampered, tmp_path: Path) -> None:
+    assert tampered.hostler("backup", "copy").status == 0
+    assert tampered.hostler("restore", "copy", "--data", tmp_path / "restored").status == 0
+    assert tampered.hostler("audit", "verify", "--data", tmp_path / "restored").status == 0
+
+
 @pytest.mark.parametrize("noted", [True, False])
 def test_rows_cut_off_at_the_end_are_found(tampered: Tampered, noted: bool) -> None:
     if not noted:  # then by what names them
@@ -233,7 +270,7 @@ def test_events_that_an_older_version_emptied_are_taken_over_once(tampered: Tamp
     value = "x'01'" if tampered._url is None else "'\\x01'::bytea"
     tampered.change(f"INSERT INTO installation (name, value) VALUES ('unaccounted', {value})")
     assert "start" in tampered.verify().error, "the host takes them over"
-    assert tampered.hostler("runs", "list").status == 0
+    assert tampered.hostler("run", "echo", "more").status == 0
     assert tampered.verify().status == 0
     assert tampered.chains()["events"]["deleted"] == 2
     assert tampered.rows("SELECT count(*) FROM installation WHERE name = 'unaccounted'") == [(0,)]
