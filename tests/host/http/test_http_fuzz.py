@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 import pytest
 
+from hostler.config import ConfigFile
 from hostler.http import openapi
 from hostler.http.app import ENDPOINTS
 from support.databases import run
-from support.http_host import Served, serving
+from support.http_host import PUPPET, Served, serving
+from support.trust import plugin_entry
 
 TEXTS = [
     *("", " ", "x", "same", "null", "true", "0", "-1", "1e309", "9" * 30, "a/b", "..", "%", "%%00", "_", "*"),
@@ -100,6 +102,8 @@ def test_no_request_makes_the_host_fail(tmp_path: Path, seed: int) -> None:
         well = {name for name, found in statuses.items() if found & {200, 201, 202, 204}}
         assert len(well) > 15, "nonsense only: nothing of it was ever understood"
         assert (await served.client.get("/readyz")).status_code == 200
+        # a configuration may have been applied that leaves the plugin out, and prunes
+        await served.host.apply(ConfigFile(plugins=[plugin_entry(PUPPET)]), actor="test")
         await served.agent("afterwards")
         assert (await served.say("say 1", agent="afterwards"))["status"] == "completed"
 
