@@ -11,6 +11,7 @@ import pytest
 from hostler.agent_watch import AgentWatch
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.changes import ConfigProblem
+from hostler.workers import Workers
 
 
 def agent(name: str) -> Agent:
@@ -92,12 +93,12 @@ def test_a_review_that_fails_is_logged_and_ends_nothing(
             looked.set()
             return []
 
-        keeper = asyncio.create_task(AgentWatch(agents, lambda: (), review).keep())
+        workers = Workers()
+        workers.start("agent review", AgentWatch(agents, lambda: (), review).keep)
         async with asyncio.timeout(100):
             await looked.wait()
-        keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
+        await workers.stop()
 
     asyncio.run(main())
-    assert "the agents could not be reviewed" in caplog.text
+    assert "the worker agent review failed" in caplog.text
     assert "LookupError: not found" in caplog.text

@@ -18,6 +18,7 @@ from hostler.sql.database import SqlDatabase
 from hostler.stores import agents, hosts, runs
 from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import Attempt, NewRun, Run
+from hostler.workers import Workers
 from hostler_protocol.errors import RateLimitedError, StorageError
 from support.databases import run
 
@@ -92,6 +93,7 @@ class Stage:
         self.changed = asyncio.Event()
         self.settled: list[str] = []
         self.member: Membership | None = HOST
+        self.workers = Workers()
         self.dispatcher = Dispatcher(
             database,
             lambda: self.member,
@@ -142,6 +144,10 @@ class Stage:
             await self.changed.wait()
         assert sorted(self.begun) == sorted(run_ids)
 
+    def begin(self) -> None:
+        """Claim in the background until the dispatcher stops."""
+        self.workers.start("dispatcher", self.dispatcher.work)
+
     async def statuses(self, *run_ids: str) -> list[str]:
         return [(await self.database.read(lambda tx, r=r: runs.get(tx, "w1", r))).status for r in run_ids]  # type: ignore[misc]
 
@@ -154,7 +160,7 @@ def agent(name: str = "a", limit: int | None = None, runner: str = "plugin:acme/
 @asynccontextmanager
 async def dispatching(database: SqlDatabase, **limits: Any) -> AsyncIterator[Stage]:
     stage = Stage(database, **limits)
-    await stage.dispatcher.begin()
+    stage.begin()
     try:
         yield stage
     finally:
@@ -316,7 +322,7 @@ def test_a_run_that_was_cancelled_before_its_claim_hears_of_it(database: SqlData
 def test_a_host_that_stops_lets_runs_finish_and_hands_the_others_over(database: SqlDatabase) -> None:
     async def story() -> None:
         stage = Stage(database, slots=2)
-        await stage.dispatcher.begin()
+        stage.begin()
         for number in range(3):
             await stage.open(f"r{number}", agent())
         stage.turns["r0"].let.set()
@@ -533,7 +539,7 @@ def test_a_host_that_stops_while_it_claims_loses_nothing(database: SqlDatabase) 
     async def story() -> None:
         for number in range(20):
             stage = Stage(database, slots=4)
-            await stage.dispatcher.begin()
+            stage.begin()
             for place in range(4):
                 new = silently(f"r{number}-{place}")
                 await database.write(lambda tx, new=new: runs.open(tx, new, None))  # type: ignore[misc]
@@ -549,7 +555,7 @@ def test_a_host_that_stops_while_it_claims_loses_nothing(database: SqlDatabase) 
 def test_a_host_without_its_lease_ends_everything_and_claims_nothing(database: SqlDatabase) -> None:
     async def story() -> None:
         stage = Stage(database, slots=4, look_seconds=SOON)
-        await stage.dispatcher.begin()
+        stage.begin()
         for number in range(3):
             await stage.open(f"r{number}", agent())
         await stage.until("r0", "r1", "r2")

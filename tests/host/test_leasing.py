@@ -16,6 +16,7 @@ from hostler.leasing import HostLease
 from hostler.sql.database import SqlDatabase
 from hostler.stores import hosts
 from hostler.stores.hosts import Membership
+from hostler.workers import Workers
 from hostler_protocol.errors import StorageError
 from support.databases import run
 from support.http_host import serving
@@ -85,9 +86,13 @@ async def keeping(database: SqlDatabase, **more: Any) -> AsyncIterator[Kept]:
         kept.database, "h1", "here", SECONDS, kept.recover, kept.end_work, kept.note_joined
     )
     await lease.begin()
+    workers = Workers(back_off=lambda failures: 0.5)  # long enough to look in between
+    workers.start("lease", lease.keep)
+    workers.start("recovery", lease.watch_others)
     try:
         yield kept
     finally:
+        await workers.stop()
         await lease.end()
 
 

@@ -21,6 +21,7 @@ from hostler.sql.database import SqlDatabase
 from hostler.stores import claims, runs
 from hostler.stores.hosts import Membership
 from hostler.stores.run_rows import Attempt, NewRun, Run
+from hostler.workers import Workers
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import run
 
@@ -240,7 +241,8 @@ def test_what_the_dispatcher_was_told_needs_no_look(database: SqlDatabase) -> No
 
 async def _whole(database: SqlDatabase, happens: list[Step], look_seconds: float) -> None:
     story = Story(database, look_seconds)
-    await story.dispatcher.begin()
+    workers = Workers()
+    workers.start("dispatcher", story.dispatcher.work)
     for step in happens:
         await story.take(step)
     await story.to_the_end(told=look_seconds == NEVER)

@@ -38,13 +38,11 @@ class AgentWatch:
         self._last: tuple[Sequence[Agent], Seen] | None = None
         self._known: dict[str, list[ConfigProblem]] = {}
 
-    async def keep(self) -> None:
-        """Look for ever."""
+    async def keep(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Look every so often. A worker of the host."""
         while True:
-            try:
-                await self.look()
-            except Exception:
-                log.exception("the agents could not be reviewed; the next look follows")
+            await self.look()
+            succeeded()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:

@@ -8,6 +8,7 @@ start then, starts.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -125,7 +126,8 @@ class Dispatcher:
         self._suspects: set[Attempt] = set()
         self._searched_at = time.monotonic()
         self._wake = asyncio.Event()
-        self._loop: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
+        """Held while it claims, so that `stop` can wait for what is on its way."""
         self._stopping = False
         self.queue = QueueRoom(db, max_queued)
         self.finished = 0
@@ -262,23 +264,20 @@ class Dispatcher:
 
     # -- claims -----------------------------------------------------------------------------------
 
-    async def begin(self) -> None:
-        """Begin to claim what waits."""
-        self._wake.set()
-        self._loop = asyncio.create_task(self._claim_loop(), name="dispatcher")
-
-    async def _claim_loop(self) -> None:
+    async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Claim what waits, until the dispatcher is stopped. A worker of the host."""
+        self.look()
         while not self._stopping:
+            told = await self._wait()
             try:
-                await self._look(told=await self._wait())
-                continue
+                async with self._looking:
+                    await self._look(told=told)
             except StorageError as error:
                 log.warning("queued runs cannot be claimed now: %s", error)
-            except Exception:
-                # The top of a worker: without it no run would ever start again.
-                log.exception("queued runs cannot be claimed now: the host failed")
-            await asyncio.sleep(RETRY_SECONDS)
-            self.look()
+                await asyncio.sleep(RETRY_SECONDS)
+                self.look()
+            else:
+                succeeded()
 
     async def _wait(self) -> bool:
         """Wait until something may be claimable. False: nobody said so, it is only looked now and then."""
@@ -389,11 +388,9 @@ class Dispatcher:
         """Claim nothing more, let runs finish for a while, then hand over what is left."""
         self._stopping = True
         self._wake.set()
-        if self._loop is not None:
-            # a claim that is on its way is waited for: what it claimed is handed over like the rest
-            await asyncio.wait([self._loop], timeout=HAND_OVER_SECONDS)
-            self._loop.cancel()
-            await asyncio.gather(self._loop, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HAND_OVER_SECONDS), self._looking:
+                pass  # a claim that was on its way is over: what it claimed is handed over like the rest
         await self._settle(grace_seconds)
         for execution in list(self._active.values()):
             execution.hand_over("the host was stopped before the run ended")

@@ -7,8 +7,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Literal
 
@@ -77,6 +77,7 @@ from hostler.tools.plugin_tools import PluginTools
 from hostler.tools.sources import ToolSources
 from hostler.upkeep import Holdings, keep_tidy
 from hostler.version import NAME, VERSION
+from hostler.workers import Workers
 from hostler.workspaces.folders import WorkingFolders
 from hostler_protocol.calls import HostInfo
 from hostler_protocol.errors import NotFoundError
@@ -201,12 +202,7 @@ class Host:
         )
         self.held = Holdings(self.db, self.blobs, self.folders, RemovalGate(settings.data_dir))
         self.noted_heads = NotedHeads(self.db, settings.data_dir)
-        self._upkeep: asyncio.Task[None] | None = None
-        self._noting: asyncio.Task[None] | None = None
-        self._courier: asyncio.Task[None] | None = None
-        self._sweeper: asyncio.Task[None] | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._rerouting: asyncio.Task[None] | None = None
+        self.workers = Workers()
 
     # -- start and end ----------------------------------------------------------------------------
 
@@ -261,6 +257,8 @@ class Host:
     async def _begin_work(self) -> None:
         if self.db.dialect == "postgres":
             await self._lease.begin()
+            self.workers.start("lease", self._lease.keep)
+            self.workers.start("recovery", self._lease.watch_others)
         for agent in await self.bindery.agents(self.settings.workspace):
             self._add_shipped(agent.spec.runner)
         started = await self.supervisor.start_all(self.settings.plugin_start_seconds)
@@ -270,22 +268,15 @@ class Host:
         # the lock on the data directory proves that whoever had this host id before is gone
         await recover(self.db, self._is_resumable)
         await self.mcp.settle(MCP_SECONDS)
-        await self.dispatcher.begin()
-        self._upkeep = asyncio.create_task(
-            keep_tidy(
-                self.held,
-                self._retention,
-                self.settings.collect_seconds,
-            ),
-            name="upkeep",
-        )
-        self._noting = asyncio.create_task(
-            self.noted_heads.keep(self.settings.note_heads_seconds), name="noting of heads"
-        )
-        self._courier = asyncio.create_task(self.courier.work(), name="courier")
-        self._sweeper = asyncio.create_task(self.pauses.keep_swept(), name="sweeper of pauses")
-        self._watch = asyncio.create_task(self.diagnosis.watch().keep(), name="agent watch")
-        self._rerouting = asyncio.create_task(self.rerouter.work(), name="rerouting")
+        settings = self.settings
+        retention = partial(keep_tidy, self.held, self._retention, settings.collect_seconds)
+        self.workers.start("dispatcher", self.dispatcher.work)
+        self.workers.start("retention", retention)
+        self.workers.start("audit heads", partial(self.noted_heads.keep, settings.note_heads_seconds))
+        self.workers.start("webhooks", self.courier.work)
+        self.workers.start("pauses", self.pauses.keep_swept)
+        self.workers.start("agent review", self.diagnosis.watch().keep)
+        self.workers.start("rerouting", self.rerouter.work)
         self.orchestrator.accepting = True
 
     def announce(self, url: str) -> None:
@@ -300,26 +291,33 @@ class Host:
         await self.dispatcher.stop(self.settings.shutdown_grace_seconds)
 
     async def stop(self) -> None:
-        """Drain, then end all processes."""
-        await self.drain()
-        tasks = (self._upkeep, self._noting, self._courier, self._sweeper, self._watch, self._rerouting)
-        for task in tasks:
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        await self.supervisor.close(0)
-        await self.filters.close()
-        await self.models.close()
-        await self.mcp.close()
-        for web in self.web:
-            await web.close()
-        self.folders.close()
-        await self.blobs.settle()
-        await self.sandboxes.close()
-        await self._lease.end()
-        await self.noted_heads.try_note()
-        await self.db.close()
-        self.state = "stopped"
+        """Drain, then end all processes and close what is open, the database last.
+
+        Each failure is logged, and the others still end; one of the failures is raised.
+        """
+        closers: list[tuple[str, Callable[[], Awaitable[None] | None]]] = [
+            ("runs", self.drain),
+            ("background work", self.workers.stop),
+            ("plugins", partial(self.supervisor.close, 0)),
+            ("filters", self.filters.close),
+            ("models", self.models.close),
+            ("MCP servers", self.mcp.close),
+            *((type(web).__name__, web.close) for web in self.web),
+            ("working folders", self.folders.close),
+            ("removals of files", self.blobs.settle),
+            ("files", self.blobs.close),
+            ("sandboxes", self.sandboxes.close),
+            ("lease", self._lease.end),
+            ("audit heads", self.noted_heads.try_note),
+            ("database", self.db.close),
+        ]
+        closing = AsyncExitStack()
+        for name, close in reversed(closers):
+            closing.push_async_callback(_close, name, close)
+        try:
+            await closing.aclose()
+        finally:
+            self.state = "stopped"
 
     def _equip(self) -> None:
         services = Services(
@@ -511,6 +509,16 @@ class Host:
     async def export(self) -> ConfigFile:
         """The configuration as it stands."""
         return await self.configurator.export()
+
+
+async def _close(name: str, close: Callable[[], Awaitable[None] | None]) -> None:
+    try:
+        closing = close()
+        if closing is not None:
+            await closing
+    except Exception:  # the top of what ends one part of a host
+        log.exception("the end of a host: %s could not be closed; the rest is", name)
+        raise
 
 
 def _fail(tx: Tx, run: Run) -> None:

@@ -57,24 +57,16 @@ class HostLease:
     """When the last renewal that succeeded was asked for, by this host's clock."""
     _look: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when runs may have been lost."""
-    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _joined: bool = False
 
     async def begin(self) -> None:
-        """Take the lease, and keep it from here on. StorageError."""
+        """Take the lease; `keep` and `watch_others` have to follow. StorageError."""
         await self._join()
-        loop = asyncio.get_running_loop()
-        self._tasks = [
-            loop.create_task(self._keep(), name="lease"),
-            loop.create_task(self._watch_others(), name="recovery"),
-        ]
 
     async def end(self) -> None:
         """Sign off, so that nobody waits for the lease to end."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         member, self.member = self.member, None
-        if member is None or not self._tasks:
+        if member is None or not self._joined:
             return
         try:
             await self.db.write(lambda tx: hosts.leave(tx, member))
@@ -88,16 +80,18 @@ class HostLease:
         )
         self._renewed_at = asked
         self.lost_because = None
+        self._joined = True
 
-    async def _keep(self) -> None:
+    async def keep(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Renew the lease, and join again where it was lost. A worker of the host."""
         while True:
             if self.member is not None:
-                self.lost_because = await self._hold(self.member)
+                self.lost_because = await self._hold(self.member, succeeded)
                 log.error("%s: this host ends its attempts, and joins again", self.lost_because)
                 self.member = None
             await self._rejoin(self.lost_because or "the lease was lost")
 
-    async def _hold(self, member: Membership) -> str:
+    async def _hold(self, member: Membership, succeeded: Callable[[], None]) -> str:
         """Renew the lease until it is lost; why it was."""
         renew = partial(hosts.renew, member=member, lease_ms=int(self.seconds * 1000))
         while True:
@@ -110,6 +104,7 @@ class HostLease:
                     if await self.db.write(renew) is None:
                         return "the lease was over"
                     self._renewed_at = asked
+                    succeeded()
                     await asyncio.sleep(self.seconds / BEATS_PER_LEASE)
             except TimeoutError:
                 continue  # it is too late now, and said so above
@@ -125,16 +120,13 @@ class HostLease:
         except StorageError as error:
             log.warning("this host cannot join again: %s", error)
             await asyncio.sleep(RETRY_SECONDS)
-        except Exception:
-            # The top of a worker: as long as it is not known that nothing goes on here, the host stays out.
-            log.exception("this host cannot join again: its work could not be ended")
-            await asyncio.sleep(RETRY_SECONDS)
         else:
             log.warning("this host works again")
             self._look.set()  # its own runs of before are lost, like those of a host that is gone
             self.joined()
 
-    async def _watch_others(self) -> None:
+    async def watch_others(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Settle the runs of hosts that are gone. A worker of the host."""
         while True:
             try:
                 async with asyncio.timeout(self.seconds / BEATS_PER_LEASE):
@@ -149,9 +141,8 @@ class HostLease:
                     await self.recover()
             except StorageError as error:
                 log.warning("runs of hosts that are gone cannot be settled now: %s", error)
-            except Exception:
-                # The top of a worker: without it the runs of hosts that are gone would wait for ever.
-                log.exception("runs of hosts that are gone cannot be settled now: the host failed")
+            else:
+                succeeded()
 
 
 def host_id_of(data_dir: Path) -> str:

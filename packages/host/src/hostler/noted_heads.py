@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -77,11 +77,12 @@ class NotedHeads:
             await asyncio.to_thread(replace_file, self._path, msgspec.json.encode(list(after.values())))
             self._noted = after
 
-    async def keep(self, every_seconds: float) -> None:
-        """Note them every so often, for as long as the host runs."""
+    async def keep(self, every_seconds: float, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Note them every so often. A worker of the host."""
         while True:
             await asyncio.sleep(every_seconds)
             await self.try_note()
+            succeeded()
 
     async def try_note(self) -> None:
         """Note where the chains end now, or log why that cannot be done; the next time will do it."""

@@ -100,8 +100,8 @@ class Courier:
         """There may be something to deliver."""
         self._news.set()
 
-    async def work(self) -> None:
-        """Deliver until cancelled."""
+    async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Deliver what is due. A worker of the host."""
         swept = 0.0
         try:
             while True:
@@ -111,6 +111,7 @@ class Courier:
                     if time.monotonic() - swept > SWEEP_SECONDS or not swept:
                         await self._db.write(lambda tx: notices.drop_old(tx, self._workspace))
                         swept = time.monotonic()
+                    succeeded()
                 except StorageError as error:
                     log.warning("notices cannot be read: %s", error)
                 await self._sleep(wait)

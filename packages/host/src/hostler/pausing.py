@@ -221,8 +221,8 @@ class PauseDesk:
                 asked += 1
         return asked
 
-    async def keep_swept(self) -> None:
-        """Sweep whenever something is due; until cancelled."""
+    async def keep_swept(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Sweep whenever something is due. A worker of the host."""
         while True:
             delay = SWEEP_SECONDS
             try:
@@ -230,6 +230,7 @@ class PauseDesk:
                 due, now = await self._db.read(lambda tx: (pauses.next_due(tx), tx.now))
                 if due is not None:
                     delay = min(delay, max(0, due - now) / 1000)
+                succeeded()
             except StorageError as error:
                 if not error.retryable:
                     raise

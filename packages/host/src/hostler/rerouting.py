@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -49,8 +50,8 @@ class Rerouter:
         """Look for the next due event again: one was deferred."""
         self._wake.set()
 
-    async def work(self) -> None:
-        """Try what is due, until cancelled."""
+    async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Try what is due. A worker of the host."""
         while True:
             wait = RETRY_SECONDS
             try:
@@ -58,11 +59,9 @@ class Rerouter:
                     for one in due:
                         await self._try(one)
                 wait = await self._pause()
+                succeeded()
             except StorageError as error:
                 log.warning("deferred events cannot be tried now: %s", error)
-            except Exception:
-                # The top of a worker: without it events would wait for ever.
-                log.exception("deferred events cannot be tried now: the host failed")
             await self._sleep(wait)
 
     async def _pause(self) -> float:

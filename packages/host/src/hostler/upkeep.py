@@ -95,8 +95,9 @@ async def keep_tidy(
     held: Holdings,
     retention: Callable[[], Awaitable[Retention]],
     every_seconds: float,
+    succeeded: Callable[[], None] = lambda: None,
 ) -> None:
-    """Collect every so often, for as long as the host runs. A backup goes first: that turn is left out.
+    """Collect every so often. A backup goes first: that round is left out. A worker of the host.
 
     At once those bytes go that a deletion let go of before a host before this one ended.
     """
@@ -115,6 +116,7 @@ async def keep_tidy(
         except StorageError as error:
             log.warning("what is no longer kept could not be collected: %s", error)
         else:
+            succeeded()
             gone = ", ".join(f"{count:,} {kind}" for kind, count in collected.counts.items() if count)
             if gone:
                 log.info("collected: %s", gone)

@@ -38,7 +38,7 @@ class Breaker:
         if lasting or (not worked and (self.is_open or failures >= FAILURES_TO_OPEN)):
             rest = min(OPEN_SECONDS * 2**self.opened, MAX_OPEN_SECONDS)
             return Breaker(failures, True, reason, now + rest, self.opened + 1)
-        return Breaker(failures, False, reason, now + _back_off(failures), self.opened)
+        return Breaker(failures, False, reason, now + back_off_seconds(failures), self.opened)
 
     def wait_seconds(self, now: float) -> float:
         """How long to wait before the next start; 0: now."""
@@ -49,7 +49,8 @@ class Breaker:
         return self.is_open and now < self.retry_at
 
 
-def _back_off(failures: int) -> float:
+def back_off_seconds(failures: int) -> float:
+    """The wait before the next start, after so many failures in a row."""
     beyond = failures - len(BACK_OFF_SECONDS) + 1
     if beyond <= 0:
         return BACK_OFF_SECONDS[failures]

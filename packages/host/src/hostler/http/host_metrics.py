@@ -18,6 +18,7 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
     waiting = await host.db.read(usage.open_runs)
     dispatcher = host.dispatcher.snapshot()
     plugins = host.supervisor.status()
+    workers = host.workers.all()
     return [
         Sample(
             "hostler_runs_open",
@@ -56,6 +57,18 @@ async def samples_of(host: Host, streams: Streams) -> list[Sample]:
             "hostler_events_failed_total",
             "Events that this process gave to no agent because filters could never be evaluated.",
             {(): host.rerouter.failed},
+        ),
+        Sample(
+            "hostler_worker_failures_total",
+            "Unexpected failures of a background worker of this process.",
+            {(worker.name,): float(worker.failures) for worker in workers},
+            ("worker",),
+        ),
+        Sample(
+            "hostler_worker_running",
+            "1 while a background worker runs, 0 while it waits to be started again.",
+            {(worker.name,): float(worker.running) for worker in workers},
+            ("worker",),
         ),
         Sample("hostler_stream_readers", "Event streams that are open.", {(): streams.count}),
         Sample("hostler_feed_watchers", "Watchers of live runs.", {(): host.feed.watchers}),

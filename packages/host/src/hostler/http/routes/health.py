@@ -38,6 +38,9 @@ async def readyz(ask: Ask) -> Health:
     if host.lost_lease is not None:
         text = f"not ready: {host.lost_lease}; the host ends its work and joins again"
         raise UnavailableError(text, not_ready=["lease"])
+    if failing := [worker.name for worker in host.workers.failing()]:
+        text = f"not ready: background work keeps failing ({', '.join(failing)}); the log says why"
+        raise UnavailableError(text, not_ready=failing)
     try:
         async with asyncio.timeout(READY_SECONDS):
             await host.db.read(lambda tx: None)

@@ -1,0 +1,132 @@
+"""The background work of a host: one owner for all of it, which logs, counts and restarts what fails.
+
+A worker is a coroutine function that runs until the host stops. It gets a function to call after each round
+that succeeded. Errors that it expects, it handles itself; any other one ends it, is logged with its
+traceback, and the worker starts again after a back-off that grows with its failures in a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hostler.domain.breaker import back_off_seconds
+
+log = logging.getLogger(__name__)
+
+FAILING_AFTER = 3
+"""Failures in a row from which on a worker is reported: it does not recover by starting again."""
+STOP_SECONDS = 10.0
+"""How long a worker that was cancelled may take to end; one that takes longer is left behind, and logged."""
+
+Work: TypeAlias = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
+"""A worker: it gets `succeeded`, to call after each round of its work that succeeded."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """The state of one worker, as metrics and people see it."""
+
+    name: str
+    running: bool = True
+    """False while it waits for its next start, and once it has ended."""
+    failures: int = 0
+    """Since the host started."""
+    failures_in_a_row: int = 0
+    """Since a round succeeded."""
+    error: str = ""
+    """The last failure, "" where there was none since a round succeeded."""
+    retry_at: float | None = None
+    """When it starts again, by the clock of `Workers`; None while it runs."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether it keeps failing."""
+        return self.failures_in_a_row >= FAILING_AFTER
+
+    def succeeded(self) -> None:
+        """A round of its work succeeded."""
+        self.failures_in_a_row = 0
+        self.error = ""
+
+
+class Workers:
+    """All workers of a host. `clock` is monotonic; `back_off` gives the seconds after so many failures."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        back_off: Callable[[int], float] = back_off_seconds,
+    ) -> None:
+        self._clock = clock
+        self._back_off = back_off
+        self._workers: dict[str, Worker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, name: str, work: Work) -> None:
+        """Start a worker. ValueError for a name that is taken."""
+        if name in self._workers:
+            raise ValueError(f"there is a worker {name!r} already")
+        worker = self._workers[name] = Worker(name)
+        self._tasks[name] = asyncio.get_running_loop().create_task(self._keep(worker, work), name=name)
+
+    def all(self) -> list[Worker]:
+        """Every worker, in the order they were started."""
+        return list(self._workers.values())
+
+    def failing(self) -> list[Worker]:
+        """The workers that keep failing."""
+        return [worker for worker in self._workers.values() if worker.failing]
+
+    async def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """Cancel all workers, and wait until they have ended, at most so long."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=seconds)
+            for task in left:
+                log.error("the worker %s does not end; it is left behind", task.get_name())
+        self._tasks.clear()
+
+    async def _keep(self, worker: Worker, work: Work) -> None:
+        this = asyncio.current_task()
+        try:
+            while True:
+                try:
+                    await work(worker.succeeded)
+                    return
+                except asyncio.CancelledError as error:
+                    if this is not None and this.cancelling():
+                        raise
+                    failure: BaseException = error  # nobody asked this worker to end
+                except Exception as error:  # noqa: BLE001  the top of every worker: recorded below
+                    failure = error
+                wait = self._failed(worker, failure)
+                await asyncio.sleep(wait)
+                worker.running, worker.retry_at = True, None
+        finally:
+            worker.running = False
+
+    def _failed(self, worker: Worker, failure: BaseException) -> float:
+        worker.failures += 1
+        worker.failures_in_a_row += 1
+        worker.error = f"{type(failure).__name__}: {failure}"[:300]
+        wait = self._back_off(worker.failures_in_a_row)
+        worker.running, worker.retry_at = False, self._clock() + wait
+        log.error(
+            "the worker %s failed, %d times in a row; it starts again in %g s",
+            worker.name,
+            worker.failures_in_a_row,
+            wait,
+            exc_info=failure,
+        )
+        return wait
+
+
+__all__ = ["Work", "Worker", "Workers"]
