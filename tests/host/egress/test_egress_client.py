@@ -249,7 +249,7 @@ def test_no_piece_of_a_bomb_is_large() -> None:
         ("br", b"x", "not asked for"),
         ("gzip, gzip", b"x", "not asked for"),
         ("gzip", b"no gzip", "not compressed"),
-        ("gzip", gzip.compress(b"x" * 1000)[:-12], "in the middle"),
+        ("gzip", gzip.compress(b"x" * 1000, mtime=0)[:-12], "in the middle"),
     ],
 )
 def test_a_wrong_encoding_is_an_error(coding: str, body: bytes, why: str) -> None:
