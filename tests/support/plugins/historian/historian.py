@@ -1,6 +1,6 @@
 """Runners that write down what they see of the conversation's history.
 
-A message is a name and steps, separated by bars: `one|gate /tmp/x|pull`. Steps:
+A message is a name and steps, separated by bars: `one|gate PATH|pull`. Steps:
 
     gate PATH       go on once this file is there
     say TEXT        complete a message

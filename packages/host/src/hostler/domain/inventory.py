@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Literal
 
 from hostler.domain.mistakes import Mistake, nearest
@@ -55,7 +56,9 @@ class Inventory:
             return None, Mistake("", f"{error}{_did_you_mean(runner_id, self._runner_ids())}")
         facts = self.plugins.get(plugin_key)
         if facts is None:
-            hint = _did_you_mean(runner_id, self._runner_ids())
+            # the keys alone: whole ids have so much in common that another plugin would seem near
+            near = get_close_matches(plugin_key, self.plugins, n=1)
+            hint = _did_you_mean(runner_id, [one for one in self._runner_ids() if _key_of(one) in near])
             add = (
                 "" if hint else "; add it (`hostler plugins add FOLDER`), or make a key for it if it dials in"
             )
@@ -145,6 +148,10 @@ def _listed(word: str, known: Iterable[str], what: str) -> str:
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
     hint = nearest(word, known)
     return hint if hint.startswith("; did you mean") else ""
+
+
+def _key_of(runner_id: str) -> str:
+    return split_runner_id(runner_id)[0]
 
 
 def _may_begin(pattern: str, prefix: str) -> bool:
