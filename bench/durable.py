@@ -24,8 +24,9 @@ from typing import Any
 import msgspec
 from bench.table import Row, middle, text_of
 
-from hostler.config import ConfigFile, Settings, convert
+from hostler.config import ConfigFile, Settings
 from hostler.domain.events import Caller
+from hostler.domain.misfits import convert
 from hostler.domain.pause_actions import Action, ActRequest
 from hostler.host import Host
 from hostler.stores import journal

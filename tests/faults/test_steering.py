@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.config import ConfigFile, convert
+from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
+from hostler.domain.misfits import convert
 from hostler.host import Host
 from hostler.ports import Tx
 from hostler.stores import audit, events, journal, runs

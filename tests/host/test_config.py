@@ -12,9 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.config import ConfigFile, PluginEntry, Settings, resolve_secret
+from hostler.config import ConfigFile, PluginEntry, Settings
 from hostler.config_file import MAX_CONFIG_BYTES, load_config, parse_config, read_config
 from hostler.host import Host
+from hostler.secrets.resolving import resolve_secret
 from hostler_protocol.errors import InvalidArgumentError
 
 YAML = """

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hostler.config import ConfigFile, ModelEntry, Settings
+from hostler.config import ConfigFile, Settings
 from hostler.config_file import read_config
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
 from hostler.domain.inventory import PluginFacts
+from hostler.domain.model_entries import ModelEntry
 from hostler.host import Host
 from hostler.models.catalog import model_mistakes
 from hostler_protocol.ids import split_runner_id

@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.config import ConfigFile, ModelEntry, convert
+from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
+from hostler.domain.misfits import convert
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.tapes import Tape, TapedResult, TapeFile, TapeRun, decode_tape, read_tape
 from hostler.plugins.sources import Folder, SingleFile, identity_of
 from hostler.replaying import Replayed, Replayer

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from hostler import taping
-from hostler.config import ConfigFile, PluginEntry, convert
+from hostler.config import ConfigFile, PluginEntry
 from hostler.domain.agents import AgentSpec
+from hostler.domain.misfits import convert
 from hostler.domain.tapes import Tape, decode_tape, read_tape
 from hostler.plugins.sources import Folder
 from hostler.replaying import Replayer

@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hostler.config import ConfigFile, ModelEntry, PluginEntry, PluginLimitsEntry, Settings
+from hostler.config import ConfigFile, PluginEntry, PluginLimitsEntry, Settings
 from hostler.domain.agents import AgentSpec
 from hostler.domain.fetch_entry import FetchEntry
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.host import Host
 from hostler.ports import Query, Tx

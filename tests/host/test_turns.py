@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.config import ConfigFile, convert
+from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.lanes import lane_of
+from hostler.domain.misfits import convert
 from hostler.orchestrator import Accepted
 from hostler.ports import Tx
 from hostler.stores import agents, events, gathering, pauses, runs, transcripts

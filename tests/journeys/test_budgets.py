@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ModelEntry, Price
+from hostler.domain.model_entries import ModelEntry, Price
 from support.databases import run
 from support.model_server import ModelServer
 from support.postgres import PostgresServer

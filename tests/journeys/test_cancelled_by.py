@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile, convert
+from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
+from hostler.domain.misfits import convert
 from hostler.ports import Tx
 from hostler.recovery import recover
 from hostler.sql.database import SqlDatabase

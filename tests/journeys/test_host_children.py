@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hostler.config import ModelEntry, Price
+from hostler.domain.model_entries import ModelEntry, Price
 from support.databases import run
 from support.model_server import ModelServer
 from support.stepping import WORKSPACE, Latch, Stage, Steps, stage, within

@@ -12,9 +12,10 @@ import httpx
 import msgspec
 import pytest
 
-from hostler.config import ConfigFile, convert
+from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.events import Caller
+from hostler.domain.misfits import convert
 from hostler.domain.mistakes import ConfigurationError
 from hostler.stores import events
 from hostler_protocol.errors import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hostler.config import ModelEntry
+from hostler.domain.model_entries import ModelEntry
 from hostler_protocol.calls import KnowledgeItem, RetrieveReply
 from hostler_protocol.errors import NotFoundError, UnavailableError
 from hostler_protocol.grants import KnowledgeBaseResource

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from hostler.config import convert
 from hostler.domain.agents import ResourcePolicy
+from hostler.domain.misfits import convert
 from support.command_line import CommandLine
 from support.model_server import Answer, ModelServer
 

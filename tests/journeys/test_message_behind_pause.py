@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile, convert
+from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
+from hostler.domain.misfits import convert
 from support.databases import run
 from support.http_host import Served, serving
 from support.http_runs import ended, pause_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ModelEntry
+from hostler.domain.model_entries import ModelEntry
 from hostler.stores import runs
 from support.databases import run
 from support.model_server import Gate, ModelServer

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import ConfigFile, ModelEntry
+from hostler.config import ConfigFile
 from hostler.domain.events import Caller
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.pause_actions import Action, ActRequest
 from hostler.ports import Query, Tx
 from support.databases import run

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ModelEntry, convert
 from hostler.domain.agents import AgentSpec
+from hostler.domain.misfits import convert
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.pause_actions import Action
 from hostler.stores import notices
 from hostler_protocol.errors import InvalidArgumentError

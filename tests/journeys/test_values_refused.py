@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hostler.config import ConfigFile, convert
+from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
+from hostler.domain.misfits import convert
 from support.databases import run
 from support.stepping import stage
 

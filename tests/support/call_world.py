@@ -17,12 +17,12 @@ from hostler.assembling import RunMeter
 from hostler.budgets import RunBudget
 from hostler.calls import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.scope import CallScope, Effect, Services
-from hostler.config import ModelEntry, Price
 from hostler.cursors import Cursors
 from hostler.domain.agents import Agent
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant
 from hostler.domain.lanes import lane_of
+from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.outcomes import Uploaded
 from hostler.gate import Gate, GatedRun
 from hostler.models.catalog import ModelCatalog, build_catalog

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hostler.config import ModelEntry
+from hostler.domain.model_entries import ModelEntry
 from hostler.models.catalog import ModelCatalog, build_catalog
 from hostler.models.port import ModelRequest
 from hostler_protocol.calls import CountTokensParams, CountTokensReply, ModelParams, ModelReply

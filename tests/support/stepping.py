@@ -12,9 +12,11 @@ from typing import Any
 
 import msgspec
 
-from hostler.config import ConfigFile, ModelEntry, Settings, convert
+from hostler.config import ConfigFile, Settings
 from hostler.domain.agents import AgentSpec
 from hostler.domain.events import Caller
+from hostler.domain.misfits import convert
+from hostler.domain.model_entries import ModelEntry
 from hostler.host import Host
 from hostler.orchestrator import Accepted
 from hostler.stores import agents, journal

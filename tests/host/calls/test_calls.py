@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
-from hostler.config import ModelEntry, Price
 from hostler.domain.grants import Catalog
+from hostler.domain.model_entries import ModelEntry, Price
 from hostler.models.catalog import build_catalog
 from hostler.sql.database import SqlDatabase
 from hostler_protocol.calls import CALLS, ModelChunk, ModelReply

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ModelEntry, Price
+from hostler.domain.model_entries import ModelEntry, Price
 from hostler.models.catalog import build_catalog, cost_of, usable_catalog
 from hostler.models.port import ModelRequest, RerankRequest
 from hostler.models.tokens import count_tokens, estimate_text

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ModelEntry
+from hostler.domain.model_entries import ModelEntry
 from hostler.models import errors
 from hostler.models.catalog import build_catalog
 from hostler.models.port import ModelProvider, ModelRequest, RerankRequest

@@ -5,30 +5,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
 import msgspec
 
 from hostler.data_directory import DEFAULT_WORKSPACE, default_data_dir
 from hostler.domain.agents import AgentSpec
-from hostler.domain.misfits import misfit
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.places import parse_place
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
-from hostler.domain.secret_refs import reference_mistake, unset_variable
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings
 from hostler.domain.webhooks import Webhook
 from hostler_protocol._base import Strict
-from hostler_protocol.errors import InvalidArgumentError
 
 PluginLevel = Literal["trusted", "sandboxed"]
-ModelType = Literal["llm", "rerank"]
-
-T = TypeVar("T")
 
 ASSETS_PATH = "/mcp"
 """Where the MCP server is."""
@@ -68,30 +61,6 @@ class PluginEntry(Strict):
             check_listed(text)
 
 
-class Price(Strict):
-    """Per million tokens."""
-
-    input: float = 0.0
-    output: float = 0.0
-    cached: float | None = None
-
-
-class ModelEntry(Strict):
-    """A model service. `model` is the service's own name for it (default: the id)."""
-
-    id: str
-    provider: str = "openai"
-    base_url: str | None = None
-    model: str | None = None
-    api_key: str | None = None
-    type: ModelType = "llm"
-    context_window: int | None = None
-    price: Price | None = None
-    timeout: float = 300.0
-    max_retries: int = 2
-    extra_args: dict[str, Any] = {}
-
-
 class ConfigFile(Strict):
     """The whole file."""
 
@@ -110,60 +79,6 @@ class ConfigFile(Strict):
     """Folders with a SKILL.md, or folders of such."""
     working_folders: WorkingFolderSettings | None = None
     """Where `exec` and `files` work; None: what was said before stays, at first the defaults."""
-
-
-def convert(data: Any, kind: type[T], name: str) -> T:
-    """Turn plain data into `kind`; errors name the place, and the nearest right key where one is wrong."""
-    try:
-        return msgspec.convert(data, kind)
-    except msgspec.ValidationError as error:
-        raise InvalidArgumentError(f"{name}: {misfit(error, kind).sentence}") from None
-
-
-class SecretUnreadableError(InvalidArgumentError):
-    """A reference to a secret has the right form, and nothing can be read there now."""
-
-
-def resolve_secret(value: str | None, environment: Mapping[str, str] | None = None) -> str | None:
-    """The secret that a reference stands for: `env:NAME`, `file:PATH`, or the text itself.
-
-    SecretUnreadableError where it is not there, InvalidArgumentError for a wrong reference; the message names
-    the reference, never a value.
-    """
-    if value is None:
-        return None
-    if (wrong := reference_mistake(value)) is not None:
-        named = f"{value}: " if value.startswith("secret://") else ""  # any other text may be the secret
-        raise InvalidArgumentError(f"{named}{wrong}")
-    kind, _, rest = value.partition(":")
-    if kind == "env":
-        found = (os.environ if environment is None else environment).get(rest)
-        if not found:
-            raise SecretUnreadableError(unset_variable(rest))
-        return found
-    if kind == "file":
-        try:
-            return Path(rest).expanduser().read_text("utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SecretUnreadableError(f"{value}: the file cannot be read: {error}") from error
-    return value
-
-
-def unreadable_secret(reference: str) -> str | None:
-    """Why the secret behind a reference cannot be read now, without reading it; None where it can be."""
-    kind, _, rest = reference.partition(":")
-    if kind == "env" and not os.environ.get(rest):
-        return unset_variable(rest)
-    if kind == "file":
-        try:
-            path = Path(rest).expanduser()
-            if not path.is_file():
-                return f"{reference}: there is no such file"
-            if not os.access(path, os.R_OK):
-                return f"{reference}: the file cannot be read by this user"
-        except (OSError, RuntimeError, ValueError) as error:
-            return f"{reference}: the file cannot be read: {error}"
-    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from hostler.config import ConfigFile, ModelEntry, PluginEntry
+from hostler.config import ConfigFile, PluginEntry
 from hostler.config_file import ConfigSource, absolute, entry_mistakes, entry_name
 from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import Kind
 from hostler.domain.fitting import fit
 from hostler.domain.mistakes import Mistake
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.nearest import did_you_mean
 from hostler.domain.retention import Retention
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key

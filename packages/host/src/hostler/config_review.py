@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from hostler.config import ConfigFile, ModelEntry, PluginEntry
+from hostler.config import ConfigFile, PluginEntry
 from hostler.config_entries import ENTRY_KINDS, POLICY, PauseKeys, entries_by_kind
 from hostler.config_file import ConfigSource, entry_mistakes
 from hostler.domain.agent_review import review_agent
@@ -20,6 +20,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.changes import ConfigProblem, Kind
 from hostler.domain.inventory import Inventory
 from hostler.domain.mistakes import ConfigurationError, Mistake, name_mistake
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import check_retention
 from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
 from hostler.domain.webhooks import webhook_mistake

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostler.bundled import shipped_runner, shipped_runners
-from hostler.config import ConfigFile, unreadable_secret
+from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.inventory import Inventory, PluginFacts
 from hostler.domain.skills import skill_tool
@@ -20,6 +20,7 @@ from hostler.plugins.sources import Folder, PluginSource, Remote
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.ports import Database
+from hostler.secrets.resolving import unreadable_secret
 from hostler.skills.shelf import Skills
 from hostler.stores import keys
 from hostler.tools.sources import ToolSources

@@ -17,7 +17,6 @@ from functools import partial
 
 import msgspec
 
-from hostler.config import resolve_secret
 from hostler.domain.webhooks import (
     ATTEMPT_HEADER,
     DELIVERY_HEADER,
@@ -42,6 +41,7 @@ from hostler.egress import (
     ExchangeLimits,
 )
 from hostler.ports import Database, Tx
+from hostler.secrets.resolving import resolve_secret
 from hostler.stores import notices
 from hostler.stores.notices import Claimed, Receiver
 from hostler.version import VERSION

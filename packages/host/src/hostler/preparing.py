@@ -16,7 +16,6 @@ import msgspec
 from hostler.attempt_facts import AttemptFacts, Place, read_facts
 from hostler.calls.history import history_cursors
 from hostler.calls.scope import CallScope, Meter, Services
-from hostler.config import resolve_secret
 from hostler.cursors import Cursors
 from hostler.domain.agents import Recovery
 from hostler.domain.budgets import Account
@@ -33,6 +32,7 @@ from hostler.inheriting import Inherited, forked_context, inherited_of
 from hostler.journalled_effects import had_effects
 from hostler.plugins.connection import PluginConnection
 from hostler.resuming import Loaded, last_worked_at, load, resumed_context
+from hostler.secrets.resolving import resolve_secret
 from hostler.stores import artifacts, journal, states
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.journal import Entry

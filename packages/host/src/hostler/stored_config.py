@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hostler.config import ConfigFile, ModelEntry, PluginEntry, convert
+from hostler.config import ConfigFile, PluginEntry
 from hostler.config_entries import POLICY, PauseKeys, SkillFolder
 from hostler.domain.changes import Change, ConfigProblem, Kind
+from hostler.domain.misfits import convert
+from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, WorkingFolderSettings, entries_by_key
 from hostler.domain.webhooks import Webhook

@@ -14,9 +14,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hostler.config import SecretUnreadableError, resolve_secret
 from hostler.domain.mistakes import Mistake
 from hostler.domain.sealing import PLAIN, Codec, SealedError
+from hostler.secrets.resolving import SecretUnreadableError, resolve_secret
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import canonical_json
 

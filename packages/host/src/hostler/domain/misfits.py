@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from hostler.domain.nearest import did_you_mean
+from hostler_protocol.errors import InvalidArgumentError
+
+T = TypeVar("T")
 
 _UNKNOWN = re.compile(r"unknown field `(?P<field>[^`]*)`")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]*)`")
@@ -30,6 +33,14 @@ class Misfit(NamedTuple):
     place: str
     expected: str
     sentence: str
+
+
+def convert(data: Any, kind: type[T], name: str) -> T:
+    """Turn plain data into `kind`; errors name the place, and the nearest right key where one is wrong."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidArgumentError(f"{name}: {misfit(error, kind).sentence}") from None
 
 
 def misfit(error: msgspec.ValidationError, kind: Any) -> Misfit:

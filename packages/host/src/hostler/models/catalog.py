@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from hostler.config import ModelEntry, Price, SecretUnreadableError, resolve_secret
 from hostler.domain.mistakes import Mistake
+from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.nearest import did_you_mean
 from hostler.models.errors import Endpoint
 from hostler.models.litellm import LiteLLMModel
 from hostler.models.port import ModelProvider
 from hostler.models.retrying import RetryPolicy
+from hostler.secrets.resolving import SecretUnreadableError, resolve_secret
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import ModelResource

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hostler.config import convert
 from hostler.domain.foreign_yaml import read_foreign_yaml
+from hostler.domain.misfits import convert
 from hostler.domain.places import parse_place
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity

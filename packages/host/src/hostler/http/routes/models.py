@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.config import ModelEntry, Price
+from hostler.domain.model_entries import ModelEntry, Price
 from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint

@@ -7,8 +7,8 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hostler.config import resolve_secret
 from hostler.domain.mcp_entry import McpEntry
+from hostler.secrets.resolving import resolve_secret
 from hostler.tools.mcp.port import McpSurroundings, ServerPipes
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hostler.config import resolve_secret
 from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.egress import Egress, EgressPolicy, Resolver
+from hostler.secrets.resolving import resolve_secret
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.openapi.bodies import SentFile, wanted_files
 from hostler.tools.openapi.calling import Caller

@@ -1,0 +1,33 @@
+"""Entries of the configuration that name model services."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from hostler_protocol._base import Strict
+
+ModelType = Literal["llm", "rerank"]
+
+
+class Price(Strict):
+    """Per million tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cached: float | None = None
+
+
+class ModelEntry(Strict):
+    """A model service. `model` is the service's own name for it (default: the id)."""
+
+    id: str
+    provider: str = "openai"
+    base_url: str | None = None
+    model: str | None = None
+    api_key: str | None = None
+    type: ModelType = "llm"
+    context_window: int | None = None
+    price: Price | None = None
+    timeout: float = 300.0
+    max_retries: int = 2
+    extra_args: dict[str, Any] = {}

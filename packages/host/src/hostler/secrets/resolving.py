@@ -1,0 +1,56 @@
+"""Look up what references to secrets stand for: environment variables and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostler.domain.secret_refs import reference_mistake, unset_variable
+from hostler_protocol.errors import InvalidArgumentError
+
+
+class SecretUnreadableError(InvalidArgumentError):
+    """A reference to a secret has the right form, and nothing can be read there now."""
+
+
+def resolve_secret(value: str | None, environment: Mapping[str, str] | None = None) -> str | None:
+    """The secret that a reference stands for: `env:NAME`, `file:PATH`, or the text itself.
+
+    SecretUnreadableError where it is not there, InvalidArgumentError for a wrong reference; the message names
+    the reference, never a value.
+    """
+    if value is None:
+        return None
+    if (wrong := reference_mistake(value)) is not None:
+        named = f"{value}: " if value.startswith("secret://") else ""  # any other text may be the secret
+        raise InvalidArgumentError(f"{named}{wrong}")
+    kind, _, rest = value.partition(":")
+    if kind == "env":
+        found = (os.environ if environment is None else environment).get(rest)
+        if not found:
+            raise SecretUnreadableError(unset_variable(rest))
+        return found
+    if kind == "file":
+        try:
+            return Path(rest).expanduser().read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SecretUnreadableError(f"{value}: the file cannot be read: {error}") from error
+    return value
+
+
+def unreadable_secret(reference: str) -> str | None:
+    """Why the secret behind a reference cannot be read now, without reading it; None where it can be."""
+    kind, _, rest = reference.partition(":")
+    if kind == "env" and not os.environ.get(rest):
+        return unset_variable(rest)
+    if kind == "file":
+        try:
+            path = Path(rest).expanduser()
+            if not path.is_file():
+                return f"{reference}: there is no such file"
+            if not os.access(path, os.R_OK):
+                return f"{reference}: the file cannot be read by this user"
+        except (OSError, RuntimeError, ValueError) as error:
+            return f"{reference}: the file cannot be read: {error}"
+    return None
