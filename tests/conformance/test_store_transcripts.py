@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hostler.calls.history import transcript_page, transcript_record
 from hostler.cursors import Cursors
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
@@ -78,7 +79,7 @@ def test_an_item_keeps_the_whole_message_and_shows_its_text(database: SqlDatabas
     seqs: list[int] = []
     write(database, lambda tx: transcripts.append(tx, "w", given, seqs.append))
     stored = read(database, lambda tx: transcripts.items(tx, "w", [1]))[0]
-    record = stored.record(CURSORS)
+    record = transcript_record(stored, CURSORS)
     assert seqs == [1]
     assert record.content == "a" * 3_999 + "\n"
     assert msgspec.convert(record.content_json, Message) == message
@@ -90,7 +91,7 @@ def test_an_item_keeps_the_whole_message_and_shows_its_text(database: SqlDatabas
     )
     assert record.artifact_refs == message.artifact_refs
     assert record.metadata == {"k": [1]}
-    assert stored.record(CURSORS, artifacts=False).artifact_refs == []
+    assert transcript_record(stored, CURSORS, artifacts=False).artifact_refs == []
     assert CURSORS.read_sequence(record.cursor) == 1
 
 
@@ -181,13 +182,13 @@ def test_a_page_of_a_run_ends_before_its_own_event(database: SqlDatabase) -> Non
 def test_cursors_of_a_page_go_on_and_turn_round(database: SqlDatabase) -> None:
     fill(database, map(str, range(1, 6)))
     page = read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c", limit=2))
-    record = page.record(CURSORS)
+    record = transcript_page(page, CURSORS)
     assert record.next_cursor is not None
     assert record.prev_cursor is not None
     assert [CURSORS.read(record.next_cursor), CURSORS.read(record.prev_cursor)] == [4, 5]
     last = read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c", limit=2, before_seq=2))
-    assert last.record(CURSORS).next_cursor is None
-    assert TranscriptPage([], False).record(CURSORS).prev_cursor is None
+    assert transcript_page(last, CURSORS).next_cursor is None
+    assert transcript_page(TranscriptPage([], False), CURSORS).prev_cursor is None
 
 
 def test_a_page_stops_at_its_bound_in_bytes_but_never_without_an_item(database: SqlDatabase) -> None:
@@ -197,7 +198,7 @@ def test_a_page_stops_at_its_bound_in_bytes_but_never_without_an_item(database: 
         before = pages[-1].items[-1].seq if pages else None
         page = read(database, partial(transcripts.page, ws="w", conversation_id="c", before_seq=before))
         pages.append(page)
-        assert len(msgspec.json.encode(page.record(CURSORS))) <= MAX_PAGE_BYTES
+        assert len(msgspec.json.encode(transcript_page(page, CURSORS))) <= MAX_PAGE_BYTES
     assert [len(page.items) for page in pages] == [5, 4]
     write(database, lambda tx: add(tx, "\x01" * 1_000_000))  # six bytes each as JSON: more than a page
     page = read(database, lambda tx: transcripts.page(tx, "w", conversation_id="c"))

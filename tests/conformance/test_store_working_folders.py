@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hostler.domain.tool_entries import WorkingFolderSettings
+from hostler.domain.working_folders import FolderOwner
 from hostler.sql.database import SqlDatabase
 from hostler.sql.statements import parse
 from hostler.stores import settings, working_folders
-from hostler.workspaces.folders import FolderOwner
 from hostler_protocol.ids import new_id
 from support.databases import read, write
 

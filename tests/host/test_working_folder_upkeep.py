@@ -12,10 +12,10 @@ import pytest
 
 from hostler.config import ConfigFile
 from hostler.domain.tool_entries import FilesEntry, ToolEntry, WorkingFolderSettings
+from hostler.domain.working_folders import FolderOwner
 from hostler.host import Host
 from hostler.stores import deletion
 from hostler.upkeep import sweep_folders
-from hostler.workspaces.folders import FolderOwner
 from support.command_line import CommandLine
 from support.http_host import serving
 from support.stepping import WORKSPACE, Stage, stage, within

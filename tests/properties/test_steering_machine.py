@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from hostler import endings
 from hostler.admission import Opening, open_event
 from hostler.calls.scope import CallScope
+from hostler.calls.steering import take
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.bindings import Binding
 from hostler.domain.events import Caller
@@ -27,7 +28,6 @@ from hostler.domain.slots import Slots
 from hostler.domain.steering import TRANSITIONS, SteerStatus
 from hostler.ports import Tx
 from hostler.sql.database import SqlDatabase
-from hostler.steering import Steering
 from hostler.stores import agents, claims, events, runs
 from hostler.stores import steering as steers
 from hostler.stores.hosts import Membership
@@ -134,7 +134,7 @@ class SteeringMachine(RuleBasedStateMachine):
         if self.work is None:
             return
         scope = cast("CallScope", _Scope(self.work.run.run_id, self.work.run.attempt))
-        items = write(self.database, lambda tx: Steering().pull(tx, scope, limit))
+        items = write(self.database, lambda tx: take(tx, scope, limit))
         assert not isinstance(items, HostlerError)
         assert len(items) <= limit
         self.work.heard += [item.event.event_id for item in items]
@@ -173,7 +173,7 @@ class SteeringMachine(RuleBasedStateMachine):
             self.before[run.run_id] = self.work.heard
         self.work = None
         stale = cast("CallScope", _Scope(run.run_id, run.attempt))
-        gone = write(self.database, lambda tx: Steering().pull(tx, stale, 5))
+        gone = write(self.database, lambda tx: take(tx, stale, 5))
         assert gone == [] or isinstance(gone, HostlerError), "a superseded attempt pulls nothing"
 
     @rule()

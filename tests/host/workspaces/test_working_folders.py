@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hostler.domain.tool_entries import WorkingFolderSettings
-from hostler.workspaces.folders import FolderOwner, Swept, WorkingFolders
+from hostler.domain.working_folders import FolderOwner
+from hostler.workspaces.folders import Swept, WorkingFolders
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
 
 DAY = 86_400

@@ -60,7 +60,6 @@ from hostler.run_control import RunController
 from hostler.sandbox_audit import AuditedSandboxes
 from hostler.skills.shelf import Skills
 from hostler.sql.opening import open_database
-from hostler.steering import Steering
 from hostler.stores import hosts, installation, journal, keys, runs
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.emptied import take_over
@@ -330,7 +329,6 @@ class Host:
             clock=time.time,
             tools=self.tools,
             knowledge=self.knowledge,
-            steering=Steering(),
         )
         explicit_pauses = ExplicitPauses(self.db, self.blobs, self.tools, self.configurator.vault)
         preparer = Preparer(services, self.blobs, self._catalog, VERSION, explicit_pauses)

@@ -1,4 +1,4 @@
-"""Steers: a message is absorbed by the run that is at work, pulled by its runner, or goes to the next run.
+"""What becomes of steers: the run at work absorbs a message, its runner pulls it, or the next run gets it.
 
 A claim is part of the transaction that stores the event, a pull part of the one that writes the call's
 journal entry, and what is left is settled in the one that ends the run. So each steer ends exactly once.
@@ -10,10 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.calls.pages import PAGE_ROOM_BYTES
-from hostler.calls.scope import CallScope
 from hostler.domain.agents import Agent
-from hostler.domain.context import conversation_of, event_ref_of
 from hostler.domain.events import Event
 from hostler.domain.steering import claim_record
 from hostler.ports import Tx
@@ -22,11 +19,9 @@ from hostler.stores import steering as steers
 from hostler.stores.journal import Entry
 from hostler.stores.run_rows import Fenced, Run, new_run_after
 from hostler.stores.steering import Steer
-from hostler_protocol.errors import CancelledCallError, HostlerError
-from hostler_protocol.events import EventEnvelope
-from hostler_protocol.runs import SteeringInputItem
 
 _encode = msgspec.json.encode
+_DELETED = "its content was deleted"
 
 
 def absorb(tx: Tx, run: Run, event: Event) -> bool:
@@ -41,71 +36,34 @@ def absorb(tx: Tx, run: Run, event: Event) -> bool:
     return True
 
 
-class Steering:
-    """`calls.scope.SteeringQueue` over the facts."""
+def inject(
+    tx: Tx, workspace_id: str, run_id: str, attempt: int, *, taken: list[Steer], gone: list[Steer]
+) -> bool:
+    """Give an attempt the messages it pulled; those whose content is `gone` are dropped.
 
-    def pull(self, tx: Tx, scope: CallScope, limit: int) -> list[SteeringInputItem] | HostlerError:
-        """Take up to `limit` messages, in order, at most about 4 MiB of them but at least one."""
-        ws, run_id = scope.workspace_id, scope.run_id
-        taken: list[Steer] = []
-        gone: list[Steer] = []
-        items: list[SteeringInputItem] = []
-        room = PAGE_ROOM_BYTES
-        for steer in steers.queued(tx, ws, run_id, limit):
-            event = events.find(tx, ws, steer.event_id)
-            if event is None or event.envelope is None:
-                gone.append(steer)
-                continue
-            item = item_of(steer, event.envelope, scope.grant.runner_id)
-            room -= len(_encode(item))
-            if items and room < 0:
-                break
-            taken.append(steer)
-            items.append(item)
-        if not taken and not gone:
-            return []
-        entries = [_entry("steering.injected", one.event_id, place=one.position) for one in taken]
-        entries += [_entry("steering.dropped", one.event_id, reason=_DELETED) for one in gone]
-        appended = runs.append(tx, run_id, scope.attempt, entries)
-        if isinstance(appended, Fenced):
-            return CancelledCallError("this attempt of the run was superseded")
-        sequence = appended.sequence - 1
-        steers.injected(tx, taken, attempt=scope.attempt, step=appended.position, sequence=sequence)
-        for number, one in enumerate(taken):
-            _tell(
-                tx,
-                one,
-                status="injected",
-                injected_at=tx.now / 1000,
-                attempt=scope.attempt,
-                step=appended.position + number,
-                sequence=sequence,
-            )
-        waiting.place(tx, ws, [one.event_id for one in taken])
-        waiting.discard(tx, ws, [one.event_id for one in gone])
-        _drop(tx, gone, _DELETED)
-        return items
-
-
-_DELETED = "its content was deleted"
-
-
-def item_of(steer: Steer, envelope: EventEnvelope, runner_id: str) -> SteeringInputItem:
-    """A message as the runner pulls it."""
-    return SteeringInputItem(
-        claimed_run_id=steer.run_id,
-        runner_id=runner_id,
-        claimed_at=steer.claimed_at / 1000,
-        event=event_ref_of(envelope),
-        input=envelope.input,
-        conversation=conversation_of(envelope),
-        actor=envelope.actor,
-        subject=envelope.subject,
-        metadata=envelope.metadata,
-    )
-
-
-# -- what is left when a run ends ---------------------------------------------------------------------
+    False, and nothing written: the attempt was superseded.
+    """
+    entries = [_entry("steering.injected", one.event_id, place=one.position) for one in taken]
+    entries += [_entry("steering.dropped", one.event_id, reason=_DELETED) for one in gone]
+    appended = runs.append(tx, run_id, attempt, entries)
+    if isinstance(appended, Fenced):
+        return False
+    sequence = appended.sequence - 1
+    steers.injected(tx, taken, attempt=attempt, step=appended.position, sequence=sequence)
+    for number, one in enumerate(taken):
+        _tell(
+            tx,
+            one,
+            status="injected",
+            injected_at=tx.now / 1000,
+            attempt=attempt,
+            step=appended.position + number,
+            sequence=sequence,
+        )
+    waiting.place(tx, workspace_id, [one.event_id for one in taken])
+    waiting.discard(tx, workspace_id, [one.event_id for one in gone])
+    _drop(tx, gone, _DELETED)
+    return True
 
 
 def settle(tx: Tx, run_id: str) -> None:

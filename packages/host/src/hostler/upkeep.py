@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from hostler.domain.retention import Retention, RetentionPolicy
+from hostler.domain.working_folders import FolderOwner
 from hostler.lock import RemovalGate
 from hostler.ports import Database, Tx
 from hostler.stores import blobs, deletion, working_folders
 from hostler.stores.blobs import BlobFolder
 from hostler.stores.deletion import DeletionReceipt
 from hostler.stores.retention import Collected, collect
-from hostler.workspaces.folders import FolderOwner, Swept, WorkingFolders
+from hostler.workspaces.folders import Swept, WorkingFolders
 from hostler_protocol.errors import StorageError, UnavailableError
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from hostler.calls import (
     models,
     runs,
     state,
+    steering,
     storage,
     tools,
 )
@@ -29,7 +30,7 @@ CALL_FUNCTIONS: dict[str, CallFunction] = {
     "history.search": history.search,
     "event.get": events.get,
     "event.page": events.page,
-    "steering.pull": events.pull_steering,
+    "steering.pull": steering.pull,
     "artifact.metadata": artifacts.metadata,
     "artifact.read": artifacts.read,
     "artifact.upload": artifacts.upload,

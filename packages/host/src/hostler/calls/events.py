@@ -1,4 +1,4 @@
-"""`event.*` and `steering.pull`: the events of the run's conversation and thread, up to its own."""
+"""`event.*`: the events of the run's conversation and thread, up to its own."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import Any
 import msgspec
 
 from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
-from hostler.calls.scope import CallScope, Effect
+from hostler.calls.scope import CallScope
 from hostler.cursors import Cursors, ScopedCursors
 from hostler.domain.grants import Grant
 from hostler.ports import Tx
 from hostler.stores import events
 from hostler.stores.events import StoredEvent
-from hostler_protocol.calls import EventGetParams, EventPageParams, SteeringPullParams, SteeringPullReply
-from hostler_protocol.errors import HostlerError, NotFoundError
-from hostler_protocol.limits import MAX_PAGE_ITEMS
+from hostler_protocol.calls import EventGetParams, EventPageParams
+from hostler_protocol.errors import NotFoundError
 from hostler_protocol.runs import AgentEventRecord, Page
 
 
@@ -73,18 +72,6 @@ def _fill(
             items.append(one)
         last = stored.seq
     return items, last, seen >= MAX_SCANNED
-
-
-async def pull_steering(scope: CallScope, params: SteeringPullParams) -> Effect:
-    """`steering.pull`: messages that this run absorbed, in order."""
-    limit = 1 if params.mode == "one-at-a-time" else capped(params.limit or MAX_PAGE_ITEMS)
-
-    def work(tx: Tx) -> SteeringPullReply | HostlerError:
-        steering = scope.services.steering
-        items = [] if steering is None else steering.pull(tx, scope, limit)
-        return items if isinstance(items, HostlerError) else SteeringPullReply(items=items)
-
-    return Effect(work)
 
 
 def event_cursors(cursors: Cursors, grant: Grant) -> ScopedCursors:

@@ -10,6 +10,7 @@ from hostler.cursors import Cursors, ScopedCursors
 from hostler.domain.grants import Grant
 from hostler.stores import search as found
 from hostler.stores import transcripts
+from hostler.stores.transcripts import StoredItem, TranscriptPage
 from hostler.stores.unfiltered import ANY, AnyOr
 from hostler_protocol.calls import HistoryPageParams, HistorySearchParams
 from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
@@ -54,7 +55,7 @@ async def page(scope: CallScope, params: HistoryPageParams) -> Page[TranscriptIt
             direction=params.direction,
         )
     )
-    return stored.record(cursors, artifacts=params.include_artifacts)
+    return transcript_page(stored, cursors, artifacts=params.include_artifacts)
 
 
 async def search(scope: CallScope, params: HistorySearchParams) -> HistorySearchResult:
@@ -80,8 +81,44 @@ async def search(scope: CallScope, params: HistorySearchParams) -> HistorySearch
         )
     )
     cursors = _cursors(scope.services.cursors, scope.grant, history.conversation_id, history.thread_id)
-    items = [item.record(cursors) for item in hits.items]
+    items = [transcript_record(item, cursors) for item in hits.items]
     return HistorySearchResult(items=items, query=params.query, total_count=hits.total_count)
+
+
+def transcript_record(item: StoredItem, cursors: ScopedCursors, *, artifacts: bool = True) -> TranscriptItem:
+    """The item as runners and clients read it; its cursor is one of `history.page`."""
+    return TranscriptItem(
+        transcript_id=item.transcript_id,
+        event_id=item.event_id,
+        conversation_id=item.conversation_id,
+        thread_id=item.thread_id,
+        role=item.role,
+        item_type=item.item_type,
+        content=item.content,
+        content_json=item.content_json,
+        artifact_refs=item.artifact_refs if artifacts else [],
+        seq=item.seq,
+        cursor=cursors.issue(item.seq),
+        created_at=item.created_at / 1000,
+        metadata=item.metadata,
+    )
+
+
+def transcript_page(
+    page: TranscriptPage, cursors: ScopedCursors, *, artifacts: bool = True
+) -> Page[TranscriptItem]:
+    """The page as runners and clients read it.
+
+    `next_cursor` continues in the page's direction, `prev_cursor` reverses it: it is for the opposite
+    direction's parameter (a backward page's is an `after_cursor`).
+    """
+    items = [transcript_record(item, cursors, artifacts=artifacts) for item in page.items]
+    return Page(
+        items=items,
+        next_cursor=items[-1].cursor if page.has_more else None,
+        prev_cursor=items[0].cursor if items else None,
+        has_more=page.has_more,
+    )
 
 
 def _history(scope: CallScope, conversation_id: str | None) -> History:

@@ -20,7 +20,7 @@ from hostler.tools.port import ToolService
 from hostler_protocol.calls import HostInfo, RunCreateParams
 from hostler_protocol.content import ModelMessage, Usage
 from hostler_protocol.errors import HostlerError
-from hostler_protocol.runs import RunRecord, SteeringInputItem
+from hostler_protocol.runs import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +90,11 @@ class RunControl(Protocol):
         ...
 
 
-class SteeringQueue(Protocol):
-    """Messages that a running agent absorbs."""
-
-    def pull(self, tx: Tx, scope: CallScope, limit: int) -> list[SteeringInputItem] | HostlerError:
-        """Take up to `limit`, in the order they arrived; as a value, why this attempt may not."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Services:
     """What calls work with; the same for all runs of a host.
 
-    `tools`, `knowledge`, `steering` and `registered` (files in place) are None on a host that has none:
+    `tools`, `knowledge` and `registered` (files in place) are None on a host that has none:
     grants are empty then, and nothing arrives. `clock` gives UTC epoch seconds.
     """
 
@@ -115,7 +107,6 @@ class Services:
     clock: Callable[[], float]
     tools: ToolService | None = None
     knowledge: KnowledgeService | None = None
-    steering: SteeringQueue | None = None
     registered: RegisteredFiles | None = None
 
 

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler.cursors import ScopedCursors
 from hostler.ports import Row, Tx
 from hostler.sql.statements import load
 from hostler.stores.keyspace import page_limit
@@ -29,7 +28,6 @@ from hostler_protocol.limits import (
     MAX_PAGE_ITEMS,
     MAX_TRANSCRIPT_CONTENT_CHARS,
 )
-from hostler_protocol.runs import Page, TranscriptItem
 
 _q = load(__file__)
 
@@ -99,24 +97,6 @@ class StoredItem:
     metadata: dict[str, Any]
     created_at: int
 
-    def record(self, cursors: ScopedCursors, *, artifacts: bool = True) -> TranscriptItem:
-        """The item as runners and clients read it; its cursor is one of `history.page`."""
-        return TranscriptItem(
-            transcript_id=self.transcript_id,
-            event_id=self.event_id,
-            conversation_id=self.conversation_id,
-            thread_id=self.thread_id,
-            role=self.role,
-            item_type=self.item_type,
-            content=self.content,
-            content_json=self.content_json,
-            artifact_refs=self.artifact_refs if artifacts else [],
-            seq=self.seq,
-            cursor=cursors.issue(self.seq),
-            created_at=self.created_at / 1000,
-            metadata=self.metadata,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class TranscriptPage:
@@ -124,20 +104,6 @@ class TranscriptPage:
 
     items: list[StoredItem]
     has_more: bool
-
-    def record(self, cursors: ScopedCursors, *, artifacts: bool = True) -> Page[TranscriptItem]:
-        """The page as runners and clients read it.
-
-        `next_cursor` goes on in the page's direction, `prev_cursor` turns round: it is for the opposite
-        direction's parameter (a backward page's is an `after_cursor`).
-        """
-        items = [item.record(cursors, artifacts=artifacts) for item in self.items]
-        return Page(
-            items=items,
-            next_cursor=items[-1].cursor if self.has_more else None,
-            prev_cursor=items[0].cursor if items else None,
-            has_more=self.has_more,
-        )
 
 
 def _utf8_bytes(text: str) -> int:

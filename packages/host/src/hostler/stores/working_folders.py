@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from hostler.domain.tool_entries import WorkingFolderSettings
+from hostler.domain.working_folders import FolderOwner
 from hostler.ports import Tx
 from hostler.sql.statements import load
 from hostler.stores import settings
-from hostler.workspaces.folders import FolderOwner
 from hostler_protocol.runs import TERMINAL_STATUSES
 
 _q = load(__file__)

@@ -20,15 +20,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from hostler.domain.tool_entries import WorkingFolderSettings
+from hostler.domain.working_folders import FolderOwner
 from hostler.workspaces.tree import WorkTree
 from hostler.workspaces.whole import Usage, remove_tree
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
-from hostler_protocol.ids import digest, new_id
+from hostler_protocol.ids import new_id
 
 T = TypeVar("T")
 
@@ -40,23 +41,6 @@ _TRIES = 20
 """So often a folder can be removed between its lock and the look whether it is still there."""
 
 _log = logging.getLogger(__name__)
-
-
-class FolderOwner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose a folder is: a conversation with an agent (and its bot and thread), or one run."""
-
-    kind: Literal["conversation", "run"]
-    workspace_id: str
-    agent_id: str | None = None
-    bot_id: str | None = None
-    conversation_id: str | None = None
-    thread_id: str | None = None
-    run_id: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The name of the folder: 64 hexadecimal digits."""
-        return digest(msgspec.to_builtins(self))
 
 
 @dataclass(frozen=True, slots=True)

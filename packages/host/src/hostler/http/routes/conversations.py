@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from hostler import upkeep
+from hostler.calls.history import transcript_page, transcript_record
 from hostler.cursors import ScopedCursors
 from hostler.http.answers import Listing
 from hostler.http.ask import Ask
@@ -190,7 +191,7 @@ async def get_history(ask: Ask, query: HistoryQuery) -> ConversationHistory:
         return page, waiting.page(tx, ask.workspace_id, conversation_id, **place)
 
     page, left = await ask.surface.host.db.read(read)
-    found = page.record(cursors)
+    found = transcript_page(page, cursors)
     return ConversationHistory(
         items=found.items,
         next_cursor=found.next_cursor,
@@ -238,7 +239,9 @@ async def search_history(ask: Ask, query: SearchQuery) -> HistorySearchResult:
         )
     )
     return HistorySearchResult(
-        items=[item.record(cursors) for item in hits.items], query=query.q, total_count=hits.total_count
+        items=[transcript_record(item, cursors) for item in hits.items],
+        query=query.q,
+        total_count=hits.total_count,
     )
 
 

@@ -7,8 +7,9 @@ import os
 from collections.abc import AsyncIterator
 from typing import Any
 
+from hostler.domain.working_folders import FolderOwner
 from hostler.tools.port import RunArtifacts, ToolInvocation
-from hostler.workspaces.folders import FolderOwner, WorkingFolder, WorkingFolders
+from hostler.workspaces.folders import WorkingFolder, WorkingFolders
 from hostler.workspaces.tree import CHUNK_BYTES, Staged
 from hostler_protocol.errors import HostlerError, UnavailableError
 
