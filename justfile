@@ -24,6 +24,9 @@ docs:
 generate:
     uv run python scripts/generate_docs.py
 
+# draw who imports whom: docs/rooms.md and docs/rooms.svg
+map: generate
+
 # the fault tests in their long form
 soak *args:
     HOSTLER_SOAK=1 uv run pytest tests/faults -m "soak or not soak" {{args}}

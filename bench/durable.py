@@ -24,12 +24,12 @@ from typing import Any
 import msgspec
 from bench.table import Row, middle, text_of
 
-from hostler.config import ConfigFile, Settings
 from hostler.domain.events import Caller
 from hostler.domain.misfits import convert
 from hostler.domain.pause_actions import Action, ActRequest
-from hostler.host import Host
-from hostler.stores import journal
+from hostler.host.config import ConfigFile, Settings
+from hostler.host.host import Host
+from hostler.storage.stores import journal
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import new_id
 

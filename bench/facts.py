@@ -23,14 +23,14 @@ from bench.table import Row, middle, text_of
 
 from hostler.domain.events import Event
 from hostler.domain.scopes import StateArea
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.opening import open_database
-from hostler.stores import events, runs, states, transcripts
-from hostler.stores.hosts import Membership
-from hostler.stores.journal import Deltas, Entry
-from hostler.stores.tokens import Place, fold, indexed_tokens, tokens_of, wanted_tokens
-from hostler.stores.unfiltered import ANY
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.opening import open_database
+from hostler.storage.stores import events, runs, states, transcripts
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.journal import Deltas, Entry
+from hostler.storage.stores.tokens import Place, fold, indexed_tokens, tokens_of, wanted_tokens
+from hostler.storage.stores.unfiltered import ANY
 from hostler_protocol.content import Message
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from hostler_protocol.ids import digest, new_id

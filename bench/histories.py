@@ -13,10 +13,10 @@ from typing import Any
 from bench.table import Row, middle, text_of
 
 from hostler.domain.scopes import StateArea
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.opening import open_database
-from hostler.stores import search, states, transcripts
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.opening import open_database
+from hostler.storage.stores import search, states, transcripts
 from hostler_protocol.content import Message
 from hostler_protocol.ids import digest
 

@@ -12,7 +12,7 @@ import msgspec
 from bench.served import Client, Served, client, message, serving
 from bench.table import Row, text_of
 
-from hostler.config import Settings
+from hostler.host.config import Settings
 
 MIB = 1024 * 1024
 KIB = 1024

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from hostler.lock import read_holder
+from hostler.host.lock import read_holder
 
 PLUGIN = Path(__file__).with_name("plugin")
 RUNNER = "plugin:bench/bench/default"

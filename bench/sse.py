@@ -54,9 +54,9 @@ Control = multiprocessing.connection.Connection
 
 
 async def _ours(control: Control, tokens: int, per_second: float) -> None:
-    from hostler.feed import Feed, StoredResult  # noqa: PLC0415  (paid by the child that uses it)
     from hostler.http.event_stream import EventStream  # noqa: PLC0415
     from hostler.http.streams import Streams  # noqa: PLC0415
+    from hostler.journal.feed import Feed, StoredResult  # noqa: PLC0415  (paid by the child that uses it)
 
     async def nothing_read(run_id: str, after: int, limit: int) -> list[StoredResult]:
         return []

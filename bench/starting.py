@@ -16,7 +16,7 @@ from typing import Literal
 from bench.served import START_SECONDS, start, wait_ready
 from bench.table import Row, middle, text_of
 
-from hostler.bundled import bundled
+from hostler.host.bundled import bundled
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
 

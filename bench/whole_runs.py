@@ -26,7 +26,7 @@ from bench.table import Row, middle, text_of
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
-from hostler.sql.opening import open_database
+from hostler.storage.sql.opening import open_database
 from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from hostler.domain.agents import AgentSpec, Concurrency
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import Query, query_of
-from hostler.stores import agents, idempotency, installation, keys
-from hostler.stores import settings as stored_settings
-from hostler.stores.idempotency import Different, InProgress, New, Replay
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import Query, query_of
+from hostler.storage.stores import agents, idempotency, installation, keys
+from hostler.storage.stores import settings as stored_settings
+from hostler.storage.stores.idempotency import Different, InProgress, New, Replay
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from support.databases import read, run, write
 

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.stores import artifacts, blobs, uploads
-from hostler.stores.artifacts import NewArtifact, StoredArtifact, Taken
-from hostler.stores.blobs import Blob, BlobFolder
-from hostler.stores.registered import RegisteredFiles
-from hostler.stores.uploads import Part, Received
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import artifacts, blobs, uploads
+from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact, Taken
+from hostler.storage.stores.blobs import Blob, BlobFolder
+from hostler.storage.stores.registered import RegisteredFiles
+from hostler.storage.stores.uploads import Part, Received
 from hostler_protocol.errors import (
     CallerError,
     ConflictError,

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from hostler.budgets import RunBudget
+from hostler.calls.budgets import RunBudget
 from hostler.domain.budgets import MILLISECONDS_PER_DAY, Account, Limits, Use
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.opening import open_database
-from hostler.stores import budgets, runs
-from hostler.stores.budgets import Charge
-from hostler.stores.hosts import Membership
-from hostler.stores.run_rows import NewRun
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.opening import open_database
+from hostler.storage.stores import budgets, runs
+from hostler.storage.stores.budgets import Charge
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
 from support.databases import read, run, write
@@ -91,7 +91,7 @@ def test_a_day_is_over_at_midnight_and_a_run_is_not(database: SqlDatabase) -> No
 
 
 def _sql(database: SqlDatabase, text: str) -> Any:
-    from hostler.ports import Query
+    from hostler.storage.port import Query
 
     return Query("test.sql", text, text)
 

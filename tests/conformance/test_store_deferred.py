@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hostler.domain.deferral import DELAYS_SECONDS
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.stores import deferred
-from hostler.stores.deferred import Deferred
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import deferred
+from hostler.storage.stores.deferred import Deferred
 from support.databases import read, write
 
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostler.domain.events import Event
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import Query, parse
-from hostler.stores import audit, chain, events
-from hostler.stores.events import Duplicate, Inserted
-from hostler.stores.unfiltered import ANY
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import Query, parse
+from hostler.storage.stores import audit, chain, events
+from hostler.storage.stores.events import Duplicate, Inserted
+from hostler.storage.stores.unfiltered import ANY
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from support.databases import read, run, write
 

@@ -8,10 +8,10 @@ import pytest
 
 from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import MAX_RESUME_ATTEMPTS
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.stores import pause_calls, pause_claims, pause_votes, pauses, runs
-from hostler.stores.pause_claims import Lost, Refused
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import pause_calls, pause_claims, pause_votes, pauses, runs
+from hostler.storage.stores.pause_claims import Lost, Refused
 from support.databases import read, write
 from support.pauses import ADMIN, PIN, WORKSPACE, call, calls_of, claim_run, open_pause, open_run, park
 

@@ -8,12 +8,12 @@ import pytest
 
 from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import STATUSES, TRANSITIONS, PauseStatus, is_settled
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.stores import audit, chain, journal, pause_calls, pause_claims, pauses, run_notes, runs
-from hostler.stores.blobs import Blob, reference, references
-from hostler.stores.journal import Entry
-from hostler.stores.pause_retention import drop_of_run, drop_old, drop_states
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import audit, chain, journal, pause_calls, pause_claims, pauses, run_notes, runs
+from hostler.storage.stores.blobs import Blob, reference, references
+from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.pause_retention import drop_of_run, drop_old, drop_states
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, PayloadTooLargeError
 from support.databases import read, write
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run, park

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 from hostler.domain.scopes import StateArea
-from hostler.sql.database import SqlDatabase
-from hostler.stores import conversations, runs, states, transcripts, usage
-from hostler.stores.hosts import Membership
-from hostler.stores.run_rows import NewRun
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import conversations, runs, states, transcripts, usage
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.limits import MAX_INTEGER
 from hostler_protocol.runs import RunStatus

@@ -13,10 +13,10 @@ import pytest
 from hostler.domain.events import Event
 from hostler.domain.retention import Retention, WorkspaceRetention
 from hostler.domain.scopes import StateArea
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import Query, parse
-from hostler.stores import (
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import Query, parse
+from hostler.storage.stores import (
     artifacts,
     audit,
     blobs,
@@ -32,14 +32,14 @@ from hostler.stores import (
     transcripts,
     uploads,
 )
-from hostler.stores.artifacts import NewArtifact
-from hostler.stores.blobs import Blob, BlobFolder
-from hostler.stores.hosts import Membership
-from hostler.stores.journal import Entry
-from hostler.stores.retention import DAY_MS, RetentionPolicy
-from hostler.stores.runs import NewRun
-from hostler.stores.transcripts import item_of
-from hostler.stores.unfiltered import ANY
+from hostler.storage.stores.artifacts import NewArtifact
+from hostler.storage.stores.blobs import Blob, BlobFolder
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.retention import DAY_MS, RetentionPolicy
+from hostler.storage.stores.runs import NewRun
+from hostler.storage.stores.transcripts import item_of
+from hostler.storage.stores.unfiltered import ANY
 from hostler_protocol.content import Message
 from hostler_protocol.errors import ConflictError, ExpiredError
 from hostler_protocol.events import Actor, EventEnvelope, Input, Subject

@@ -11,14 +11,14 @@ import pytest
 
 from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
 from hostler.domain.slots import Slots
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.opening import open_database
-from hostler.sql.statements import Query
-from hostler.stores import claims, hosts, journal, runs
-from hostler.stores.hosts import Membership
-from hostler.stores.journal import Deltas, Entry
-from hostler.stores.runs import Appended, Fenced, Moved, NewRun, Run
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.statements import Query
+from hostler.storage.stores import claims, hosts, journal, runs
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.journal import Deltas, Entry
+from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import ExpiredError, NotFoundError
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus

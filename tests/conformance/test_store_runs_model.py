@@ -12,12 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
 from hostler.domain.slots import Slots
-from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import Query
-from hostler.stores import claims, journal, runs
-from hostler.stores.hosts import Membership
-from hostler.stores.journal import Entry
-from hostler.stores.runs import Appended, Fenced, Moved, NewRun
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import Query
+from hostler.storage.stores import claims, journal, runs
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun
 from hostler_protocol.runs import RunStatus
 from support.databases import read, write
 

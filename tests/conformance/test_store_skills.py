@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hostler.domain.skills import Skill, SkillText
-from hostler.sql.database import SqlDatabase
-from hostler.stores import audit, skills
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import audit, skills
 from hostler_protocol.errors import ConflictError, NotFoundError
 from support.databases import read, write
 

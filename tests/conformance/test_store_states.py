@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostler.domain.scopes import StateArea
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.stores import keyspace, states, storage
-from hostler.stores.states import Conflict, StateValue
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import keyspace, states, storage
+from hostler.storage.stores.states import Conflict, StateValue
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MAX_STORAGE_VALUE_BYTES
 from support.databases import read, run, write

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from hostler.domain.tool_pins import Sight
-from hostler.sql.database import SqlDatabase
-from hostler.stores import audit, tool_pins
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import audit, tool_pins
 from support.databases import read, write
 
 OWNER = "mcp:files"

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hostler.calls.cursors import Cursors
 from hostler.calls.history import transcript_page, transcript_record
-from hostler.cursors import Cursors
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import Query
-from hostler.stores import search, transcripts
-from hostler.stores.transcripts import StoredItem, TranscriptPage, item_of
-from hostler.stores.unfiltered import ANY
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import Query
+from hostler.storage.stores import search, transcripts
+from hostler.storage.stores.transcripts import StoredItem, TranscriptPage, item_of
+from hostler.storage.stores.unfiltered import ANY
 from hostler_protocol.content import ArtifactRef, Content, ImageUrl, ImageUrlElement, Message, TextElement
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import MAX_PAGE_BYTES

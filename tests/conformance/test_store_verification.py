@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from hostler.domain.events import Event
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import parse
-from hostler.stores import audit, deletion, emptied, events, retention
-from hostler.stores.blobs import BlobFolder
-from hostler.stores.retention import RetentionPolicy
-from hostler.stores.verification import Noted, verify_all
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import parse
+from hostler.storage.stores import audit, deletion, emptied, events, retention
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.retention import RetentionPolicy
+from hostler.storage.stores.verification import Noted, verify_all
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from support.databases import read, run, write
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from hostler import endings
 from hostler.domain.events import Event
 from hostler.domain.slots import Slots
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.stores import claims, events, gathering, runs, search, transcripts, waiting
-from hostler.stores.hosts import Membership
-from hostler.stores.run_rows import NewRun
-from hostler.stores.transcripts import NewTranscriptItem, item_of
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import claims, events, gathering, runs, search, transcripts, waiting
+from hostler.storage.stores import run_endings as endings
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_rows import NewRun
+from hostler.storage.stores.transcripts import NewTranscriptItem, item_of
 from hostler_protocol.content import Message
 from hostler_protocol.events import EventEnvelope, Input
 from support.databases import read, write

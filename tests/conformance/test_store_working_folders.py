@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hostler.domain.tool_entries import WorkingFolderSettings
 from hostler.domain.working_folders import FolderOwner
-from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import parse
-from hostler.stores import settings, working_folders
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import parse
+from hostler.storage.stores import settings, working_folders
 from hostler_protocol.ids import new_id
 from support.databases import read, write
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from hostler.config import Settings
 from hostler.domain.events import Caller
-from hostler.host import Host
-from hostler.ports import Tx
-from hostler.stores import runs
+from hostler.host.config import Settings
+from hostler.host.host import Host
+from hostler.storage.port import Tx
+from hostler.storage.stores import runs
 from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.runs import TERMINAL_STATUSES
 from support.server_process import PLUGINS, config_file

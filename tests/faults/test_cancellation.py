@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hostler.stores import runs
+from hostler.storage.stores import runs
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 from support.databases import run
 from support.http_runs import begin, record

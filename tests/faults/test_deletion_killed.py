@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from hostler.domain.events import Event
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.opening import open_database
-from hostler.stores import artifacts, blobs, conversations, deletion, events, transcripts
-from hostler.stores.artifacts import NewArtifact
-from hostler.stores.blobs import BlobFolder
-from hostler.stores.transcripts import item_of
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.opening import open_database
+from hostler.storage.stores import artifacts, blobs, conversations, deletion, events, transcripts
+from hostler.storage.stores.artifacts import NewArtifact
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.transcripts import item_of
 from hostler_protocol.content import Message
 from hostler_protocol.events import EventEnvelope, Input
 from support.databases import read, run
@@ -27,9 +27,9 @@ SECRET, SHARED = b"nobody may read this again", b"another workspace has this too
 
 DELETE_UNTIL_KILLED = """
 import asyncio, os, pathlib, signal, sys
-from hostler.sql.opening import open_database
-from hostler.stores import blobs, deletion
-from hostler.stores.blobs import BlobFolder
+from hostler.storage.sql.opening import open_database
+from hostler.storage.stores import blobs, deletion
+from hostler.storage.stores.blobs import BlobFolder
 
 where, folder, place = sys.argv[1:]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import ConfigFile, PluginEntry, PluginLimitsEntry, Settings
 from hostler.domain.agents import AgentSpec
 from hostler.domain.events import Caller
-from hostler.host import Host
-from hostler.stores import agents
-from hostler.workspaces.whole import remove_tree
+from hostler.host.config import ConfigFile, PluginEntry, PluginLimitsEntry, Settings
+from hostler.host.host import Host
+from hostler.storage.stores import agents
+from hostler.tools.workspaces.whole import remove_tree
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope, Input
 

@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
-from hostler.host import Host
-from hostler.ports import Tx
-from hostler.stores import audit, events, journal, runs
-from hostler.stores import steering as steers
-from hostler.stores.events import StoredEvent
+from hostler.host.config import ConfigFile
+from hostler.host.host import Host
+from hostler.storage.port import Tx
+from hostler.storage.stores import audit, events, journal, runs
+from hostler.storage.stores import steering as steers
+from hostler.storage.stores.events import StoredEvent
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import TERMINAL_STATUSES
 from support.databases import run

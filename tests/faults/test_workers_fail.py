@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from hostler.agent_watch import AgentWatch
-from hostler.dispatch import Dispatcher
-from hostler.host import Host
-from hostler.noted_heads import NotedHeads
-from hostler.notifying import Courier
-from hostler.pausing import PauseDesk
-from hostler.rerouting import Rerouter
-from hostler.workers import FAILING_AFTER
+from hostler.host.agent_watch import AgentWatch
+from hostler.host.host import Host
+from hostler.host.noted_heads import NotedHeads
+from hostler.host.webhooks import Courier
+from hostler.host.workers import FAILING_AFTER
+from hostler.pauses.service import PauseDesk
+from hostler.runs.dispatch import Dispatcher
+from hostler.runs.rerouting import Rerouter
 from support.http_host import Served, serving
 
 SECONDS = 200.0
@@ -72,11 +72,11 @@ def test_workers_that_fail_are_logged_counted_shown_and_start_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fault = Fault(monkeypatch)
-    monkeypatch.setattr("hostler.agent_watch.LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("hostler.pausing.SWEEP_SECONDS", 0.05)
-    monkeypatch.setattr("hostler.pausing.SHORTEST_SWEEP_SECONDS", 0.05)
-    monkeypatch.setattr("hostler.notifying.POLL_SECONDS", 0.05)
-    monkeypatch.setattr("hostler.rerouting.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hostler.host.agent_watch.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hostler.pauses.service.SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr("hostler.pauses.service.SHORTEST_SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr("hostler.host.webhooks.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("hostler.runs.rerouting.LOOK_SECONDS", 0.05)
 
     async def story() -> None:
         async with serving(

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
 from hostler.domain.model_entries import ModelEntry
+from hostler.host.config import ConfigFile
 from support.databases import run
 from support.stepping import Stage, stage, within
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
-from hostler.ports import Tx
-from hostler.recovery import recover
-from hostler.sql.database import SqlDatabase
-from hostler.stores import audit, journal, runs
+from hostler.host.config import ConfigFile
+from hostler.runs.recovery import recover
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import audit, journal, runs
 from support.command_line import CommandLine
 from support.databases import read, run, write
 from support.http_host import serving

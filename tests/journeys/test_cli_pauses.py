@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
+from hostler.host.config import ConfigFile
 from support.command_line import EXAMPLES, HOSTLER, CommandLine, Ran, environment
 from support.databases import run
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.lock import DataDirLock, Holder
+from hostler.host.lock import DataDirLock, Holder
 from support.command_line import ECHO, CommandLine, environment
 
 pytestmark = pytest.mark.timeout(240)
@@ -92,7 +92,7 @@ def test_reading_imports_starts_and_writes_nothing_that_it_does_not_need(hostler
         assert started == [], command
         assert files(hostler.data) == before, command
     out, loaded, started = watched(hostler.data, "pauses", "list")
-    assert not {"uvicorn", "mcp", "litellm", "hostler.host", "hostler.plugins"} & loaded
+    assert not {"uvicorn", "mcp", "litellm", "hostler.host.host", "hostler.plugins"} & loaded
     assert (started, files(hostler.data)) == ([], before)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from hostler.domain import deferral
 from hostler.domain.deferral import MAX_TRIES
-from hostler.filtering import FilterProcesses
-from hostler.stores import deferred
+from hostler.runs.filters import FilterProcesses
+from hostler.storage.stores import deferred
 from support.databases import run
 from support.http_host import Served, serving
 from support.http_runs import ended
@@ -163,7 +163,7 @@ def test_as_many_events_wait_as_may_and_the_next_is_refused(
     tmp_path: Path, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        monkeypatch.setattr("hostler.admission.MAX_DEFERRED", 1)
+        monkeypatch.setattr("hostler.runs.admission.MAX_DEFERRED", 1)
         async with within(), serving(tmp_path, agent=False) as served:
             await served.agent("picky", filters=[HEAVY])
             assert (await served.say("a", wait=None, event_id="a", **PLACE))["outcome"] == "deferred"

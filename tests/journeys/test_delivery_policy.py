@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from hostler.domain.tapes import decode_tape, read_tape
+from hostler.journal.export import tape_of
+from hostler.journal.replaying.replayer import Cast, Replayer
 from hostler.plugins.sources import Folder
-from hostler.replaying.replayer import Cast, Replayer
-from hostler.taping import tape_of
 from support.databases import run
 from support.stepping import STEPPER, WORKSPACE, Ended, Steps, stage, within
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from hostler import pause_entries
 from hostler.domain.recording import CallName, FastForward, Recording
-from hostler.pause_steps import go_on
-from hostler.ports import Tx
-from hostler.recovery import recover
-from hostler.sql.database import SqlDatabase
-from hostler.stores import journal, pause_calls, pauses, runs
-from hostler.stores.hosts import Membership
-from hostler.stores.run_rows import NewRun
+from hostler.pauses import entries as pause_entries
+from hostler.pauses.transitions import go_on
+from hostler.runs.recovery import recover
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import journal, pause_calls, pauses, runs
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_rows import NewRun
 from journeys.test_waiting import outcomes
 from support.databases import read, run, write
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run

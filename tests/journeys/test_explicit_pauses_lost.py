@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.pause_actions import Action
-from hostler.stores.audit import page as audit_page
+from hostler.host.config import ConfigFile
+from hostler.storage.stores.audit import page as audit_page
 from support.databases import run
 from support.shop import (
     ASK_ALL,

@@ -12,12 +12,12 @@ import httpx
 import msgspec
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.events import Caller
 from hostler.domain.misfits import convert
 from hostler.domain.mistakes import ConfigurationError
-from hostler.stores import events
+from hostler.host.config import ConfigFile
+from hostler.storage.stores import events
 from hostler_protocol.errors import (
     ConflictError,
     HostlerError,

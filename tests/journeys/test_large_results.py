@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler.domain.tool_entries import ExecEntry, ToolEntry
+from hostler.host.config import ConfigFile
 from hostler_protocol.limits import MAX_RESULT_BYTES, MAX_TOOL_RESULT_BYTES, MIB
 from support.mcp_bench import over_stdio
 from support.stepping import WORKSPACE, Stage, stage, within

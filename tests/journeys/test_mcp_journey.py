@@ -14,10 +14,10 @@ import httpx
 import psutil
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import ToolEntry
-from hostler.stores import audit
+from hostler.host.config import ConfigFile
+from hostler.storage.stores import audit
 from support.command_line import EXAMPLES, CommandLine
 from support.command_line import until as bounded
 from support.http_runs import ended, pause_of

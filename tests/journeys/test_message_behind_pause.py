@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
+from hostler.host.config import ConfigFile
 from support.databases import run
 from support.http_host import Served, serving
 from support.http_runs import ended, pause_of

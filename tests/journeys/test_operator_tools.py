@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.events import Caller
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler.domain.pause_actions import Action, ActRequest, PauseView
 from hostler.domain.tool_entries import ExecEntry, ToolEntry
+from hostler.host.config import ConfigFile
 from support.mcp_bench import over_stdio
 from support.stepping import WORKSPACE, Stage, stage, within
 from support.web import Asked, Web, page

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import ConfigFile, PluginEntry, PluginLimitsEntry
-from hostler.config_entries import entry_kind
+from hostler.host.config import ConfigFile, PluginEntry, PluginLimitsEntry
+from hostler.host.config_entries import entry_kind
 from hostler_protocol.errors import NotFoundError
 from support.databases import run
 from support.stepping import STEPPER, Latch, Stage, stage, within

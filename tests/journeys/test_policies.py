@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
+from hostler.host.config import ConfigFile
 from hostler.plugins.sources import Folder
-from hostler.ports import Query
+from hostler.storage.port import Query
 from hostler_protocol.errors import PluginStartError
 from support.databases import run
 from support.server_process import HostProcess, config_file

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hostler.stores import audit
+from hostler.storage.stores import audit
 from hostler_protocol.content import Usage
 from hostler_protocol.limits import MAX_RESULT_BYTES
 from support.databases import run

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hostler.domain.agents import AgentSpec, Recovery
-from hostler.stores import agents
+from hostler.storage.stores import agents
 from support.databases import run
 from support.http_host import Served, serving
 from support.stepping import STEPPER, WAIT_SECONDS, Stage, Steps

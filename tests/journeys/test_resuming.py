@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.model_entries import ModelEntry
-from hostler.stores import runs
+from hostler.storage.stores import runs
 from support.databases import run
 from support.model_server import Gate, ModelServer
 from support.stepping import Ended, Steps, stage

@@ -11,7 +11,7 @@ import pytest
 
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import ActRequest, NotApproverError
-from hostler.stores import keys
+from hostler.storage.stores import keys
 from support.databases import run
 from support.shop import ADMIN, PLACE, SEND, decide, decision, parked, shop, waiting
 from support.stepping import WORKSPACE, Ended, Stage, Steps

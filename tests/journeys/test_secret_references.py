@@ -12,10 +12,10 @@ from typing import Any, get_args
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
-from hostler.stores import agents
+from hostler.host.config import ConfigFile
+from hostler.storage.stores import agents
 from hostler_protocol.manifest import FormItemType
 from support.databases import run
 from support.http_host import Served, serving

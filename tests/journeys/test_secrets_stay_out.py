@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.events import Caller
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.pause_actions import Action, ActRequest
-from hostler.ports import Query, Tx
+from hostler.host.config import ConfigFile
+from hostler.storage.port import Query, Tx
 from support.databases import run
 from support.model_server import ModelServer
 from support.stepping import STEPPER, WORKSPACE, Steps, stage, within

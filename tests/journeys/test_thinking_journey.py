@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
+from hostler.host.config import ConfigFile
 from support.agent_host import ask, hosting, record, streamed
 from support.databases import run
 from support.gates import BOUND_SECONDS, Gate

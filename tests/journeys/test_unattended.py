@@ -11,7 +11,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.pause_actions import Action
-from hostler.stores import notices
+from hostler.storage.stores import notices
 from hostler_protocol.errors import InvalidArgumentError
 from support.databases import run
 from support.model_server import Gate, ModelServer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
+from hostler.host.config import ConfigFile
 from support.databases import run
 from support.stepping import stage
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest, PauseExpiredError, PauseView
+from hostler.host.config import ConfigFile
 from support.databases import run
 from support.simulated_clock import simulated_clock
 from support.stepping import STEPPER, WORKSPACE, Stage, Steps, stage, within

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.pause_actions import CallView
 from hostler.domain.pause_values import args_hash
+from hostler.host.config import ConfigFile
 from hostler_protocol.limits import DEFAULT_EXPIRY_SECONDS, MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS
 from support.databases import run
 from support.shop import (

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
 from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler.domain.tool_entries import ToolEntry
+from hostler.host.config import ConfigFile
 from support.agent_host import ask, hosting, record
 from support.model_server import Answer, ModelServer
 from support.openapi.petstore import API_KEY, TOKEN, PetStore, answer

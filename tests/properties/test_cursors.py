@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.cursors import Cursors, Position
+from hostler.calls.cursors import Cursors, Position
 from hostler_protocol.errors import InvalidArgumentError
 
 KEY = bytes(range(32))

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostler.dispatch import Dispatcher
 from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.slots import Slots
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.stores import claims, runs
-from hostler.stores.hosts import Membership
-from hostler.stores.run_rows import Attempt, NewRun, Run
-from hostler.workers import Workers
+from hostler.host.workers import Workers
+from hostler.runs.dispatch import Dispatcher
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import claims, runs
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_rows import Attempt, NewRun, Run
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import run
 

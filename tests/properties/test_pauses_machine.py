@@ -27,13 +27,13 @@ from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest, AlreadyDecidedError, PauseExpiredError
 from hostler.domain.pause_values import Pause, PausedCall, args_hash
 from hostler.domain.pauses import MAX_RESUME_ATTEMPTS, is_settled
-from hostler.endings import finish
-from hostler.pausing import PauseDesk
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.statements import parse
-from hostler.stores import chain, keys, pause_claims, pauses, runs
-from hostler.stores.pause_claims import Refused
+from hostler.pauses.service import PauseDesk
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.statements import parse
+from hostler.storage.stores import chain, keys, pause_claims, pauses, runs
+from hostler.storage.stores.pause_claims import Refused
+from hostler.storage.stores.run_endings import finish
 from hostler_protocol.errors import HostlerError, PayloadTooLargeError
 from hostler_protocol.ids import digest, new_id
 from support.databases import read

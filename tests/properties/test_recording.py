@@ -19,9 +19,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.call_records import RecordedAnswer
 from hostler.domain.recording import CallName, RecordedCall, Recording, Resumed, is_effect
-from hostler.resuming import GoingOn
+from hostler.journal.call_records import RecordedAnswer
+from hostler.journal.resume import GoingOn
 
 EXAMPLES = 2_000 if os.environ.get("HOSTLER_SOAK") else 150
 SPINS = 2_000

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hostler.domain.scopes import StateArea, StateScopes, area_of, scopes_for
-from hostler.sql.database import SqlDatabase
-from hostler.stores import states
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import states
 from hostler_protocol.events import Actor, EventEnvelope, Input, Subject
 from hostler_protocol.grants import STATE_SCOPES, StateScope
 from support.databases import TEST_SECONDS

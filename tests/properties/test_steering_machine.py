@@ -14,8 +14,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from hostler import endings
-from hostler.admission import Opening, open_event
 from hostler.calls.scope import CallScope
 from hostler.calls.steering import take
 from hostler.domain.agents import Agent, AgentSpec
@@ -26,13 +24,15 @@ from hostler.domain.ingest import event_of
 from hostler.domain.lanes import lane_of
 from hostler.domain.slots import Slots
 from hostler.domain.steering import TRANSITIONS, SteerStatus
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.stores import agents, claims, events, runs
-from hostler.stores import steering as steers
-from hostler.stores.hosts import Membership
-from hostler.stores.journal import Entry
-from hostler.stores.run_rows import Fenced, NewRun, Run
+from hostler.runs.admission import Opening, open_event
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import agents, claims, events, runs
+from hostler.storage.stores import run_endings as endings
+from hostler.storage.stores import steering as steers
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.run_rows import Fenced, NewRun, Run
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import new_id

@@ -13,26 +13,26 @@ from typing import Any
 
 import msgspec
 
-from hostler.assembling import RunMeter
-from hostler.budgets import RunBudget
 from hostler.calls import CALL_FUNCTIONS, STREAM_FUNCTIONS
+from hostler.calls.budgets import RunBudget
+from hostler.calls.cursors import Cursors
+from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.scope import CallScope, Effect, Services
-from hostler.cursors import Cursors
 from hostler.domain.agents import Agent
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant
 from hostler.domain.lanes import lane_of
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.outcomes import Uploaded
-from hostler.gate import Gate, GatedRun
 from hostler.models.catalog import ModelCatalog, build_catalog
-from hostler.ports import Tx
-from hostler.run_control import RunController
-from hostler.sql.database import SqlDatabase
-from hostler.stores import agents, events, runs, transcripts
-from hostler.stores.blobs import BlobFolder
-from hostler.stores.run_rows import NewRun
-from hostler.stores.transcripts import item_of
+from hostler.runs.attempt_parts import RunMeter
+from hostler.runs.child_runs import RunController
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import agents, events, runs, transcripts
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.run_rows import NewRun
+from hostler.storage.stores.transcripts import item_of
 from hostler_protocol.calls import HostInfo, ModelReply, RunCreateParams
 from hostler_protocol.content import Message
 from hostler_protocol.errors import HostlerError

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from hostler.lock import read_holder
+from hostler.host.lock import read_holder
 
 BOUND_SECONDS = 200.0
 """What any command may take; it only has to end what hangs."""

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hostler.ports import Tx
-from hostler.sql.database import SqlDatabase
-from hostler.sql.opening import open_database
+from hostler.storage.port import Tx
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.opening import open_database
 from support.postgres import PostgresServer, PostgresUnavailableError
 
 T = TypeVar("T")

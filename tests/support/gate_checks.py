@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostler.gate import Gate, GatedRun
+from hostler.calls.gate import Gate, GatedRun
 from hostler_protocol.calls import Call, CallParams
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx
 
-from hostler.config import ConfigFile, Settings
 from hostler.domain.agents import AgentSpec
-from hostler.host import Host
+from hostler.host.config import ConfigFile, Settings
+from hostler.host.host import Host
 from hostler.http.server import HttpServer, serve
-from hostler.knowledge.port import KnowledgeService
-from hostler.stores import agents, keys
+from hostler.storage.stores import agents, keys
+from hostler.tools.knowledge.port import KnowledgeService
 from support.trust import plugin_entry
 
 ADMIN_KEY = "the key of these tests"

@@ -16,9 +16,9 @@ import msgspec
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from hostler.config import ConfigFile, PluginEntry
 from hostler.domain.agents import AgentSpec, ResourcePolicy, StatePolicy
-from hostler.stores import agents, journal
+from hostler.host.config import ConfigFile, PluginEntry
+from hostler.storage.stores import agents, journal
 from support.gates import BOUND_SECONDS
 from support.http_host import WORKSPACE, Served, serving
 

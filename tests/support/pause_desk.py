@@ -14,10 +14,10 @@ from hostler.domain.pause_actions import (
     PauseView,
 )
 from hostler.domain.pause_values import NewCall
-from hostler.endings import Asked
-from hostler.pausing import PauseDesk
-from hostler.sql.database import SqlDatabase
-from hostler.stores import audit, pauses, runs
+from hostler.pauses.service import PauseDesk
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import audit, pauses, runs
+from hostler.storage.stores.run_endings import Asked
 from hostler_protocol.errors import HostlerError
 from support.databases import read, run, write
 from support.pauses import WORKSPACE, calls_of, open_pause, open_run, park, person

@@ -10,13 +10,13 @@ from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedC
 from hostler.domain.pauses import CallKind
 from hostler.domain.sealing import Codec
 from hostler.domain.tools import ToolPin
-from hostler.pause_states import keep
-from hostler.ports import Tx
-from hostler.sql.statements import parse
-from hostler.stores import keys, pause_calls, pauses, runs
-from hostler.stores.blobs import BlobFolder
-from hostler.stores.hosts import Membership
-from hostler.stores.run_rows import NewRun, Run
+from hostler.pauses.explicit_states import keep
+from hostler.storage.port import Tx
+from hostler.storage.sql.statements import parse
+from hostler.storage.stores import keys, pause_calls, pauses, runs
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_rows import NewRun, Run
 
 WORKSPACE = "w1"
 REQUESTER = "rita"

@@ -19,7 +19,7 @@ import httpx
 import msgspec
 import psutil
 
-from hostler.lock import read_holder
+from hostler.host.lock import read_holder
 from support.trust import plugin_entry
 
 KEY = secrets.token_urlsafe()

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from hostler.config import ConfigFile
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest, CallView, PauseView
-from hostler.stores import keys
+from hostler.host.config import ConfigFile
+from hostler.storage.stores import keys
 from support.stepping import STEPPER, WORKSPACE, Stage, stage, within
 from support.trust import plugin_entry
 

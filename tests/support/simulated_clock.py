@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hostler.sql import postgres
+from hostler.storage.sql import postgres
 
 
 @dataclass

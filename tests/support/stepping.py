@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from hostler.config import ConfigFile, Settings
 from hostler.domain.agents import AgentSpec
 from hostler.domain.events import Caller
 from hostler.domain.misfits import convert
 from hostler.domain.model_entries import ModelEntry
-from hostler.host import Host
-from hostler.orchestrator import Accepted
-from hostler.stores import agents, journal
+from hostler.host.config import ConfigFile, Settings
+from hostler.host.host import Host
+from hostler.runs.orchestrator import Accepted
+from hostler.storage.stores import agents, journal
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
 from support.trust import plugin_entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hostler.config import PluginEntry
+from hostler.host.config import PluginEntry
 
 REACH_OUT = frozenset(
     {

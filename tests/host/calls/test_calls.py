@@ -13,7 +13,7 @@ from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
 from hostler.domain.grants import Catalog
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.models.catalog import build_catalog
-from hostler.sql.database import SqlDatabase
+from hostler.storage.sql.database import SqlDatabase
 from hostler_protocol.calls import CALLS, ModelChunk, ModelReply
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError, UnauthorizedError
 from hostler_protocol.grants import FileResource

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.calls.gate import Gate, GatedRun, TokenBucket
 from hostler.domain.agents import Rate
 from hostler.domain.arguments import MAX_CURSOR_CHARS
 from hostler.domain.grants import Catalog, Grant
-from hostler.gate import Gate, GatedRun, TokenBucket
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import HostlerError, NotFoundError, RateLimitedError, UnauthorizedError
 from hostler_protocol.grants import FileResource

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec
-from hostler.ports import Tx
-from hostler.stores import agents
+from hostler.host.config import ConfigFile
+from hostler.storage.port import Tx
+from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField
 from support.command_line import HOSTLER, environment
 from support.databases import run

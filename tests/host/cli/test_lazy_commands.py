@@ -22,7 +22,13 @@ HEAVY = {
     *("rich", "sqlite3", "uvicorn", "yaml"),
 }
 """A command that asks a server for a list and writes it to a pipe imports none of these."""
-HEAVY_OWN = {"hostler.host", "hostler.config", "hostler.http.app", "hostler.sql.database", "hostler.feed"}
+HEAVY_OWN = {
+    "hostler.host.host",
+    "hostler.host.config",
+    "hostler.http.app",
+    "hostler.storage.sql.database",
+    "hostler.journal.feed",
+}
 LOADED = """
 import atexit, sys
 atexit.register(lambda: sys.stderr.write("LOADED " + " ".join(sys.modules) + "\\n"))

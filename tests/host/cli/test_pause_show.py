@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hostler.cli.pause_show import pretty, show_pause, what_next
 from hostler.cli.show import until_paused
 from hostler.cli.visible import ESCAPED, visible
-from hostler.feed import StoredResult
+from hostler.journal.feed import StoredResult
 from support.databases import run
 
 PAUSE = {

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hostler.cli.show import Show
-from hostler.feed import StoredResult
+from hostler.journal.feed import StoredResult
 
 
 def shown(*results: tuple[str, dict[str, object]]) -> str:

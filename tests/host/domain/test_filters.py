@@ -12,10 +12,10 @@ import msgspec
 import psutil
 import pytest
 
-from hostler import filtering
 from hostler.domain.bindings import Binding, FilterOutcome, Unrouted
 from hostler.domain.filters import MAX_FILTER_BYTES, Evaluator, check_filter
-from hostler.filtering import FilterProcesses
+from hostler.runs import filters as filtering
+from hostler.runs.filters import FilterProcesses
 from hostler_protocol.errors import InvalidArgumentError
 from support.databases import run
 from support.grants import agent_of, event_of

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hostler.config import ConfigFile
-from hostler.config_file import parse_config
 from hostler.domain.mcp_entry import McpEntry, check_mcp_entry
 from hostler.domain.tool_entries import entries_by_key
+from hostler.host.config import ConfigFile
+from hostler.host.config_file import parse_config
 from hostler_protocol.errors import InvalidArgumentError
 
 URL = "https://example.org/mcp"

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hostler.domain.pause_state import decode_state, encode_state
 from hostler.domain.pauses import STATE_FORMAT
 from hostler.domain.sealing import PLAIN, SealedError
-from hostler.pause_states import load
-from hostler.sql.database import SqlDatabase
-from hostler.stores import pauses
-from hostler.stores.blobs import BlobFolder
-from hostler.vault import Vault
+from hostler.pauses.encryption import Vault
+from hostler.pauses.explicit_states import load
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import pauses
+from hostler.storage.stores.blobs import BlobFolder
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, StorageError, UnavailableError
 from support.databases import read, run, write
 from support.pauses import WORKSPACE, keep_state, open_pause, open_run

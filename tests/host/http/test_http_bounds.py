@@ -199,7 +199,7 @@ def test_an_error_inside_shows_nothing_of_the_inside(
         def broken(*_: Any, **__: Any) -> None:
             raise ZeroDivisionError("the secret inside")
 
-        monkeypatch.setattr("hostler.stores.agents.page", broken)
+        monkeypatch.setattr("hostler.storage.stores.agents.page", broken)
         answer = await served.client.get("/v1/agents")
         assert (answer.status_code, answer.json()["code"]) == (500, "runtime_error")
         assert "secret" not in answer.text

@@ -8,8 +8,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from hostler.lock import maintenance
-from hostler.stores import blobs
+from hostler.host.lock import maintenance
+from hostler.storage.stores import blobs
 from support.databases import run
 from support.http_host import Served, serving
 

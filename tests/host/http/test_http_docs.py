@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config_file import parse_config
 from hostler.domain.agents import Concurrency
 from hostler.domain.steering import STEER_STATUSES
+from hostler.host.config_file import parse_config
 from hostler.http.auth import RIGHTS
 from hostler.http.problems import STATUS_OF_CODE
 from support.databases import run

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
-from hostler.config import ConfigFile
+from hostler.host.config import ConfigFile
 from hostler.http import openapi
 from hostler.http.app import ENDPOINTS
 from support.databases import run

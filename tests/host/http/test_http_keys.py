@@ -14,9 +14,9 @@ from hostler.http.keyring import find_key
 from hostler.http.limits import FAILED_AUTH_BURST, KEY_CACHE_SECONDS, MAX_TOKEN_CHARS
 from hostler.http.problems import UnauthenticatedError
 from hostler.http.rates import Rates
-from hostler.sql.database import SqlDatabase
-from hostler.stores import keys
-from hostler.stores.keys import ApiKey
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.stores import keys
+from hostler.storage.stores.keys import ApiKey
 from hostler_protocol.errors import InvalidArgumentError, RateLimitedError, UnauthorizedError
 from support.databases import read, run, write
 

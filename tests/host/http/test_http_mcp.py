@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from hostler.config import ConfigFile
 from hostler.domain.tool_entries import ToolEntry
+from hostler.host.config import ConfigFile
 from support.http_host import WORKSPACE, serving
 from support.mcp_bench import BOUND_SECONDS, over_stdio
 

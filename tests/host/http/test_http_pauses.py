@@ -13,7 +13,7 @@ import pytest
 
 from hostler.http import openapi
 from hostler.http.app import ENDPOINTS
-from hostler.ports import Tx
+from hostler.storage.port import Tx
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.command_line import CommandLine, Ran
 from support.databases import run

@@ -15,7 +15,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from hostler.domain.agents import AgentSpec
-from hostler.stores import agents
+from hostler.storage.stores import agents
 from support.databases import run
 from support.http_host import PUPPET, Served, serving
 

@@ -14,13 +14,13 @@ import pytest
 
 from hostler.cli.directory import DirectoryWire
 from hostler.cli.wire import Reply, Request
-from hostler.config import ConfigFile
-from hostler.data_directory import NOTE_NAME
 from hostler.domain.agents import AgentSpec
-from hostler.reading import ReadingHost
-from hostler.sql.migrate import newest_schema
-from hostler.sql.reading import open_for_reading
-from hostler.stores import installation
+from hostler.host.config import ConfigFile
+from hostler.host.data_directory import NOTE_NAME
+from hostler.host.reading import ReadingHost
+from hostler.storage.sql.migrate import newest_schema
+from hostler.storage.sql.reading import open_for_reading
+from hostler.storage.stores import installation
 from hostler_protocol.errors import HostlerError
 from support.command_line import EXAMPLES
 from support.databases import run

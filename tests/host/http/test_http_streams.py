@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from hostler.feed import BATCH_RESULTS, StoredResult
 from hostler.http.event_stream import EventStream
 from hostler.http.sse import frame
 from hostler.http.streams import Streams
-from hostler.sql.statements import parse
+from hostler.journal.feed import BATCH_RESULTS, StoredResult
+from hostler.storage.sql.statements import parse
 from support.databases import run
 from support.http_host import ADMIN_KEY, Event, Served, iter_events, read_events, serving
 

@@ -16,9 +16,9 @@ import pytest
 from hostler.domain.scopes import StateArea
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
-from hostler.ports import Tx
-from hostler.stores import artifacts, keys, notices, settings, states
-from hostler.stores.artifacts import NewArtifact
+from hostler.storage.port import Tx
+from hostler.storage.stores import artifacts, keys, notices, settings, states
+from hostler.storage.stores.artifacts import NewArtifact
 from support.databases import run
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, park

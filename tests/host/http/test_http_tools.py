@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hostler.config import ConfigFile
 from hostler.domain.agents import AgentSpec, ResourcePolicy, ToolApprovalPolicy
 from hostler.domain.grants import Grant, decode_grant
+from hostler.host.config import ConfigFile
 from hostler.plugins.sources import Folder
-from hostler.stores import agents, runs
+from hostler.storage.stores import agents, runs
 from support.databases import run
 from support.http_host import PUPPET, WORKSPACE, Served, serving
 from support.trust import plugin_entry

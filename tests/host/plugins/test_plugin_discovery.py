@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from hostler.bundled import bundled
+from hostler.host.bundled import bundled
 from hostler.plugins.sources import Folder
 from hostler.plugins.supervisor import Supervisor
 from support.plugin_runs import WIRE_PLUGIN, run, until_none_living

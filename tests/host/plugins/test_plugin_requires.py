@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import PluginEntry
-from hostler.config_file import parse_config
+from hostler.host.config import PluginEntry
+from hostler.host.config_file import parse_config
 from hostler.plugins import installer
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS

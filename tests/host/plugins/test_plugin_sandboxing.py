@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import PluginEntry
-from hostler.config_file import parse_config
+from hostler.host.config import PluginEntry
+from hostler.host.config_file import parse_config
 from hostler.plugins.sandboxing import (
     WORKSPACE_IDLE_SECONDS,
     allowed_network,

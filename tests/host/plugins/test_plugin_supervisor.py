@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.bundled import bundled
+from hostler.host.bundled import bundled
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_START_LIMITS
 from hostler.plugins.sources import Folder, SingleFile
 from hostler.plugins.supervisor import Supervisor

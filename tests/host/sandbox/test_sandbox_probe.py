@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.bundled import bundled
+from hostler.host.bundled import bundled
 from hostler.plugins.sources import Folder
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor

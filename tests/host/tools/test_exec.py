@@ -23,7 +23,7 @@ from hostler.tools.builtin.outcomes import SHOWN_BYTES
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.port import OfferedTool, RunPlace
 from hostler.tools.schema import ToolSchema
-from hostler.workspaces.folders import WorkingFolders
+from hostler.tools.workspaces.folders import WorkingFolders
 from hostler_protocol.errors import (
     ConflictError,
     DeadlineExceededError,

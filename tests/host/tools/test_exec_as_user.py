@@ -20,7 +20,7 @@ def test_it_is_the_same_for_an_ordinary_user(tmp_path: Path) -> None:
     os.chown(tmp_path, ORDINARY_UID, ORDINARY_UID)
     needed = [sys.prefix, sys.base_prefix, str(REPOSITORY), str(tmp_path)]
     tests = [str(Path(__file__).with_name(name)) for name in ("test_exec.py", "test_files.py")]
-    folders = str(Path(__file__).parents[1] / "workspaces")
+    folders = str(Path(__file__).with_name("workspaces"))
     python = [sys.executable, "-m", "pytest", "-n0", "-c", str(REPOSITORY / "pyproject.toml")]
     choice = ["--basetemp", str(tmp_path / "t"), "-k", CHOSEN, *tests, folders]
     ended = subprocess.run(

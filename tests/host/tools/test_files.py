@@ -21,7 +21,7 @@ from hostler.tools.builtin.searching import MAX_MATCHES
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import OfferedTool
 from hostler.tools.schema import ToolSchema
-from hostler.workspaces.folders import WorkingFolder, WorkingFolders
+from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders
 from hostler_protocol.errors import to_fault
 from support.working import MemoryArtifacts, invocation
 

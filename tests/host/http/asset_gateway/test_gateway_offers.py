@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from hostler.assets import GuestCalls, RunDoor
+from hostler.calls.run_tokens import GuestCalls, RunDoor
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.tools import ToolPin
 from hostler.http.asset_gateway.messages import RpcError

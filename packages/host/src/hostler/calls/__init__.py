@@ -1,4 +1,4 @@
-"""The Host API: one function per call, but for those of the ledger. The gate has let each through before."""
+"""The Host API: what runners call. The gate checks each call, the executor carries it out and journals it."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ STREAM_FUNCTIONS: dict[str, StreamFunction] = {"model.stream": models.stream}
 """Calls that answer in pieces."""
 
 LEDGER_CALLS = frozenset({"tool.call", "interaction.request"})
-"""Calls that may wait for people, or reach what no transaction of ours does: run_calls.py and tool_calls.py
+"""Calls that may wait for people, or reach what no transaction of ours does: executor.py and tool_calls.py
 carry them out."""

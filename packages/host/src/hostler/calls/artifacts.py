@@ -10,11 +10,11 @@ from hostler.domain.outcomes import Uploaded
 from hostler.domain.reach import artifact_in_reach
 from hostler.models.limits import MAX_ATTACHMENT_BYTES
 from hostler.models.port import Attachment, ReadArtifact
-from hostler.ports import Tx
-from hostler.stores import artifacts, uploads
-from hostler.stores.artifacts import NewArtifact, StoredArtifact
-from hostler.stores.blobs import Blob
-from hostler.stores.uploads import Part
+from hostler.storage.port import Tx
+from hostler.storage.stores import artifacts, uploads
+from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
+from hostler.storage.stores.blobs import Blob
+from hostler.storage.stores.uploads import Part
 from hostler_protocol.calls import (
     ArtifactMetadataParams,
     ArtifactReadParams,

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from hostler.calls.cursors import Cursors, ScopedCursors
 from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
 from hostler.calls.scope import CallScope
-from hostler.cursors import Cursors, ScopedCursors
 from hostler.domain.grants import Grant
-from hostler.ports import Tx
-from hostler.stores import events
-from hostler.stores.events import StoredEvent
+from hostler.storage.port import Tx
+from hostler.storage.stores import events
+from hostler.storage.stores.events import StoredEvent
 from hostler_protocol.calls import EventGetParams, EventPageParams
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.runs import AgentEventRecord, Page

@@ -6,7 +6,7 @@ import base64
 
 from hostler.calls.artifacts import read_range
 from hostler.calls.scope import CallScope
-from hostler.stores import artifacts
+from hostler.storage.stores import artifacts
 from hostler_protocol.calls import FileGetParams, FileGetReply
 from hostler_protocol.errors import NotFoundError
 

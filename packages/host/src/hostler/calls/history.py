@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hostler.calls.cursors import Cursors, ScopedCursors
 from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope
-from hostler.cursors import Cursors, ScopedCursors
 from hostler.domain.grants import Grant
-from hostler.stores import search as found
-from hostler.stores import transcripts
-from hostler.stores.transcripts import StoredItem, TranscriptPage
-from hostler.stores.unfiltered import ANY, AnyOr
+from hostler.storage.stores import search as found
+from hostler.storage.stores import transcripts
+from hostler.storage.stores.transcripts import StoredItem, TranscriptPage
+from hostler.storage.stores.unfiltered import ANY, AnyOr
 from hostler_protocol.calls import HistoryPageParams, HistorySearchParams
 from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 

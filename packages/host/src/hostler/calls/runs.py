@@ -8,9 +8,9 @@ import msgspec
 
 from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
 from hostler.calls.scope import CallScope, Effect
-from hostler.ports import Tx
-from hostler.stores import journal, runs
-from hostler.stores.run_rows import Run
+from hostler.storage.port import Tx
+from hostler.storage.stores import journal, runs
+from hostler.storage.stores.run_rows import Run
 from hostler_protocol.calls import (
     Nothing,
     RunAppendParams,

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Protocol
 
-from hostler.cursors import Cursors
+from hostler.calls.cursors import Cursors
 from hostler.domain.events import Event
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Uploaded
-from hostler.knowledge.port import KnowledgeService
 from hostler.models.port import ModelProvider
-from hostler.ports import Database, Tx
-from hostler.stores.blobs import BlobFolder
-from hostler.stores.registered import RegisteredFiles
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.registered import RegisteredFiles
+from hostler.tools.knowledge.port import KnowledgeService
 from hostler.tools.port import ToolService
 from hostler_protocol.calls import HostInfo, RunCreateParams
 from hostler_protocol.content import ModelMessage, Usage

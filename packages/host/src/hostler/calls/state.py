@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import cast
 
+from hostler.calls.cursors import ScopedCursors
 from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope, Effect
-from hostler.cursors import ScopedCursors
 from hostler.domain.payloads import state_scope_key
 from hostler.domain.scopes import area_of
-from hostler.ports import Tx
-from hostler.stores import states
-from hostler.stores.states import Conflict, Full
+from hostler.storage.port import Tx
+from hostler.storage.stores import states
+from hostler.storage.stores.states import Conflict, Full
 from hostler_protocol.calls import (
     DeletedReply,
     KeyPage,

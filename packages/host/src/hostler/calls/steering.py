@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler import steering
 from hostler.calls.pages import PAGE_ROOM_BYTES, capped
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.context import conversation_of, event_ref_of
-from hostler.ports import Tx
-from hostler.stores import events
-from hostler.stores import steering as steers
-from hostler.stores.steering import Steer
+from hostler.storage.port import Tx
+from hostler.storage.stores import events
+from hostler.storage.stores import steering as steers
+from hostler.storage.stores import steering_outcomes as steering
+from hostler.storage.stores.steering import Steer
 from hostler_protocol.calls import SteeringPullParams, SteeringPullReply
 from hostler_protocol.errors import CancelledCallError, HostlerError
 from hostler_protocol.events import EventEnvelope

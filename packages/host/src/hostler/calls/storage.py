@@ -8,8 +8,8 @@ from hostler.calls.pages import capped
 from hostler.calls.scope import CallScope, Effect
 from hostler.calls.state import key_page
 from hostler.domain.keys import base64_of
-from hostler.ports import Tx
-from hostler.stores import storage
+from hostler.storage.port import Tx
+from hostler.storage.stores import storage
 from hostler_protocol.calls import (
     DeletedReply,
     KeyPage,

@@ -1,1 +1,1 @@
-"""The command line. Each command imports what it needs when it runs, so that `--help` is quick."""
+"""The commands. Each imports what it needs when it runs, so that `--help` is quick."""

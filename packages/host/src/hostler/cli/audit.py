@@ -12,7 +12,7 @@ from hostler.cli.output import FAILED, out, show_error, write_json
 
 if TYPE_CHECKING:
     from hostler.cli.facts import Facts
-    from hostler.stores.verification import ChainReport
+    from hostler.storage.stores.verification import ChainReport
 
 app = typer.Typer(help="The audit log and the hash chains.", no_args_is_help=True)
 
@@ -41,8 +41,8 @@ def verify(
     Whoever can write there can change those too: keep what --json prints elsewhere, and give it as --anchor.
     """
     from hostler.cli.facts import opened_facts, with_facts
-    from hostler.noted_heads import read_noted, read_own
-    from hostler.stores.verification import verify_all
+    from hostler.host.noted_heads import read_noted, read_own
+    from hostler.storage.stores.verification import verify_all
 
     async def work(facts: Facts) -> list[ChainReport]:
         named = [one for path in anchor or [] for one in read_noted(path)]

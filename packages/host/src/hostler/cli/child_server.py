@@ -14,8 +14,8 @@ from pathlib import Path
 
 from hostler.cli.client import Api
 from hostler.cli.reach import Address
+from hostler.host.lock import read_holder
 from hostler.http.admin_key import admin_key
-from hostler.lock import read_holder
 from hostler_protocol.errors import HostError, HostlerError
 
 READY_SECONDS = 60.0

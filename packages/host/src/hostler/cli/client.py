@@ -23,7 +23,7 @@ from hostler_protocol.errors import (
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 if TYPE_CHECKING:
-    from hostler.feed import StoredResult
+    from hostler.journal.feed import StoredResult
 
 REQUEST_SECONDS = 60.0
 """A whole answer of the server, streams and waits aside."""
@@ -247,7 +247,7 @@ def _is_address(url: str) -> bool:
 
 
 async def _events(lines: AsyncIterator[bytes]) -> AsyncIterator[StoredResult]:
-    from hostler.feed import StoredResult
+    from hostler.journal.feed import StoredResult
 
     sequence, kind, data = 0, "", b""
     async for line in lines:

@@ -90,7 +90,7 @@ def remove(server: Server, kind: KindArgument, name: NameArgument = "", as_json:
 
 
 def _name(kind: str, name: str) -> str:
-    from hostler.config_entries import POLICY, entry_kind
+    from hostler.host.config_entries import POLICY, entry_kind
     from hostler_protocol.errors import HostlerError
 
     try:

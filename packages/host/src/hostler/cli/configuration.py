@@ -14,10 +14,10 @@ from hostler_protocol.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
-    from hostler.config import ConfigFile
-    from hostler.config_file import ConfigSource
     from hostler.domain.changes import Change, ConfigDiff
     from hostler.domain.mistakes import Mistake
+    from hostler.host.config import ConfigFile
+    from hostler.host.config_file import ConfigSource
     from hostler_protocol.errors import HostlerError
 
 APPLY_SECONDS = 300.0
@@ -37,8 +37,8 @@ def apply(
     as_json: JsonOption = False,
 ) -> None:
     """Make a configuration hold. What it does not name stays as it is, unless --prune."""
-    from hostler.config_file import read_config_file
     from hostler.domain.mistakes import ConfigurationError
+    from hostler.host.config_file import read_config_file
 
     with errors_told():
         config, source = read_config_file(file)
@@ -181,8 +181,8 @@ def export(
     import msgspec
     import yaml
 
-    from hostler.config import ConfigFile
     from hostler.domain.changes import sparse
+    from hostler.host.config import ConfigFile
 
     async def ask(api: Api) -> ConfigFile:
         return msgspec.convert(await api.get("/v1/config"), ConfigFile)

@@ -80,7 +80,7 @@ def write_config(folder: Path, *, model: bool) -> Path:
     """The configuration of the demo, as a file to look at. HostlerError where a part is missing."""
     import yaml
 
-    from hostler.bundled import bundled
+    from hostler.host.bundled import bundled
     from hostler.models.demo import demo_weights
 
     plugins = [bundled("examples", "guide"), bundled("examples", "echo")]

@@ -17,7 +17,7 @@ from hostler.cli.demo import greet
 from hostler.cli.output import FAILED, out
 from hostler.cli.routes import route
 from hostler.cli.talk import Talk
-from hostler.feed import StoredResult
+from hostler.journal.feed import StoredResult
 from hostler_protocol.content import text_of
 from hostler_protocol.results import (
     ArtifactCreated,

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 from hostler.cli.wire import BrokenError, Reply, Request, Streamed
 
 if TYPE_CHECKING:
+    from hostler.host.reading import ReadingHost
     from hostler.http.app import App
-    from hostler.reading import ReadingHost
 
 WAITING_MESSAGES = 16
 """Pieces of a stream that wait for whoever reads it."""
@@ -66,9 +66,9 @@ class DirectoryWire:
         """Answer a request that only reads, without a host. None if it needs one."""
         if self._database is not None or request.method != "GET":
             return None
-        from hostler.data_directory import DEFAULT_WORKSPACE
+        from hostler.host.data_directory import DEFAULT_WORKSPACE
         from hostler.http.reading import answer, can_answer
-        from hostler.sql.reading import NeedsHostError
+        from hostler.storage.sql.reading import NeedsHostError
 
         path, _, query = request.target.partition("?")
         if not can_answer(path) or (host := await self._reading_host()) is None:
@@ -81,7 +81,7 @@ class DirectoryWire:
 
     async def _reading_host(self) -> ReadingHost | None:
         if self._reading is None:
-            from hostler.reading import ReadingHost
+            from hostler.host.reading import ReadingHost
 
             self._reading = await ReadingHost.open(self._data_dir)
             if self._reading is not None:
@@ -90,8 +90,8 @@ class DirectoryWire:
 
     async def _host(self) -> App:
         if self._app is None:
-            from hostler.config import Settings
-            from hostler.host import Host
+            from hostler.host.config import Settings
+            from hostler.host.host import Host
             from hostler.http.app import make_app
 
             settings = Settings(

@@ -81,7 +81,7 @@ def doctor(
 
 
 async def _examine(facts: Facts, port: int, url: str | None, key: str | None) -> list[Finding]:
-    from hostler.lock import read_holder
+    from hostler.host.lock import read_holder
 
     findings = [_python(), _sqlite(), _uv(), *_directory(facts.data_dir)]
     findings += await _sandbox()
@@ -189,7 +189,7 @@ async def _sandbox() -> list[Finding]:
 
 async def _plugin_start() -> AsyncIterator[Finding]:
     """Start a real plugin, and see what holds its processes together."""
-    from hostler.bundled import bundled
+    from hostler.host.bundled import bundled
     from hostler.plugins.sources import Folder
     from hostler.plugins.supervisor import Supervisor
     from hostler_protocol.errors import HostlerError
@@ -211,7 +211,7 @@ async def _plugin_start() -> AsyncIterator[Finding]:
 
 
 async def _facts(facts: Facts) -> AsyncIterator[Finding]:
-    from hostler.data_directory import address_of, own_database, read_note
+    from hostler.host.data_directory import address_of, own_database, read_note
     from hostler_protocol.errors import HostlerError
 
     own = own_database(facts.data_dir)
@@ -241,7 +241,7 @@ async def _named_server(url: str, key: str | None, data_dir: Path) -> AsyncItera
 
 
 async def _server(data_dir: Path, port: int) -> AsyncIterator[Finding]:
-    from hostler.lock import read_holder
+    from hostler.host.lock import read_holder
     from hostler_protocol.errors import HostlerError
 
     holder = read_holder(data_dir)

@@ -132,8 +132,8 @@ def remove_entry(server: Server, field: str, name: str, *, as_json: bool) -> Non
 async def _complete(api: Api, field: str, data: dict[str, Any]) -> Any:
     """The entry without its defaults and with absolute paths. ConfigurationError with all that is wrong."""
     from hostler.cli.configuration import send_config
-    from hostler.config_entries import entry_kind, read_entry, with_entry
     from hostler.domain.changes import sparse
+    from hostler.host.config_entries import entry_kind, read_entry, with_entry
 
     kind = entry_kind(field)
     entry, source = read_entry(kind, data, Path.cwd())
@@ -152,7 +152,7 @@ async def _complete(api: Api, field: str, data: dict[str, Any]) -> Any:
 
 def _named(field: str, name: str) -> dict[str, Any]:
     """A new entry with nothing but its name."""
-    from hostler.config_entries import entry_kind
+    from hostler.host.config_entries import entry_kind
 
     kind, colon, own = name.partition(":")
     if field == "tools" and colon:

@@ -22,7 +22,7 @@ from hostler.cli.output import errors_told
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
 
 if TYPE_CHECKING:
-    from hostler.sql.database import SqlDatabase
+    from hostler.storage.sql.database import SqlDatabase
 
 T = TypeVar("T")
 
@@ -69,10 +69,10 @@ async def opened_facts(facts: Facts) -> AsyncIterator[SqlDatabase]:
     InvalidArgumentError without one, or where it is not the directory's; ConflictError beside a server of
     another version.
     """
-    from hostler.data_directory import check_address, check_database, own_database
-    from hostler.lock import read_holder
-    from hostler.sql.opening import open_database
-    from hostler.stores import installation
+    from hostler.host.data_directory import check_address, check_database, own_database
+    from hostler.host.lock import read_holder
+    from hostler.storage.sql.opening import open_database
+    from hostler.storage.stores import installation
     from hostler.version import VERSION
 
     check_address(facts.data_dir, facts.database)

@@ -12,7 +12,7 @@ from hostler.cli.tables import write_table
 
 if TYPE_CHECKING:
     from hostler.cli.facts import Facts
-    from hostler.stores.retention import Collected
+    from hostler.storage.stores.retention import Collected
 
 Days = Annotated[float | None, typer.Option(metavar="DAYS", min=0.0, help="Remove those older than this.")]
 
@@ -41,10 +41,10 @@ def gc(
     hash chain, and lose their content.
     """
     from hostler.cli.facts import opened_facts, with_facts
-    from hostler.lock import RemovalGate
-    from hostler.stores.retention import RetentionPolicy, workspaces
-    from hostler.upkeep import Holdings, collect_all
-    from hostler.workspaces.folders import WorkingFolders
+    from hostler.host.lock import RemovalGate
+    from hostler.host.maintenance import Holdings, collect_all
+    from hostler.storage.stores.retention import RetentionPolicy, workspaces
+    from hostler.tools.workspaces.folders import WorkingFolders
 
     policy = RetentionPolicy(
         events=events,
@@ -59,10 +59,10 @@ def gc(
         return policy if workspace in (None, name) else RetentionPolicy()
 
     async def work(facts: Facts) -> Collected:
-        from hostler.config import Settings
         from hostler.domain.nearest import did_you_mean
-        from hostler.stores.blobs import BlobFolder
-        from hostler.stores.working_folders import configured
+        from hostler.host.config import Settings
+        from hostler.storage.stores.blobs import BlobFolder
+        from hostler.storage.stores.working_folders import configured
         from hostler_protocol.errors import InvalidArgumentError
 
         data_dir = facts.data_dir

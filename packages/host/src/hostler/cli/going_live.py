@@ -8,7 +8,7 @@ from hostler.cli.output import note, out
 from hostler.cli.routes import route
 from hostler.cli.show import Show
 from hostler.domain.comparing import differences, told
-from hostler.replaying.session import Replayed
+from hostler.journal.replaying.session import Replayed
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api

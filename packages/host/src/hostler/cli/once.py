@@ -26,16 +26,16 @@ from hostler.cli.targets import (
     unknown_agent,
     with_model,
 )
-from hostler.config import Settings
-from hostler.config_file import read_config_file
-from hostler.data_directory import default_data_dir
 from hostler.domain.agents import AgentSpec, Scope
 from hostler.domain.events import Caller
 from hostler.domain.mistakes import ConfigurationError
-from hostler.host import Host
-from hostler.lock import read_holder
+from hostler.host.config import Settings
+from hostler.host.config_file import read_config_file
+from hostler.host.data_directory import default_data_dir
+from hostler.host.host import Host
+from hostler.host.lock import read_holder
 from hostler.plugins.sources import identity_of
-from hostler.stores import agents
+from hostler.storage.stores import agents
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.ids import new_id

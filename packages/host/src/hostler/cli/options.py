@@ -53,6 +53,6 @@ LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, he
 
 def data_directory(data: Path | None) -> Path:
     """The data directory that is meant, as an absolute path."""
-    from hostler.data_directory import default_data_dir
+    from hostler.host.data_directory import default_data_dir
 
     return (data or default_data_dir()).expanduser().resolve()

@@ -33,8 +33,8 @@ def find_server(url: str | None, key: str | None, data_dir: Path) -> Address | N
 
     UnauthorizedError where no key is known; ConflictError where the holder serves no HTTP.
     """
+    from hostler.host.lock import read_holder
     from hostler.http.admin_key import read_admin_key
-    from hostler.lock import read_holder
 
     if url is not None:
         if not key:

@@ -26,7 +26,7 @@ from hostler.cli.reach import Address
 from hostler.cli.routes import route
 from hostler.cli.show import Show, follow, interrupts, until_paused
 from hostler.cli.targets import LocalTarget, Target, plugin_meant, runner_name, unknown_agent
-from hostler.config_file import read_config_file
+from hostler.host.config_file import read_config_file
 from hostler.plugins.sources import Folder, identity_of
 from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError, UnauthorizedError
 from hostler_protocol.manifest import AgentRunnerManifest

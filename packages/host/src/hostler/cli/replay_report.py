@@ -10,7 +10,7 @@ from rich.text import Text
 from hostler.cli.junit import Case
 from hostler.cli.output import note, out, write_json
 from hostler.domain.comparing import differences, told
-from hostler.replaying.session import Replayed
+from hostler.journal.replaying.session import Replayed
 
 
 @dataclass(frozen=True, slots=True)

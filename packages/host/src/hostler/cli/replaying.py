@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from hostler.bundled import shipped_runner
 from hostler.cli.junit import write_junit
 from hostler.cli.options import data_directory
 from hostler.cli.output import err, note
@@ -23,10 +22,11 @@ from hostler.cli.routes import route
 from hostler.cli.run import CONFIG_SUFFIXES, parse_settings
 from hostler.cli.targets import local_target
 from hostler.domain.tapes import Tape, decode_tape, read_tape
+from hostler.host.bundled import shipped_runner
+from hostler.journal.replaying.replayer import Cast, Changes, Replayer
+from hostler.journal.replaying.session import Replayed
 from hostler.plugins.sources import Folder, Level, identity_of
 from hostler.plugins.supervisor import environments_folder
-from hostler.replaying.replayer import Cast, Changes, Replayer
-from hostler.replaying.session import Replayed
 from hostler_protocol.errors import CallerError, InvalidArgumentError, NotFoundError, PluginError
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.runs import TERMINAL_STATUSES

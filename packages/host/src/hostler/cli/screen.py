@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hostler.feed import StoredResult
+    from hostler.journal.feed import StoredResult
 
 
 def coloured() -> bool:

@@ -16,8 +16,8 @@ from hostler.cli.options import DatabaseOption, DataOption, data_directory
 from hostler.cli.output import INTERRUPTED, USAGE, err, errors_told, fail, note, show_error, show_problem
 
 if TYPE_CHECKING:
-    from hostler.config import Settings
-    from hostler.host import Host
+    from hostler.host.config import Settings
+    from hostler.host.host import Host
 
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -79,7 +79,7 @@ def serve(
 ) -> None:
     """Start the host: events in over HTTP, runs, results out. Ctrl-C or SIGTERM stops it in order."""
     from hostler.cli.logs import set_up_logging
-    from hostler.config import Settings
+    from hostler.host.config import Settings
     from hostler.http.admin_key import find_admin_key
 
     if prune and config is None:
@@ -134,7 +134,7 @@ def _own_url(host: str, port: int) -> str | None:
 
 async def _serve(settings: Settings, *, new_key: str | None, with_parent: bool) -> None:
     """Serve until told to stop. `new_key` is kept and shown once all that could be wrong was right."""
-    from hostler.host import Host
+    from hostler.host.host import Host
     from hostler.http.admin_key import keep_admin_key
     from hostler.http.server import serve as serve_http
 
@@ -200,7 +200,7 @@ async def _greet(host: Host, url: str) -> None:
 
 async def _reload(host: Host, asked: asyncio.Event) -> None:
     """Apply the configuration file again whenever SIGHUP comes."""
-    from hostler.config_file import read_config_file
+    from hostler.host.config_file import read_config_file
     from hostler_protocol.errors import HostlerError
 
     while True:

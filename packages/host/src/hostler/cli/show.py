@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from hostler.cli.output import INTERRUPTED, note, show_error, write_line
-from hostler.feed import StoredResult
+from hostler.journal.feed import StoredResult
 from hostler_protocol.content import text_of
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.results import (

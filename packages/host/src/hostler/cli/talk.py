@@ -8,7 +8,7 @@ from typing import Any
 
 from hostler.cli.client import Api
 from hostler.cli.routes import route
-from hostler.feed import StoredResult
+from hostler.journal.feed import StoredResult
 from hostler_protocol.errors import HostlerError, NotFoundError
 from hostler_protocol.events import EventEnvelope, Input
 from hostler_protocol.ids import new_id

@@ -2,7 +2,7 @@
 
 `check_filter` refuses what no filter may be, when an agent is saved. `evaluate` runs one; it holds the
 interpreter's lock for as long as the expression takes, so the host calls it in a process of its own
-(`hostler.filtering`), which can be stopped.
+(`hostler.runs.filters`), which can be stopped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HTTP: `/v1`, its authentication, its event streams and its documentation.
+"""HTTP: `/v1`, authentication, event streams and the API's own documentation. Used by the commands.
 
 Read `endpoint.py` first: every route is one `Endpoint` of one table, and `gateway.py` is what stands in
 front of each of them.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hostler.config import ASSETS_PATH
+from hostler.host.config import ASSETS_PATH
 from hostler.http import plugin_socket
 from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
@@ -22,7 +22,7 @@ from hostler.http.surface import Surface
 from hostler.version import VERSION
 
 if TYPE_CHECKING:
-    from hostler.host import Host
+    from hostler.host.host import Host
 
 ENDPOINTS: list[Endpoint] = endpoints_of(*ROUTE_MODULES)
 """Every HTTP route there is."""

@@ -1,7 +1,7 @@
 """Who is calling: bearer keys, what they may do, and how fast.
 
-Keys live in stores/keys.py, by digest. The administrator's key may be any string an operator chose, so it is
-compared by digest in constant time.
+Keys are stored by digest (storage/stores/keys.py). The administrator's key may be any string an operator
+chose, so that it is compared by digest, in constant time.
 """
 
 from __future__ import annotations

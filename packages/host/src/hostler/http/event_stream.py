@@ -10,8 +10,8 @@ from hostler.http.answers import Headers
 from hostler.http.asgi import Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from hostler.feed import StoredResult
     from hostler.http.streams import Streams
+    from hostler.journal.feed import StoredResult
 
 Batches = AsyncIterator[list["StoredResult"]]
 Watch = Callable[[int], Batches]

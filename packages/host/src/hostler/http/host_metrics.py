@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from hostler.domain.deferral import MAX_COUNTED
 from hostler.http.metrics import Sample
 from hostler.http.streams import Streams
-from hostler.stores import deferred, usage
+from hostler.storage.stores import deferred, usage
 
 if TYPE_CHECKING:
-    from hostler.host import Host
+    from hostler.host.host import Host
 
 
 async def samples_of(host: Host, streams: Streams) -> list[Sample]:

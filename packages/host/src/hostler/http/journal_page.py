@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from hostler.stores import journal, runs
-from hostler.stores.journal import StoredEntry
+from hostler.storage.stores import journal, runs
+from hostler.storage.stores.journal import StoredEntry
 from hostler_protocol._base import Lenient
 from hostler_protocol.limits import MAX_PAGE_BYTES
 
 if TYPE_CHECKING:
-    from hostler.host import Host
+    from hostler.host.host import Host
 
 
 class _StoredResult(Lenient):

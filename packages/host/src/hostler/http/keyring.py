@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hostler.domain.events import Caller
 from hostler.http.auth import FindKey, KeyHolder
-from hostler.ports import Database
-from hostler.stores import keys
+from hostler.storage.port import Database
+from hostler.storage.stores import keys
 
 
 def find_key(db: Database) -> FindKey:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from hostler.cursors import Cursors, Position, ScopedCursors
+from hostler.calls.cursors import Cursors, Position, ScopedCursors
 from hostler.http.answers import Listing
 from hostler_protocol._base import Strict
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_INTEGER, MAX_PAGE_ITEMS

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from hostler.host.reading import ReadingHost
 from hostler.http.ask import Ask, decode_query, path_segment
 from hostler.http.auth import administrator
 from hostler.http.endpoint import Endpoint, endpoints_of
 from hostler.http.problems import encode_problem, problem_of, status_of
 from hostler.http.routing import Router
-from hostler.reading import ReadingHost
-from hostler.sql.reading import NeedsHostError
+from hostler.storage.sql.reading import NeedsHostError
 from hostler_protocol.errors import HostlerError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
-from hostler.config import ASSETS_PATH
+from hostler.host.config import ASSETS_PATH
 from hostler.http.app import App, make_app
 from hostler.http.connection import BoundedConnection, bounded_socket
 from hostler.http.limits import (
@@ -23,8 +23,8 @@ from hostler_protocol.errors import UnavailableError
 from hostler_protocol.limits import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
-    from hostler.config import Settings
-    from hostler.host import Host
+    from hostler.host.config import Settings
+    from hostler.host.host import Host
 
 _BACKLOG = 2048
 

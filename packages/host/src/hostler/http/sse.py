@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from hostler.feed import StoredResult
 from hostler.http.limits import STREAM_WRITE_BYTES
+from hostler.journal.feed import StoredResult
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import MAX_INTEGER
 

@@ -12,7 +12,7 @@ from hostler.http.rates import Rates
 from hostler.http.streams import Streams
 
 if TYPE_CHECKING:
-    from hostler.host import Host
+    from hostler.host.host import Host
 
 
 @dataclass(slots=True)

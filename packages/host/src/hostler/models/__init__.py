@@ -1,1 +1,1 @@
-"""Model services, each behind the one port of `port.py`."""
+"""Model services, each behind the port in `port.py`. Used by calls and the host."""

@@ -1,1 +1,1 @@
-"""Plugin processes: started, contained, spoken with, watched and ended. Start at supervisor.py."""
+"""Start, contain, speak with, watch and end plugin processes. `supervisor.py` is the entry."""

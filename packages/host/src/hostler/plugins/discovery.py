@@ -18,7 +18,7 @@ from hostler.plugins.catalog import Catalog
 from hostler.plugins.life import PluginLife
 from hostler.plugins.sources import Folder, PluginSource
 from hostler.plugins.surroundings import Surroundings
-from hostler.workspaces.whole import remove_tree
+from hostler.tools.workspaces.whole import remove_tree
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
 

@@ -15,7 +15,7 @@ from hostler.plugins.sources import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, 
 from hostler.sandbox.measure import MAX_DEPTH
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
 from hostler.sandbox.view import python_paths
-from hostler.workspaces.whole import Usage, measure_tree, remove_tree
+from hostler.tools.workspaces.whole import Usage, measure_tree, remove_tree
 from hostler_protocol.errors import PluginStartError
 
 CERTIFICATES = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")

@@ -1,1 +1,1 @@
-"""Processes that can hurt nobody: plugins, and commands that agents run. `port.py` is what others use."""
+"""Confine processes: plugins, and commands that agents run. Other rooms use `port.py`."""

@@ -1,1 +1,1 @@
-"""Tools behind a port: what offers them, and the one service that agents reach them through."""
+"""Tools behind one port: MCP, OpenAPI, built-in tools, skills, knowledge and the tools of plugins."""

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hostler.assets import AssetRefusedError, RunDoor
+from hostler.calls.run_tokens import AssetRefusedError, RunDoor
 from hostler.http.answers import COMMON_HEADERS, Empty, Headers, Whole
 from hostler.http.ask import Ask, check_headers, check_json_type, headers_of, read_body
 from hostler.http.asset_gateway.limits import (
@@ -46,7 +46,7 @@ from hostler.http.limits import FAILED_AUTH_BURST, FAILED_AUTH_PER_SECOND, MAX_T
 from hostler.http.problems import MethodNotAllowedError, UnauthenticatedError
 from hostler.http.rates import Rates
 from hostler.http.surface import Surface
-from hostler.stores import audit
+from hostler.storage.stores import audit
 from hostler_protocol.calls import ToolCallReply
 from hostler_protocol.errors import (
     HostError,

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.assets import RunDoor
+from hostler.calls.run_tokens import RunDoor
 from hostler.domain.grants import Grant
 from hostler.domain.nearest import did_you_mean
 from hostler.http.asset_gateway.limits import MAX_READ_BYTES

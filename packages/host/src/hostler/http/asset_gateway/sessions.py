@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostler.assets import AssetRefusedError, RunDoor
+from hostler.calls.run_tokens import AssetRefusedError, RunDoor
 from hostler.http.asset_gateway.limits import MAX_CALLS, MAX_SESSIONS, SESSION_ID_BYTES
 from hostler.http.asset_gateway.messages import RequestId
 from hostler_protocol.calls import CallParams

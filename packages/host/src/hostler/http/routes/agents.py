@@ -14,8 +14,8 @@ from hostler.http.ask import Ask, Fitted
 from hostler.http.auth import holds
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import PageQuery, listing, scoped
-from hostler.ports import Tx
-from hostler.stores import agents, audit
+from hostler.storage.port import Tx
+from hostler.storage.stores import agents, audit
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError, NotFoundError, UnauthorizedError
 

@@ -15,9 +15,9 @@ from hostler.http.idempotency import once
 from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
 from hostler.http.paging import Moment
 from hostler.http.ranges import etag_matches, parse_range
-from hostler.ports import Tx
-from hostler.stores import artifacts, audit, blobs
-from hostler.stores.artifacts import NewArtifact, StoredArtifact
+from hostler.storage.port import Tx
+from hostler.storage.stores import artifacts, audit, blobs
+from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError, NotFoundError
 from hostler_protocol.runs import ArtifactMetadata

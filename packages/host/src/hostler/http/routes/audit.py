@@ -8,8 +8,8 @@ from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import PageQuery, listing, scoped
-from hostler.stores import audit
-from hostler.stores.audit import AuditFact
+from hostler.storage.stores import audit
+from hostler.storage.stores.audit import AuditFact
 from hostler_protocol._base import Strict
 
 

@@ -6,20 +6,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from hostler import upkeep
+from hostler.calls.cursors import ScopedCursors
 from hostler.calls.history import transcript_page, transcript_record
-from hostler.cursors import ScopedCursors
+from hostler.host import maintenance as upkeep
 from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import Limit, Moment, PageQuery, scoped
-from hostler.ports import Tx
-from hostler.stores import conversations, search, transcripts, waiting
-from hostler.stores.conversations import Conversation, ConversationPage
-from hostler.stores.deletion import DeletionReceipt
-from hostler.stores.transcripts import TranscriptPage
-from hostler.stores.unfiltered import ANY, AnyOr
-from hostler.stores.waiting import Unheard, WaitingMessage, WaitingPage
+from hostler.storage.port import Tx
+from hostler.storage.stores import conversations, search, transcripts, waiting
+from hostler.storage.stores.conversations import Conversation, ConversationPage
+from hostler.storage.stores.deletion import DeletionReceipt
+from hostler.storage.stores.transcripts import TranscriptPage
+from hostler.storage.stores.unfiltered import ANY, AnyOr
+from hostler.storage.stores.waiting import Unheard, WaitingMessage, WaitingPage
 from hostler_protocol._base import Strict
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError

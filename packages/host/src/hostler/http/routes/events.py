@@ -17,10 +17,10 @@ from hostler.http.limits import MAX_WAIT_SECONDS
 from hostler.http.paging import PageQuery, listing, scoped, seconds
 from hostler.http.routes.runs import open_stream
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM
-from hostler.orchestrator import Accepted
-from hostler.stores import events
-from hostler.stores.events import Outcome, StoredEvent
-from hostler.stores.unfiltered import ANY
+from hostler.runs.orchestrator import Accepted
+from hostler.storage.stores import events
+from hostler.storage.stores.events import Outcome, StoredEvent
+from hostler.storage.stores.unfiltered import ANY
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.events import EventEnvelope

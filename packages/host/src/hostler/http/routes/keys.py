@@ -11,9 +11,9 @@ from hostler.http.ask import Ask
 from hostler.http.auth import ADMIN_KEY_ID, Right, demand, holds
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import Moment, PageQuery, listing, scoped, seconds
-from hostler.ports import Tx
-from hostler.stores import audit, keys
-from hostler.stores.keys import ApiKey
+from hostler.storage.port import Tx
+from hostler.storage.stores import audit, keys
+from hostler.storage.stores.keys import ApiKey
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError, UnauthorizedError
 

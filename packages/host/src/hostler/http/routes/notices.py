@@ -6,9 +6,9 @@ from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import PageQuery, listing, scoped, seconds
-from hostler.ports import Tx
-from hostler.stores import audit, notices
-from hostler.stores.notices import Delivery, DeliveryStatus, Notice
+from hostler.storage.port import Tx
+from hostler.storage.stores import audit, notices
+from hostler.storage.stores.notices import Delivery, DeliveryStatus, Notice
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 

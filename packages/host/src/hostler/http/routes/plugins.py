@@ -16,7 +16,7 @@ from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
 from hostler.http.problems import UpgradeRequiredError
 from hostler.plugins.sources import Folder, SingleFile
 from hostler.plugins.status import PluginStatus
-from hostler.stores import audit
+from hostler.storage.stores import audit
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.manifest import AgentRunnerManifest

@@ -6,7 +6,7 @@ from hostler.domain.tapes import TapeFile
 from hostler.http.answers import Json
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
-from hostler.taping import tape_of
+from hostler.journal.export import tape_of
 from hostler.version import VERSION
 from hostler_protocol._base import Strict
 from hostler_protocol.events import Input

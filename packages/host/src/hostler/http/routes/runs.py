@@ -9,7 +9,6 @@ from typing import Annotated
 import msgspec
 
 from hostler.domain.steering import SteerStatus
-from hostler.feed import StoredResult
 from hostler.http.answers import Headers, Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import Media, endpoint
@@ -17,11 +16,12 @@ from hostler.http.event_stream import Batches, EventStream
 from hostler.http.journal_page import journal_page
 from hostler.http.paging import Limit, Moment, PageQuery, listing, scoped, seconds
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id
-from hostler.ports import Tx
-from hostler.records import record_of
-from hostler.stores import runs, sources, steering
-from hostler.stores.run_rows import Run
-from hostler.stores.steering import Steer
+from hostler.journal.feed import StoredResult
+from hostler.runs.records import record_of
+from hostler.storage.port import Tx
+from hostler.storage.stores import runs, sources, steering
+from hostler.storage.stores.run_rows import Run
+from hostler.storage.stores.steering import Steer
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS, MAX_REASON_CHARS

@@ -6,7 +6,7 @@ from hostler.domain.skills import SkillFile
 from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
-from hostler.skills.shelf import SkillStanding
+from hostler.tools.skills.shelf import SkillStanding
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 

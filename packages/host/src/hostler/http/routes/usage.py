@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.paging import Moment
-from hostler.stores import usage
-from hostler.stores.usage import UsageRow
+from hostler.storage.stores import usage
+from hostler.storage.stores.usage import UsageRow
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 

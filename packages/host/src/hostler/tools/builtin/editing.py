@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from hostler.workspaces.folders import WorkingFolder
-from hostler.workspaces.tree import WorkTree
+from hostler.tools.workspaces.folders import WorkingFolder
+from hostler.tools.workspaces.tree import WorkTree
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MIB
 

@@ -28,8 +28,8 @@ from hostler.tools.builtin.moving import artifacts_of, bring_in, owner_of, take_
 from hostler.tools.builtin.outcomes import told_of
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
-from hostler.workspaces.folders import WorkingFolder, WorkingFolders
-from hostler.workspaces.whole import Usage
+from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders
+from hostler.tools.workspaces.whole import Usage
 from hostler_protocol.errors import DeadlineExceededError, HostlerError, InvalidArgumentError
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest

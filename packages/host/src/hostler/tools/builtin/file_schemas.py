@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostler.workspaces.paths import MAX_PATH_CHARS
-from hostler.workspaces.whole import MAX_DEPTH
+from hostler.tools.workspaces.paths import MAX_PATH_CHARS
+from hostler.tools.workspaces.whole import MAX_DEPTH
 from hostler_protocol.limits import KIB
 
 MAX_LINES = 2_000

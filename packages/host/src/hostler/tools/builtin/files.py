@@ -21,7 +21,7 @@ from hostler.tools.builtin.moving import artifacts_of, bring_in, owner_of, take_
 from hostler.tools.builtin.searching import read_lines, search
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
-from hostler.workspaces.folders import WorkingFolder, WorkingFolders
+from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest

@@ -9,8 +9,8 @@ from typing import Any
 
 from hostler.domain.working_folders import FolderOwner
 from hostler.tools.port import RunArtifacts, ToolInvocation
-from hostler.workspaces.folders import WorkingFolder, WorkingFolders
-from hostler.workspaces.tree import CHUNK_BYTES, Staged
+from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders
+from hostler.tools.workspaces.tree import CHUNK_BYTES, Staged
 from hostler_protocol.errors import HostlerError, UnavailableError
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hostler.sandbox.port import LimitName, Outcome, SandboxLimits
 from hostler.tools.port import RunArtifacts
-from hostler.workspaces.whole import Usage
+from hostler.tools.workspaces.whole import Usage
 from hostler_protocol.errors import HostlerError
 
 SHOWN_BYTES = 32 * 1024

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from hostler.tools.builtin.file_schemas import MAX_READ_BYTES
-from hostler.workspaces.tree import CHUNK_BYTES, WorkTree
-from hostler.workspaces.whole import MAX_DEPTH
+from hostler.tools.workspaces.tree import CHUNK_BYTES, WorkTree
+from hostler.tools.workspaces.whole import MAX_DEPTH
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
 from hostler_protocol.limits import MIB
 

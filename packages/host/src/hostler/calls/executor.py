@@ -1,0 +1,418 @@
+"""The Host API calls of one attempt: gate, recording, work, journal, answer.
+
+A call that the recording of an earlier attempt holds is answered from it. A call that changes something in
+the host is carried out in the transaction that journals it; tools have their intents (tool_calls.py). Reads
+are journalled without waiting for the commit. Calls and results share the run's one order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
+from hostler.calls.gate import Gate, GatedRun
+from hostler.calls.run_tokens import Guest
+from hostler.calls.scope import CallScope, Effect
+from hostler.calls.tool_calls import ToolCalls
+from hostler.domain.pauses import NO_QUESTIONS
+from hostler.domain.recording import CallName, RecordedCall, guest_number, is_effect
+from hostler.journal.call_log import CallJournal, CallRecord
+from hostler.journal.call_records import (
+    CallEntry,
+    Intent,
+    JournalledError,
+    chunk_of,
+    chunk_record,
+    digest_of,
+    intent_of,
+)
+from hostler.journal.fork import Inherited, check_effects
+from hostler.journal.resume import GoingOn
+from hostler.journal.run_log import RunLog
+from hostler.pauses.port import People, Question, refusal_of
+from hostler.plugins.connection import PluginConnection
+from hostler.storage.port import Tx
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.journal import Entry
+from hostler_protocol.calls import Call, CallParams, InteractionParams
+from hostler_protocol.errors import (
+    DeadlineExceededError,
+    DeniedError,
+    HostlerError,
+    UnauthorizedError,
+    from_fault,
+    to_fault,
+)
+from hostler_protocol.frames import MessageId
+from hostler_protocol.pausing import Decision
+
+log = logging.getLogger(__name__)
+_encoder = msgspec.json.Encoder()
+
+
+class RunCalls:
+    """Carries out the calls of one attempt.
+
+    `going_on`: the recording that it goes on from, if any. `active` is told whenever a call is over.
+    """
+
+    def __init__(
+        self,
+        *,
+        gate: Gate,
+        blobs: BlobFolder,
+        connection: PluginConnection,
+        gated: GatedRun,
+        scope: CallScope,
+        journal: RunLog,
+        going_on: GoingOn | None = None,
+        inherited: Inherited | None = None,
+        people: People | None = None,
+        confirm: Callable[[], Any] | None = None,
+        active: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._gate = gate
+        self._connection = connection
+        self._gated = gated
+        self._scope = scope
+        self._journal = journal
+        self._written = CallJournal(journal, blobs)
+        self._going_on = going_on
+        self._inherited = inherited
+        self._people = people
+        self._active = active
+        self.tools = ToolCalls(scope, journal, people, confirm)
+        self._seen: Counter[tuple[str, str]] = Counter()
+        self._tasks: dict[MessageId, asyncio.Task[None]] = {}
+        self._given_up: dict[MessageId, bool] = {}
+        """Calls that the runner gave up, and whether it goes on without them."""
+        self._guests: dict[MessageId, Guest] = {}
+        self._by_guests = 0
+        self._done = asyncio.Event()
+        self._had_effects = False
+
+    @property
+    def had_effects(self) -> bool:
+        """Whether a call changed something, or may have."""
+        return self._had_effects or self.tools.had_effects
+
+    def begin(self, call_id: MessageId, method: str, params: CallParams, guest: Guest | None = None) -> None:
+        """Take a call; it is answered when it is done. `guest`: who makes it, where it is not the runner."""
+        if guest is not None:
+            self._guests[call_id] = guest
+        task = asyncio.create_task(self._carry(call_id, method, params), name=f"{method} {call_id}")
+        self._tasks[call_id] = task
+        task.add_done_callback(lambda _: self._left(call_id))
+
+    def _left(self, call_id: MessageId) -> None:
+        self._tasks.pop(call_id, None)
+        self._given_up.pop(call_id, None)
+        self._guests.pop(call_id, None)
+        self._done.set()
+        self._active()
+
+    def give_up(self, call_id: MessageId, *, goes_on: bool) -> None:
+        """The runner no longer waits for it, and `goes_on` without it or is being stopped.
+
+        What is already on its way into the database stays.
+        """
+        task = self._tasks.get(call_id)
+        if task is not None:
+            self._given_up[call_id] = goes_on
+            task.cancel()
+
+    def stop(self) -> None:
+        """The attempt is over."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+        self.tools.stop()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a call has no answer yet, or a tool is being asked although nobody waits for it."""
+        return bool(self._tasks) or self.tools.under_way
+
+    def look_again(self) -> None:
+        """A call has begun to wait for people: who waits for quiet looks once more."""
+        self._done.set()
+
+    async def quiet(self, held: Callable[[], int]) -> None:
+        """Wait until no call is under way but those that are held; `held` says how many that are."""
+        while self.tools.under_way or len(self._tasks) > held():
+            self._done.clear()
+            await self.tools.quiet()
+            if len(self._tasks) > held():
+                await self._done.wait()
+
+    # -- one call ---------------------------------------------------------------------------------
+
+    async def _carry(self, call_id: MessageId, method: str, params: CallParams) -> None:
+        try:
+            call = self._gate.admit(self._gated, self._connection, self._scope.attempt, method, params)
+        except HostlerError as error:
+            nth = self._guest_number(call_id)
+            self._written.refused(CallEntry(method[:100], nth=nth, error=to_fault(error)))
+            self._caller(call_id).refuse(call_id, error)
+            return
+        record = self._record(method, params, self._guest_number(call_id))
+        going_on = self._going_on
+        recorded = None if going_on is None else going_on.find(record.name)
+        try:
+            if going_on is not None and recorded is not None and recorded.position is not None:
+                self._gate.repeat(call)
+                record.is_written = True
+                await self._answer_again(call_id, call, going_on, recorded)
+            elif self._inherited is not None and (passed := self._inherited.find(record.name)) is not None:
+                self._gate.repeat(call)
+                await self._pass_on(call_id, call, record, self._inherited, passed)
+            elif await self._charged(call_id, call, record):
+                await self._make(call_id, call, record, recorded)
+        except HostlerError as error:
+            self._refuse(call_id, record, error)
+        except asyncio.CancelledError:
+            if call_id in self._given_up:
+                begun = recorded is not None or record.name in self.tools.begun
+                self._give_up(call, record, asked=self._given_up[call_id] and not begun)
+            raise
+        except Exception:
+            # The top of a call's worker: the run is told, the log has the traceback.
+            log.exception("run %s: %s failed", self._scope.run_id, method)
+            self._refuse(call_id, record, HostlerError(f"the host failed to carry out {method}"))
+
+    def _caller(self, call_id: MessageId) -> PluginConnection | Guest:
+        """Who is answered."""
+        return self._guests.get(call_id, self._connection)
+
+    def _guest_number(self, call_id: MessageId) -> int:
+        """0: the call is the runner's own."""
+        if call_id not in self._guests:
+            return 0
+        self._by_guests += 1
+        return guest_number(self._scope.attempt, self._by_guests)
+
+    def _record(self, method: str, params: CallParams, guest: int) -> CallRecord:
+        known = "" if guest else digest_of(params)
+        self._seen[method, known] += 1
+        name = CallName(method, known, guest or self._seen[method, known])
+        record = CallRecord(name, params)
+        if method == "tool.call":
+            pin = self._scope.grant.tool_pins.get(getattr(params, "tool_name", ""))
+            record.effect = None if pin is None else pin.effect
+        return record
+
+    def _give_up(self, call: Call, record: CallRecord, *, asked: bool) -> None:
+        """The runner no longer waits: what it heard so far is all it hears when it makes the call again.
+
+        `asked`: if it did anything it would be to ask people, who need not answer any more.
+        """
+        if record.is_written:
+            return
+        if not call.effect:
+            self._written.write(record, given_up=True)
+        elif asked and self._people is not None and record.name.method in LEDGER_CALLS:
+            call_id, people = record.name.call_id, self._people
+            people.no_longer(call_id)
+            self._written.withdrawn(record, lambda tx: people.withdraw(tx, call_id), people.changed)
+
+    async def _charged(self, call_id: MessageId, call: Call, record: CallRecord) -> bool:
+        try:
+            await self._gate.charge(self._gated, call)
+        except HostlerError as error:
+            name = record.name
+            self._written.refused(CallEntry(name.method, name.digest, name.nth, error=to_fault(error)))
+            self._caller(call_id).refuse(call_id, error)
+            return False
+        return True
+
+    async def _make(
+        self, call_id: MessageId, call: Call, record: CallRecord, recorded: RecordedCall | None
+    ) -> None:
+        """Do what the call asks for."""
+        check_effects(self._scope.effects, record.name.method, record.effect, record.params)
+        if self._going_on is not None:
+            effect = is_effect(record.name.method, record.effect)
+            await self._going_on.begin(record.name.method, effect, recorded)
+        async with self._deadline():
+            await self._journal.settled()  # a run sees what it wrote itself
+            intent = None if recorded is None or recorded.intent is None else intent_of(recorded.intent)
+            if call.method == "tool.call":
+                await self._call_tool(call_id, record, intent)
+            elif call.method == "interaction.request":
+                await self._interact(call_id, record)
+            elif call.chunk is not None:
+                await self._stream(call_id, call, record)
+            else:
+                await self._answer(call_id, call, record, intent)
+
+    @contextlib.asynccontextmanager
+    async def _deadline(self) -> AsyncIterator[None]:
+        deadline = self._scope.deadline_at
+        delay = None if deadline is None else max(0.0, deadline - self._scope.services.clock())
+        try:
+            async with asyncio.timeout(delay) as scope:
+                yield
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            raise DeadlineExceededError("the run's deadline is over") from None
+
+    # -- from the recording -----------------------------------------------------------------------
+
+    async def _answer_again(
+        self, call_id: MessageId, call: Call, going_on: GoingOn, recorded: RecordedCall
+    ) -> None:
+        """Answer from the recording, in its turn. It stands in the journal already."""
+        await asyncio.sleep(0)  # calls that came together are all seen before one of them is answered
+        try:
+            answer = await going_on.read(recorded)
+            for chunk in answer.chunks if call.chunk is not None else ():
+                if not await self._caller(call_id).stream(call_id, chunk_of(chunk)):
+                    return
+            await going_on.turn(
+                recorded
+            )  # what the runner made of the chunks was recorded before the outcome
+            if answer.given_up:
+                return  # the runner did not wait for more
+            if answer.error is not None:
+                self._caller(call_id).refuse(call_id, from_fault(answer.error))
+            else:
+                self._had_effects |= recorded.effect
+                self._caller(call_id).reply(call_id, answer.reply)
+        except HostlerError as error:
+            self._caller(call_id).refuse(call_id, error)
+        finally:
+            going_on.answered(recorded)
+
+    async def _pass_on(
+        self, call_id: MessageId, call: Call, record: CallRecord, inherited: Inherited, passed: RecordedCall
+    ) -> None:
+        """Answer as the run was answered that this one was forked from; it is this one's own call now."""
+        if self._going_on is not None:
+            await self._going_on.begin(record.name.method, False, None)
+        answer = await inherited.answer(passed)
+        record.chunks = answer.chunks
+        for chunk in answer.chunks if call.chunk is not None else ():
+            if not await self._caller(call_id).stream(call_id, chunk_of(chunk)):
+                return
+        if answer.given_up:
+            self._written.write(record, given_up=True)
+            return
+        if answer.error is not None:
+            raise from_fault(answer.error)
+        self._written.write(record, reply=answer.reply)
+        self._caller(call_id).reply(call_id, answer.reply)
+
+    # -- for real ---------------------------------------------------------------------------------
+
+    async def _answer(
+        self, call_id: MessageId, call: Call, record: CallRecord, intent: Intent | None
+    ) -> None:
+        reply: Any
+        if intent is not None and intent.child_run_id is not None:
+            child = intent.child_run_id
+            reply = await self._scope.services.runs.rejoin(self._scope, child, record.params)
+            self._written.write(record, reply=reply)
+        else:
+            reply = await CALL_FUNCTIONS[call.method](self._scope, record.params)
+            if isinstance(reply, Effect):
+                reply = await self._take_effect(record, reply)
+            else:
+                self._written.write(record, reply=reply)
+        self._caller(call_id).reply(call_id, reply)
+
+    async def _take_effect(self, record: CallRecord, effect: Effect) -> Any:
+        def work(tx: Tx) -> tuple[Entry, Any]:
+            reply = effect.work(tx)
+            if isinstance(reply, HostlerError):
+                return self._written.effect(record, None, reply), reply
+            if effect.child is not None and (child := effect.child(reply)) is not None:
+                return self._written.child_intent(record, child), reply
+            return self._written.effect(record, reply, None), reply
+
+        reply = await self._journal.write(work, effect.settled)
+        if isinstance(reply, HostlerError):
+            raise JournalledError(reply)
+        self._had_effects = True
+        answer = reply if effect.then is None else await effect.then(reply)
+        if effect.child is not None:
+            self._written.write(record, reply=answer)
+        return answer
+
+    async def _stream(self, call_id: MessageId, call: Call, record: CallRecord) -> None:
+        reply: Any = None
+        chunk_type: Any = call.chunk
+        pieces = STREAM_FUNCTIONS[call.method](self._scope, record.params)
+        async with contextlib.aclosing(pieces):
+            async for piece in pieces:
+                if isinstance(piece, chunk_type):
+                    record.chunks.append(chunk_record(piece))
+                    if not await self._caller(call_id).stream(call_id, piece):
+                        self._written.write(record, given_up=True)
+                        return
+                else:
+                    reply = piece
+        self._written.write(record, reply=reply)
+        self._caller(call_id).reply(call_id, reply)
+
+    async def _call_tool(self, call_id: MessageId, record: CallRecord, intent: Intent | None) -> None:
+        async def write(
+            reply: Any,
+            error: HostlerError | None,
+            *,
+            durable: bool,
+            settle: Callable[[Tx], None] | None = None,
+        ) -> None:
+            if durable:
+                await self._written.write_durable(record, reply, error, settle)
+            else:
+                self._written.write(record, reply=reply, error=error)
+
+        guest = self._guests.get(call_id)
+        if guest is not None and not guest.may_wait and self.tools.asks_people(record.params.tool_name):
+            why = "needs a person or a client, and this run may be parked meanwhile: its runner can make"
+            raise UnauthorizedError(f"tool {record.params.tool_name!r} {why} this call, a service can not")
+        reply = await self.tools.call(record.name, record.params, intent, write)
+        self._had_effects |= record.effect != "pure"
+        self._caller(call_id).reply(call_id, reply)
+
+    async def _interact(self, call_id: MessageId, record: CallRecord) -> None:
+        """Put a question to a person; the decision is the answer, whatever it is."""
+        form: InteractionParams = record.params
+        if not self._scope.grant.questions:
+            raise DeniedError(f"the question {form.title!r:.80} was denied: {NO_QUESTIONS}")
+        if self._people is None:
+            raise UnauthorizedError("this host cannot put questions to people")
+        verdict = await self._people.ask(Question("question", record.name, {}, form=form))
+        refused = refusal_of(verdict, f"the question {form.title!r:.80}")
+        told = verdict.settle
+        if refused is not None:
+            settle = None if told is None else lambda tx: told(tx, refused)
+            await self._written.write_durable(record, None, refused, settle)
+            raise JournalledError(refused)
+        decision = Decision(
+            call_id=record.name.call_id,
+            decision="answered",
+            values=verdict.values,
+            result=verdict.result,
+            comment=verdict.comment,
+            decided_by=verdict.decided_by,
+        )
+        settle = None if told is None else lambda tx: told(tx, None)
+        await self._written.write_durable(record, decision, None, settle)
+        self._caller(call_id).reply(call_id, decision)
+
+    # -- writing down -----------------------------------------------------------------------------
+
+    def _refuse(self, call_id: MessageId, record: CallRecord, error: HostlerError) -> None:
+        if isinstance(error, JournalledError):
+            error = error.error
+        else:
+            self._written.write(record, error=error)
+        self._caller(call_id).refuse(call_id, error)

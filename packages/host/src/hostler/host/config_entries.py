@@ -1,0 +1,136 @@
+"""The kinds of entries that a configuration has: the key, type and name of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.changes import Kind
+from hostler.domain.fitting import fit
+from hostler.domain.mistakes import Mistake
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.nearest import did_you_mean
+from hostler.domain.retention import Retention
+from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
+from hostler.domain.webhooks import Webhook
+from hostler.host.config import ConfigFile, PluginEntry
+from hostler.host.config_file import ConfigSource, absolute, entry_mistakes, entry_name
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import NotFoundError
+
+POLICY = "policy"
+"""The name of an entry that there is only one of: retention, working folders, keys of pauses."""
+
+
+class PauseKeys(Strict):
+    """References to the keys of pauses, the current one first."""
+
+    keys: list[str]
+
+
+class SkillFolder(Strict):
+    """An entry of `skills`."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKind:
+    """One kind. `field`: its key in a configuration file. `named_by`: the field that names a new entry."""
+
+    kind: Kind
+    field: str
+    type: type[msgspec.Struct]
+    named_by: str | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether there is at most one entry, whose name is POLICY."""
+        return self.type in {Retention, PauseKeys, WorkingFolderSettings}
+
+
+ENTRY_KINDS: Mapping[str, EntryKind] = {
+    kind.field: kind
+    for kind in (
+        EntryKind("plugin", "plugins", PluginEntry, "path"),
+        EntryKind("model", "models", ModelEntry, "id"),
+        EntryKind("tool", "tools", ToolEntry),
+        EntryKind("skill", "skills", SkillFolder, "path"),
+        EntryKind("agent", "agents", AgentSpec, "name"),
+        EntryKind("webhook", "webhooks", Webhook, "name"),
+        EntryKind("retention", "retention", Retention),
+        EntryKind("pause_key", "pause_key", PauseKeys),
+        EntryKind("working_folders", "working_folders", WorkingFolderSettings),
+    )
+}
+"""By their key in a configuration file."""
+
+
+def entry_kind(field: str) -> EntryKind:
+    """The kind of this key. NotFoundError names the nearest."""
+    kind = ENTRY_KINDS.get(field)
+    if kind is None:
+        raise NotFoundError(f"a configuration has no {field!r}: {did_you_mean(field, ENTRY_KINDS)}")
+    return kind
+
+
+def with_entry(kind: EntryKind, entry: Any, base: Path | None = None) -> ConfigFile:
+    """A configuration with this one entry. Relative paths of it are taken from `base`, where one is given."""
+    value: Any = entry
+    if isinstance(entry, SkillFolder):
+        value = entry.path
+    if isinstance(entry, PauseKeys):
+        value = entry.keys
+    elif not kind.single:
+        value = [value]
+    return absolute(ConfigFile(**{kind.field: value}), base)
+
+
+def read_entry(kind: EntryKind, data: Any, base: Path | None = None) -> tuple[Any, ConfigSource]:
+    """As much of an entry as can be read, for `with_entry`, and what cannot be. None: nothing is left of it.
+
+    Relative paths are a mistake, unless they are taken from `base`.
+    """
+    entry, mistakes = fit(data, kind.type)
+    place = kind.field if kind.single else f"{kind.field}[0]"
+    name = entry_name(kind.field, data)
+    called = f"{kind.kind} {name!r}" if name else kind.kind
+    source = ConfigSource(called, tuple(one.within(place) for one in mistakes), entry=place)
+    if entry is None:
+        return None, source
+    config = with_entry(kind, entry, base)
+    wrong = [*entry_mistakes(config, source), *relative_paths(config, source)]
+    return entry, replace(source, mistakes=(*source.mistakes, *wrong))
+
+
+def relative_paths(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake]:
+    """The paths that are relative, where nobody knows to what."""
+    plugins = [entry if isinstance(entry, str) else entry.path for entry in config.plugins]
+    for section, paths in (("plugins", plugins), ("skills", config.skills)):
+        for number, path in enumerate(paths):
+            if not Path(path).is_absolute():
+                below = "path" if source.entry else ""
+                mistake = Mistake(below, "this is a relative path: send the absolute one")
+                yield mistake.within(source.place(section, number))
+
+
+def entries_by_kind(
+    config: ConfigFile, plugins: Mapping[str, PluginEntry]
+) -> Mapping[Kind, Mapping[str, msgspec.Struct]]:
+    """All entries by kind and name, in the order in which changes are told. `plugins`: those of plugins."""
+    return {
+        "plugin": plugins,
+        "model": {model.id: model for model in config.models},
+        "retention": {} if config.retention is None else {POLICY: config.retention},
+        "pause_key": {POLICY: PauseKeys(keys=config.pause_key)} if config.pause_key else {},
+        "working_folders": {} if config.working_folders is None else {POLICY: config.working_folders},
+        "skill": {path: SkillFolder(path=path) for path in config.skills},
+        "tool": entries_by_key(config.tools),
+        "webhook": {webhook.name: webhook for webhook in config.webhooks},
+        "agent": {spec.name: spec for spec in config.agents},
+    }

@@ -1,0 +1,249 @@
+"""The configuration file: read whole, and everything that is wrong with it told at once.
+
+It is YAML, or TOML with the same names. Unknown keys are refused with the nearest right one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from hostler.domain.fitting import fit
+from hostler.domain.mcp_entry import McpEntry
+from hostler.domain.mistakes import ConfigurationError, Mistake
+from hostler.domain.tool_entries import ToolEntry, entry_mistake
+from hostler.domain.webhooks import webhook_mistake
+from hostler.host.config import ConfigFile, PluginEntry
+from hostler.host.config_text import YamlMarks, load_text, yaml_marks
+from hostler_protocol.errors import InvalidArgumentError
+
+MAX_CONFIG_BYTES = 4 * 1024 * 1024
+"""One configuration file; thousands of agents fit."""
+
+_ENTRY = re.compile(r"(\w+)\[(\d+)\]")
+_NAMED_BY = {"models": "id", "plugins": "path", "skills": "path"}
+"""The fields that name entries, where it is not `name`."""
+_PATHS = {"plugins", "skills"}
+"""The sections whose entries may be texts: paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSource:
+    """Where a configuration was read, and what could not be read of it."""
+
+    name: str = ""
+    """The file, "" where it is none."""
+    mistakes: tuple[Mistake, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The names of the entries, by their places: `agents[2]`."""
+    numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Where the entries that were read stand in the lists of the file, by section."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Where things stand in the file, from 1, by place."""
+    entry: str = ""
+    """The place of the only entry, where mistakes are told by their places in it."""
+
+    def place(self, section: str, number: int) -> str:
+        """The place in the file of an entry that was read, by its number in what was read."""
+        known = self.numbers.get(section, ())
+        return f"{section}[{known[number] if number < len(known) else number}]"
+
+    def outer(self, place: str) -> str:
+        """The place in the file of a place in what was read."""
+        match = _ENTRY.match(place)
+        if match is None:
+            return place
+        return self.place(match[1], int(match[2])) + place[match.end() :]
+
+    def error(self, mistakes: Sequence[Mistake] = ()) -> ConfigurationError:
+        """The error that tells all mistakes, those of the file itself first."""
+        found = [self._in_entry(mistake) for mistake in (*self.mistakes, *mistakes)]
+        return ConfigurationError(found, names=self.names, source=self.name, lines=self.lines)
+
+    def _in_entry(self, mistake: Mistake) -> Mistake:
+        if not self.entry or not mistake.place.startswith(self.entry):
+            return mistake
+        return mistake._replace(place=mistake.place.removeprefix(self.entry).removeprefix("."))
+
+
+def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
+    """Read a configuration.
+
+    `name` appears in errors and tells TOML (`.toml`) from YAML; relative paths are taken from `base`.
+    ConfigurationError names all mistakes, each with its place and the nearest right word.
+    """
+    config, source = read_config(text, name=name, base=base)
+    if source.mistakes:
+        raise source.error()
+    return config
+
+
+def read_config(text: str, *, name: str, base: Path | None = None) -> tuple[ConfigFile, ConfigSource]:
+    """Read as much of a configuration as can be read. See `parse_config`.
+
+    InvalidArgumentError where the text is too large, or neither YAML nor TOML.
+    """
+    if len(text) > MAX_CONFIG_BYTES:
+        raise InvalidArgumentError(f"{name}: larger than {MAX_CONFIG_BYTES:,} bytes")
+    data = load_text(text, name)
+    found, mistakes = fit({} if data is None else data, ConfigFile)
+    config = found or ConfigFile()
+    config = absolute(config, base)
+    marks = YamlMarks({}, ()) if name.endswith(".toml") else yaml_marks(text)
+    source = source_of(data, config, [*mistakes, *marks.twice])
+    return config, replace(source, name=name, lines=marks.lines)
+
+
+def source_of(data: Any, config: ConfigFile, mistakes: Sequence[Mistake]) -> ConfigSource:
+    """Where the entries of `config` are in the data that it was read from. `mistakes`: what could not be."""
+    source = ConfigSource("", tuple(mistakes), _names(data), _numbers(data, mistakes))
+    return replace(source, mistakes=(*mistakes, *entry_mistakes(config, source)))
+
+
+def absolute(config: ConfigFile, base: Path | None) -> ConfigFile:
+    """The configuration with its relative paths taken from `base`; None: as they are."""
+    return msgspec.structs.replace(
+        config,
+        plugins=[_absolute(entry, base) for entry in config.plugins],
+        tools=[_tool(entry, base) for entry in config.tools],
+        skills=[_real(path, base) for path in config.skills],
+    )
+
+
+def load_config(path: Path) -> ConfigFile:
+    """Read the configuration file at `path`. ConfigurationError, InvalidArgumentError."""
+    config, source = read_config_file(path)
+    if source.mistakes:
+        raise source.error()
+    return config
+
+
+def read_config_file(path: Path) -> tuple[ConfigFile, ConfigSource]:
+    """Read as much of the file at `path` as can be read. InvalidArgumentError where that is nothing."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        raise InvalidArgumentError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path} is no text in UTF-8: name a YAML or TOML file") from error
+    return read_config(text, name=str(path), base=path.resolve().parent)
+
+
+def _sections(data: Any) -> Iterator[tuple[str, list[Any]]]:
+    if isinstance(data, Mapping):
+        yield from ((key, value) for key, value in data.items() if isinstance(value, list))
+
+
+def _names(data: Any) -> dict[str, str]:
+    """The names of a file's entries, by their places."""
+    names: dict[str, str] = {}
+    for section, entries in _sections(data):
+        for number, entry in enumerate(entries):
+            if (name := entry_name(section, entry)) is not None:
+                names[f"{section}[{number}]"] = name
+    return names
+
+
+def entry_name(section: str, entry: Any) -> str | None:
+    """What an entry is called, as far as it says."""
+    name: Any = None
+    if isinstance(entry, Mapping) and section == "tools":
+        name = next(
+            (
+                f"{kind}:{said['name']}"
+                for kind, said in entry.items()
+                if isinstance(said, Mapping) and "name" in said
+            ),
+            None,
+        )
+    elif isinstance(entry, Mapping):
+        name = entry.get(_NAMED_BY.get(section, "name"))
+    elif section in _PATHS:  # anything else may be a secret that is not where it belongs
+        name = entry
+    return name if isinstance(name, str) else None
+
+
+def _numbers(data: Any, mistakes: Sequence[Mistake]) -> dict[str, list[int]]:
+    """Where the entries that could be read stand in their lists."""
+    kinds = {
+        one.encode_name: get_args(one.type)[0]
+        for one in msgspec.structs.fields(ConfigFile)
+        if get_origin(one.type) is list
+    }
+    return {
+        section: [
+            number
+            for number, entry in enumerate(entries)
+            if not mistakes or fit(entry, kinds[section])[0] is not None
+        ]
+        for section, entries in _sections(data)
+        if section in kinds
+    }
+
+
+def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake]:
+    """What is wrong with entries beyond their types, and names that stand twice."""
+    by_name = {
+        "agents": [agent.name for agent in config.agents],
+        "models": [model.id for model in config.models],
+        "webhooks": [webhook.name for webhook in config.webhooks],
+        "skills": config.skills,
+        "tools": [entry.key if entry_mistake(entry) is None else "" for entry in config.tools],
+    }
+    for section, names in by_name.items():
+        first: dict[str, int] = {}
+        for number, name in enumerate(names):
+            if first.setdefault(name, number) != number and name:
+                text = f"{name!r} stands twice: {source.place(section, first[name])} is the first"
+                yield Mistake(source.place(section, number), text)
+    told = {mistake.place.partition("]")[0] + "]" for mistake in source.mistakes}
+    found = [("webhooks", number, webhook_mistake(webhook)) for number, webhook in enumerate(config.webhooks)]
+    found += [("tools", number, entry_mistake(entry)) for number, entry in enumerate(config.tools)]
+    for section, number, mistake in found:
+        place = source.place(section, number)
+        if mistake is not None and (mistake.place or place not in told):
+            yield mistake.within(place)
+
+
+def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:
+    plugin = PluginEntry(path=entry) if isinstance(entry, str) else entry
+    if base is None:
+        return plugin
+    return msgspec.structs.replace(plugin, path=_real(plugin.path, base))
+
+
+def _tool(entry: ToolEntry, base: Path | None) -> ToolEntry:
+    if entry.mcp is not None:
+        return msgspec.structs.replace(entry, mcp=_server(entry.mcp, base))
+    found = entry.openapi
+    if found is None or found.is_address:
+        return entry
+    return msgspec.structs.replace(
+        entry, openapi=msgspec.structs.replace(found, document=_real(found.document, base))
+    )
+
+
+def _server(entry: McpEntry, base: Path | None) -> McpEntry:
+    command = entry.command
+    if command and base is not None and "/" in command[0]:
+        # links are kept: the interpreter of an environment is one, and knows by its name whose it is
+        command = [os.path.abspath(base / Path(command[0]).expanduser()), *command[1:]]  # noqa: PTH100
+    return msgspec.structs.replace(
+        entry,
+        command=command,
+        cwd=None if entry.cwd is None else _real(entry.cwd, base),
+        read=[_real(path, base) for path in entry.read],
+        write=[_real(path, base) for path in entry.write],
+    )
+
+
+def _real(path: str, base: Path | None) -> str:
+    return path if base is None or "\x00" in path else os.path.realpath(base / Path(path).expanduser())

@@ -1,0 +1,166 @@
+"""The configuration as the database holds it: read entry by entry, written in one transaction.
+
+An entry that this version cannot read is left out and reported. It never keeps the others from being used,
+and is replaced or removed like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from hostler.domain.changes import Change, ConfigProblem, Kind
+from hostler.domain.misfits import convert
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.retention import Retention
+from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, WorkingFolderSettings, entries_by_key
+from hostler.domain.webhooks import Webhook
+from hostler.host.config import ConfigFile, PluginEntry
+from hostler.host.config_entries import POLICY, PauseKeys, SkillFolder
+from hostler.storage.port import Tx
+from hostler.storage.stores import agents, audit, settings
+from hostler_protocol.errors import InvalidArgumentError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class StoredPlugin(PluginEntry):
+    """A plugin entry with the identity that its folder had when the entry was applied."""
+
+    plugin: str | None = None
+
+    @property
+    def entry(self) -> PluginEntry:
+        """The entry as a configuration file says it."""
+        return PluginEntry(**{name: getattr(self, name) for name in PluginEntry.__struct_fields__})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfig:
+    """`plugin_keys`: the recorded identity (`author/name`) of plugin entries, by path."""
+
+    config: ConfigFile
+    plugin_keys: Mapping[str, str] = field(default_factory=dict)
+    problems: Sequence[ConfigProblem] = ()
+    """The entries that cannot be read."""
+
+
+class _Reader:
+    def __init__(self, tx: Tx, workspace_id: str) -> None:
+        self._tx = tx
+        self._workspace = workspace_id
+        self.problems: list[ConfigProblem] = []
+
+    def all(self, kind: Kind, struct: type[T]) -> list[T]:
+        found: list[T] = []
+        for setting in settings.page(self._tx, self._workspace, kind):
+            try:
+                found.append(convert(setting.spec, struct, setting.name))
+            except InvalidArgumentError as error:
+                self.problems.append(_unreadable(kind, setting.name, error))
+        return found
+
+    def one(self, kind: Kind, struct: type[T]) -> T | None:
+        return next(iter(self.all(kind, struct)), None)
+
+    def tools(self) -> list[ToolEntry]:
+        found: list[ToolEntry] = []
+        for setting in settings.page(self._tx, self._workspace, "tool"):
+            try:
+                entry = convert(setting.spec, ToolEntry, setting.name)
+                if setting.name not in entries_by_key([entry]):
+                    raise InvalidArgumentError(f"{setting.name} is stored as {entry.key}")
+                if len(found) == MAX_TOOL_ENTRIES:
+                    raise InvalidArgumentError(f"there are over {MAX_TOOL_ENTRIES} entries: remove some")
+            except InvalidArgumentError as error:
+                self.problems.append(_unreadable("tool", setting.name, error))
+            else:
+                found.append(entry)
+        return found
+
+    def agents(self) -> None:
+        for name, why in agents.unreadable(self._tx, self._workspace).items():
+            self.problems.append(ConfigProblem(kind="agent", name=name, problem=why))
+
+
+def _unreadable(kind: Kind, name: str, error: InvalidArgumentError) -> ConfigProblem:
+    why = f"what is stored does not fit this version: {error.message}; apply it anew, or remove it"
+    return ConfigProblem(kind=kind, name=name, problem=why)
+
+
+def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
+    """All that is stored of a workspace's configuration."""
+    reader = _Reader(tx, workspace_id)
+    plugins = reader.all("plugin", StoredPlugin)
+    keys = reader.one("pause_key", PauseKeys)
+    config = ConfigFile(
+        plugins=[plugin.entry for plugin in plugins],
+        models=reader.all("model", ModelEntry),
+        agents=[agent.spec for agent in agents.active(tx, workspace_id)],
+        retention=reader.one("retention", Retention),
+        webhooks=reader.all("webhook", Webhook),
+        pause_key=[] if keys is None else keys.keys,
+        tools=reader.tools(),
+        skills=[folder.path for folder in reader.all("skill", SkillFolder)],
+        working_folders=reader.one("working_folders", WorkingFolderSettings),
+    )
+    reader.agents()
+    recorded = {plugin.path: plugin.plugin for plugin in plugins if plugin.plugin is not None}
+    return StoredConfig(config, recorded, reader.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class NewConfig:
+    """What is to be stored: a configuration, its plugin entries by identity, and what that changes."""
+
+    config: ConfigFile
+    plugins: Mapping[str, PluginEntry]
+    changes: Sequence[Change]
+
+
+def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
+    """Store what a configuration names, remove what the changes remove, and audit each of them."""
+    ws, config = workspace_id, new.config
+    for key, plugin in new.plugins.items():
+        known = key if key != plugin.path else None
+        settings.put(tx, ws, "plugin", plugin.path, {**plain(plugin), "plugin": known})
+    for model in config.models:
+        settings.put(tx, ws, "model", model.id, plain(model))
+    if config.retention is not None:
+        settings.put(tx, ws, "retention", POLICY, plain(config.retention))
+    for webhook in config.webhooks:
+        settings.put(tx, ws, "webhook", webhook.name, plain(webhook))
+    for key, entry in entries_by_key(config.tools).items():
+        settings.put(tx, ws, "tool", key, plain(entry))
+    for path in config.skills:
+        settings.put(tx, ws, "skill", path, plain(SkillFolder(path=path)))
+    if config.working_folders is not None:
+        settings.put(tx, ws, "working_folders", POLICY, plain(config.working_folders))
+    if config.pause_key:
+        settings.put(tx, ws, "pause_key", POLICY, {"keys": config.pause_key})
+    for spec in config.agents:
+        agents.apply(tx, ws, spec)
+    for change in new.changes:
+        _write_change(tx, ws, change, actor)
+
+
+def _write_change(tx: Tx, workspace_id: str, change: Change, actor: str) -> None:
+    if change.change == "removed":
+        if change.kind == "agent":
+            agents.delete(tx, workspace_id, change.name)
+        else:
+            settings.delete(tx, workspace_id, change.kind, change.name)
+    elif change.kind == "plugin" and change.before is not None and change.before["path"] != change.name:
+        settings.delete(tx, workspace_id, "plugin", change.before["path"])  # it moved
+    if change.change in {"added", "changed", "removed"}:
+        action = f"{change.kind}.{change.change}"
+        audit.record(tx, workspace_id, actor=actor, action=action, target=change.name, body={})
+
+
+def plain(entry: msgspec.Struct) -> dict[str, Any]:
+    """An entry as plain data."""
+    data: dict[str, Any] = msgspec.to_builtins(entry)
+    return data

@@ -1,0 +1,256 @@
+"""The courier: brings notices to webhooks, from any host, across restarts.
+
+Each receiver has a lane of its own on this host: one that hangs holds nobody else up. A try is leased in
+the database for longer than it can last, so two hosts do not send the same at once; a host that dies in the
+middle of one leaves it to be tried again, with the same `Hostler-Delivery`. Addresses, secrets and what
+receivers answer never reach a log or a table: receivers are called by their names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from hostler.domain.webhooks import (
+    ATTEMPT_HEADER,
+    DELIVERY_HEADER,
+    EVENT_HEADER,
+    GONE,
+    MAX_ATTEMPTS,
+    SIGNATURE_HEADER,
+    TIMESTAMP_HEADER,
+    Webhook,
+    check_address,
+    signature,
+    wait_seconds,
+)
+from hostler.egress import (
+    Answer,
+    Egress,
+    EgressAnswerError,
+    EgressPolicy,
+    EgressRefusedError,
+    EgressTimeoutError,
+    EgressUnreachableError,
+    ExchangeLimits,
+)
+from hostler.secrets.resolving import resolve_secret
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import notices
+from hostler.storage.stores.notices import Claimed, Receiver
+from hostler.version import VERSION
+from hostler_protocol.errors import InvalidArgumentError, StorageError
+
+log = logging.getLogger(__name__)
+
+TRY_SECONDS = 10.0
+"""One try, whole: a receiver that needs longer should answer first and work then."""
+LEASE_SECONDS = 3 * TRY_SECONDS
+MAX_LANES = 16
+"""Receivers served at once by this host."""
+POLL_SECONDS = 1.0
+"""So soon a notice is seen. Two look-ups in an index that holds only what is pending."""
+MIN_PAUSE_SECONDS = 0.05
+SWEEP_SECONDS = 3_600.0
+
+
+class UndeliverableError(Exception):
+    """A try failed. `final`: no further one makes sense. `retry_after`: seconds the receiver asked for."""
+
+    def __init__(
+        self, why: str, *, status: int | None = None, final: bool = False, retry_after: float | None = None
+    ) -> None:
+        super().__init__(why)
+        self.why = why
+        self.status = status
+        self.final = final
+        self.retry_after = retry_after
+
+
+class Courier:
+    """Delivers what is due, for as long as `work` runs. `pace` scales the waits, for tests."""
+
+    def __init__(
+        self,
+        db: Database,
+        workspace_id: str,
+        *,
+        try_seconds: float = TRY_SECONDS,
+        pace: float = 1.0,
+        now: Callable[[], float] = time.time,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._db = db
+        self._workspace = workspace_id
+        self._try_seconds = try_seconds
+        self._lease_ms = int(max(LEASE_SECONDS, 3 * try_seconds) * 1000)
+        self._pace = pace
+        self._now = now
+        self._jitter = jitter
+        self._news = asyncio.Event()
+        self._lanes: dict[Receiver, asyncio.Task[None]] = {}
+
+    def wake(self) -> None:
+        """There may be something to deliver."""
+        self._news.set()
+
+    async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Deliver what is due. A worker of the host."""
+        swept = 0.0
+        try:
+            while True:
+                wait = POLL_SECONDS
+                try:
+                    wait = await self._start_lanes()
+                    if time.monotonic() - swept > SWEEP_SECONDS or not swept:
+                        await self._db.write(lambda tx: notices.drop_old(tx, self._workspace))
+                        swept = time.monotonic()
+                    succeeded()
+                except StorageError as error:
+                    log.warning("notices cannot be read: %s", error)
+                await self._sleep(wait)
+        finally:
+            for lane in self._lanes.values():
+                lane.cancel()
+            await asyncio.gather(*self._lanes.values(), return_exceptions=True)
+
+    async def _start_lanes(self) -> float:
+        """Give each receiver with something due a lane; how long to sleep after it."""
+
+        def look(tx: Tx) -> tuple[list[Receiver], float | None]:
+            return notices.due(tx), notices.seconds_to_next(tx)
+
+        receivers, wait = await self._db.read(look)
+        free = [receiver for receiver in receivers if receiver not in self._lanes]
+        for receiver in free[: MAX_LANES - len(self._lanes)]:
+            task = asyncio.create_task(self._lane(receiver), name=f"webhook {receiver.webhook}")
+            self._lanes[receiver] = task
+            task.add_done_callback(partial(self._leave, receiver))
+        if wait is None or not wait:
+            return POLL_SECONDS  # nothing, or what is due has its lane: its end wakes us
+        return min(wait, POLL_SECONDS)
+
+    def _leave(self, receiver: Receiver, lane: asyncio.Task[None]) -> None:
+        del self._lanes[receiver]
+        if not lane.cancelled() and (error := lane.exception()) is not None:
+            log.error("webhook %s: its lane failed", receiver.webhook, exc_info=error)
+        self._news.set()
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(max(MIN_PAUSE_SECONDS, seconds)):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+        self._news.clear()
+
+    async def _lane(self, receiver: Receiver) -> None:
+        """Deliver what is due to one receiver, one after the other."""
+        try:
+            while claimed := await self._db.write(
+                lambda tx: notices.claim(tx, receiver, self._lease_ms), synced=False
+            ):
+                await self._deliver(claimed)
+        except StorageError as error:
+            log.warning("webhook %s: its deliveries cannot be read: %s", receiver.webhook, error)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _deliver(self, claimed: Claimed) -> None:
+        delivery = claimed.delivery
+        try:
+            status = await self._try(claimed)
+        except UndeliverableError as error:
+            attempts = delivery.attempts
+            wait: float | None = None
+            if not error.final and attempts < MAX_ATTEMPTS:
+                wait = wait_seconds(attempts, self._jitter(), error.retry_after) * self._pace
+            log.log(
+                logging.WARNING if wait is None else logging.INFO,
+                "webhook %s: try %d of %s failed: %s; %s",
+                delivery.webhook,
+                attempts,
+                delivery.delivery_id,
+                error.why,
+                "given up" if wait is None else f"again in {wait:.0f} s",
+            )
+            why, http_status = error.why, error.status
+            await self._db.write(
+                lambda tx: notices.failed(tx, claimed, http_status=http_status, error=why, again_in=wait)
+            )
+        else:
+            await self._db.write(lambda tx: notices.delivered(tx, claimed, status))
+
+    async def _try(self, claimed: Claimed) -> int:
+        """Send once; the status of the answer. UndeliverableError."""
+        delivery = claimed.delivery
+        webhook, url, secret = await self._receiver(delivery.workspace_id, delivery.webhook)
+        body = msgspec.json.encode(claimed.body)
+        timestamp = int(self._now())
+        headers = {
+            "content-type": "application/json",
+            "user-agent": f"hostler/{VERSION}",
+            TIMESTAMP_HEADER: str(timestamp),
+            SIGNATURE_HEADER: signature(secret, timestamp, body),
+            EVENT_HEADER: delivery.event,
+            DELIVERY_HEADER: delivery.delivery_id,
+            ATTEMPT_HEADER: str(delivery.attempts),
+        }
+        answer = await self._send(webhook, url, headers, body)
+        check_answer(answer)
+        return answer.status
+
+    async def _send(self, webhook: Webhook, url: str, headers: dict[str, str], body: bytes) -> Answer:
+        """The head of the answer; its body is never read. UndeliverableError, which shows no address."""
+        egress = Egress(EgressPolicy.of(webhook.network, any_port=True))
+        limits = ExchangeLimits(seconds=self._try_seconds)
+        try:
+            async with egress.stream("POST", url, headers=headers, content=body, limits=limits) as (head, _):
+                return head
+        except EgressRefusedError:
+            raise UndeliverableError(
+                "it is at an address that is not public, and not listed under its `network`"
+            ) from None
+        except EgressUnreachableError:
+            raise UndeliverableError(f"{webhook.name} cannot be reached") from None
+        except (EgressTimeoutError, EgressAnswerError) as error:
+            raise UndeliverableError(error.message) from None
+        finally:
+            await egress.close()
+
+    async def _receiver(self, workspace_id: str, name: str) -> tuple[Webhook, str, str]:
+        found = await self._db.read(lambda tx: notices.webhooks(tx, workspace_id))
+        webhook = next((hook for hook in found if hook.name == name), None)
+        if webhook is None:
+            raise UndeliverableError("there is no webhook of this name any more", final=True)
+        try:
+            url = await asyncio.to_thread(resolve_secret, webhook.url)
+            secret = await asyncio.to_thread(resolve_secret, webhook.secret)
+            check_address(name, url or "")
+        except InvalidArgumentError as error:
+            raise UndeliverableError(error.message) from None
+        return webhook, url or "", secret or ""
+
+
+def check_answer(answer: Answer) -> None:
+    """UndeliverableError for everything but a 2xx. Redirects are not followed: what is signed goes where the
+    operator said.
+    """
+    status = answer.status
+    if 200 <= status < 300:
+        return
+    if 300 <= status < 400:
+        raise UndeliverableError("it redirects, which is not followed: correct its url", status=status)
+    asked = answer.headers.get("retry-after", "")
+    retry_after = float(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 7 else None
+    raise UndeliverableError(
+        f"it answered {status}", status=status, final=status == GONE, retry_after=retry_after
+    )
+
+
+__all__ = ["Courier", "UndeliverableError"]

@@ -1,0 +1,164 @@
+"""Calls on their way into the journal: outcomes, refusals, what was given up; large ones lie in a blob."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from hostler.domain.recording import CallName
+from hostler.journal.call_records import CallEntry, Intent, shown
+from hostler.journal.run_log import Item, RunLog
+from hostler.storage.port import Tx
+from hostler.storage.stores.blobs import Blob, BlobFolder, reference
+from hostler.storage.stores.journal import MAX_INLINE_BYTES, Entry
+from hostler_protocol.errors import HostlerError, to_fault
+
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """One call that is being made. `effect`: the effect class of the tool that is called."""
+
+    name: CallName
+    params: Any
+    effect: str | None = None
+    began: float = field(default_factory=time.monotonic)
+    chunks: list[Any] = field(default_factory=list)
+    """What was streamed so far."""
+    is_written: bool = False
+    """Whether its outcome is on its way already."""
+
+    def entry(self, reply: Any = None, error: HostlerError | None = None, **more: Any) -> CallEntry:
+        """What stands in the journal."""
+        return CallEntry(
+            method=self.name.method,
+            digest=self.name.digest,
+            nth=self.name.nth,
+            params=self.params,
+            ms=round((time.monotonic() - self.began) * 1000, 3),
+            chunks=self.chunks,
+            reply=msgspec.UNSET if error is not None else reply,
+            error=None if error is None else to_fault(error),
+            effect=self.effect,
+            **more,
+        )
+
+    def outline(self, size: int, whole: CallEntry) -> CallEntry:
+        """What stands in the journal where the whole is too large for it."""
+        return CallEntry(
+            method=self.name.method,
+            digest=self.name.digest,
+            nth=self.name.nth,
+            error=whole.error,
+            effect=self.effect,
+            size_bytes=size,
+            usage=getattr(whole.reply, "usage", None),
+            given_up=whole.given_up,
+        )
+
+
+class CallJournal:
+    """Writes the calls of one attempt into its run's journal."""
+
+    def __init__(self, journal: RunLog, blobs: BlobFolder) -> None:
+        self._journal = journal
+        self._blobs = blobs
+
+    def refused(self, refusal: CallEntry) -> None:
+        """A call that the gate did not let through."""
+        data = _encoder.encode(refusal)
+        self._journal.add(Item(entry=Entry("refusal", refusal.method, data), synced=False, size=len(data)))
+
+    def effect(self, record: CallRecord, reply: Any, error: HostlerError | None) -> Entry:
+        """The entry of a call that is carried out in the transaction which writes it."""
+        data = _encoder.encode(record.entry(reply, error))
+        if len(data) > MAX_INLINE_BYTES:  # what is large in it is kept by the effect itself
+            data = _encoder.encode(replace(record, params=shown(record.params)).entry(reply, error))
+        return Entry("call", record.name.method, data)
+
+    def child_intent(self, record: CallRecord, child_run_id: str) -> Entry:
+        """The entry of a call whose child run stands, and whose answer waits for it."""
+        name = record.name
+        intent = Intent(
+            name.method,
+            name.digest,
+            name.nth,
+            name.call_id,
+            params=shown(record.params),
+            child_run_id=child_run_id,
+        )
+        return Entry("intent", name.method, _encoder.encode(intent))
+
+    def write(
+        self,
+        record: CallRecord,
+        *,
+        reply: Any = None,
+        error: HostlerError | None = None,
+        given_up: bool = False,
+    ) -> None:
+        """Write an outcome down without waiting for its commit."""
+        record.is_written = True
+        whole = record.entry(reply, error, given_up=given_up)
+        data = _encoder.encode(whole)
+        if len(data) <= MAX_INLINE_BYTES:
+            entry = Entry("call", record.name.method, data)
+            self._journal.add(Item(entry=entry, synced=False, size=len(data)))
+            return
+        stored: list[Blob] = []
+
+        async def put() -> None:
+            stored.append(await self._blobs.put(data))
+
+        def work(tx: Tx) -> tuple[Entry, None]:
+            return _outlined(tx, record, stored[-1], whole), None
+
+        self._journal.add(Item(before=put, work=work, synced=False, size=len(data)))
+
+    def withdrawn(self, record: CallRecord, settle: Callable[[Tx], None], told: Callable[[], None]) -> None:
+        """Write down that a call was given up before anything of it was done.
+
+        `settle` is of the same transaction, `told` once it is durable.
+        """
+        record.is_written = True
+        entry = replace(record, params=shown(record.params)).entry(given_up=True)
+        data = _encoder.encode(entry)
+
+        def work(tx: Tx) -> tuple[Entry, None]:
+            settle(tx)
+            return Entry("call", record.name.method, data), None
+
+        self._journal.add(Item(work=work, size=len(data), done=lambda *_: told()))
+
+    async def write_durable(
+        self,
+        record: CallRecord,
+        reply: Any,
+        error: HostlerError | None,
+        settle: Callable[[Tx], None] | None = None,
+    ) -> None:
+        """Write an outcome down; it is durable when this returns. `settle` is of the same transaction."""
+        record.is_written = True
+        whole = record.entry(reply, error)
+        data = _encoder.encode(whole)
+        blob = await self._blobs.put(data) if len(data) > MAX_INLINE_BYTES else None
+
+        def work(tx: Tx) -> tuple[Entry, None]:
+            if settle is not None:
+                settle(tx)
+            if blob is not None:
+                return _outlined(tx, record, blob, whole), None
+            return Entry("call", record.name.method, data), None
+
+        await self._journal.write(work)
+
+
+def _outlined(tx: Tx, record: CallRecord, blob: Blob, whole: CallEntry) -> Entry:
+    reference(tx, blob)
+    data = _encoder.encode(record.outline(blob.size_bytes, whole))
+    return Entry("call", record.name.method, data, blob=blob.sha256)

@@ -1,0 +1,75 @@
+"""What a forked run has of the run that it goes on from.
+
+Its calls are answered with what its source was told, up to the step that both share, and written down as its
+own. Whatever else it asks is done for real; unless its effects were asked for, nothing outside of it changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from hostler.domain.recording import CallName, RecordedCall, is_effect
+from hostler.journal.call_records import RecordedAnswer
+from hostler.journal.resume import load, read_answer
+from hostler.storage.port import Database
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.sources import Source
+from hostler_protocol.errors import DeniedError
+from hostler_protocol.events import AgentRunContext
+
+OWN_EFFECTS = frozenset({"artifact.upload", "steering.pull"})
+"""What they change is the run's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """The recorded calls of a fork's source, and the context that it began with."""
+
+    db: Database
+    blobs: BlobFolder
+    source: Source
+    context: AgentRunContext | None = None
+    calls: dict[CallName, RecordedCall] = field(default_factory=dict)
+
+    def find(self, name: CallName) -> RecordedCall | None:
+        """The call as the source made it, where it was answered before the fork."""
+        call = self.calls.get(name)
+        return None if call is None or call.position is None else call
+
+    async def answer(self, call: RecordedCall) -> RecordedAnswer:
+        """What the source was told. HostError where retention has dropped it."""
+        return await read_answer(self.db, self.blobs, self.source.source_run_id, call)
+
+
+async def inherited_of(db: Database, blobs: BlobFolder, source: Source | None) -> Inherited | None:
+    """What a run has of its source; None for one that is no fork."""
+    if source is None or source.kind != "fork":
+        return None
+    loaded = await load(db, source.source_run_id, source.base_attempt, until=source.until_position)
+    return Inherited(db, blobs, source, loaded.context, loaded.recording.calls)
+
+
+def forked_context(fresh: AgentRunContext, inherited: Inherited) -> AgentRunContext:
+    """A fork's context: state and place in the history are those that its source began with."""
+    recorded = inherited.context
+    if recorded is None:
+        return fresh
+    access = msgspec.structs.replace(recorded.context, available_apis=fresh.context.available_apis)
+    return msgspec.structs.replace(
+        fresh, state=recorded.state, context=access, continuation=recorded.continuation
+    )
+
+
+def check_effects(may_have: bool, method: str, effect_class: str | None, params: Any) -> None:
+    """DeniedError for a call that would change something outside of a run that must not."""
+    if may_have or method in OWN_EFFECTS or not is_effect(method, effect_class):
+        return
+    tool = getattr(params, "tool_name", None)
+    what = method if tool is None else f"{method} of {tool}"
+    raise DeniedError(
+        f"{what} was not carried out: this run was forked without effects, and its recording does not hold "
+        "this call; fork with effects to let it happen"
+    )

@@ -1,0 +1,268 @@
+"""The journal of one active run, in order: committed in batches, told after the commit.
+
+Whatever a run does goes through its `RunLog`. One batch is on its way to the database at a time; what comes
+meanwhile is the next batch. So a quiet run commits at once and a busy one in large groups, with no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hostler.journal.feed import Feed, StoredResult
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import hosts, runs
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.journal import Deltas, Entries, Entry
+from hostler.storage.stores.run_rows import Appended, Fenced, Moved
+from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
+from hostler_protocol.limits import MIB
+
+MAX_BATCH_ITEMS = 1024
+MAX_BATCH_BYTES = 4 * MIB
+FIRST_RETRY_SECONDS = 0.05
+LAST_RETRY_SECONDS = 5.0
+"""Back-off while the database takes nothing (disk full, connection lost): the run waits, nothing is lost."""
+
+
+Move = Callable[[Tx, Entries], Moved | Fenced]
+
+
+@dataclass(slots=True)
+class Item:
+    """One thing to write down.
+
+    `entry` is known, or made by `work` inside the transaction, together with an answer for `done` (None:
+    nothing is to be journalled). `move` changes the run's status and journals what it is given with it: the
+    entries of the batch so far, this item's own last, in one update of the run. `before` awaits what must be
+    on disk first (blobs); `after` writes what follows from the entry, before the effects of later items.
+    """
+
+    entry: Entry | Deltas | None = None
+    work: Callable[[Tx], tuple[Entry | None, Any]] | None = None
+    move: Move | None = None
+    before: Callable[[], Awaitable[None]] | None = None
+    after: Callable[[Tx], None] | None = None
+    published: Sequence[StoredResult] = ()
+    synced: bool = True
+    size: int = 0
+    last: bool = False
+    """The attempt ends with it: what is added later is not written."""
+    done: Callable[[Any, HostlerError | None], None] | None = None
+    """Told on the loop once it is durable (answer, None), or that it never will be (None, error)."""
+
+
+class FencedError(CancelledCallError):
+    """Another attempt of this run exists, or it has ended: nothing of this one is written any more."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"this attempt was superseded: {why}")
+
+
+@dataclass(slots=True)
+class RunLog:
+    """One attempt's way into the journal. `member`: who claimed it; nothing is written once that is over."""
+
+    db: Database
+    feed: Feed
+    run_id: str
+    attempt: int
+    member: Membership
+    on_fenced: Callable[[FencedError], None]
+    _queue: deque[Item] = field(default_factory=deque)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _added: int = 0
+    _written: int = 0
+    _waiting: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
+    _lost: HostlerError | None = None
+    _sealed: bool = False
+    _closing: bool = False
+
+    def add(self, item: Item) -> None:
+        """Queue an item. Its order among all items of the run is that of the calls.
+
+        After the last one of the attempt nothing is taken: it would be fenced, and undo its whole batch.
+        """
+        if self._lost is not None or self._sealed:
+            if item.done is not None:
+                item.done(None, self._lost or CancelledCallError("this attempt of the run has ended"))
+            return
+        self._sealed = item.last
+        self._queue.append(item)
+        self._added += 1
+        self._changed.set()
+
+    async def write(
+        self,
+        work: Callable[[Tx], tuple[Entry | None, Any]],
+        settled: Callable[[Any, HostlerError | None], None] | None = None,
+    ) -> Any:
+        """Run `work` inside the run's order and return its answer once it is durable.
+
+        `settled` is told the same, also where the caller was cancelled: `work` is done nevertheless.
+        """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        resolve = _resolving(future)
+
+        def done(answer: Any, error: HostlerError | None) -> None:
+            if settled is not None:
+                settled(answer, error)
+            resolve(answer, error)
+
+        self.add(Item(work=work, done=done))
+        return await future
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether anything that was added is not committed yet."""
+        return self._written < self._added and self._lost is None
+
+    async def settled(self) -> None:
+        """Wait until all that was added before is committed, or never will be."""
+        if self.is_writing:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((self._added, future))
+            await future
+
+    def entries_first(self, move: Callable[[Tx], Moved | Fenced]) -> Move:
+        """A `move` that writes more than the change itself, all of it after what was queued before."""
+
+        def moved(tx: Tx, entries: Entries) -> Moved | Fenced:
+            _append(tx, self.run_id, self.attempt, entries)
+            return move(tx)
+
+        return moved
+
+    def close(self) -> None:
+        """Nothing more will be added; `pump` ends when the queue is empty."""
+        self._closing = True
+        self._changed.set()
+
+    def abandon(self, error: HostlerError) -> None:
+        """Write nothing more: what is queued fails with `error`."""
+        if self._lost is None:
+            self._lost = error
+        queued, self._queue = list(self._queue), deque()
+        for item in queued:
+            if item.done is not None:
+                item.done(None, self._lost)
+        self._written = self._added
+        self._wake()
+        self._changed.set()
+
+    async def pump(self) -> None:
+        """Write until closed. Runs as a task of the run; owns the queue."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._queue and self._lost is None:
+                await self._write_batch(self._take_batch())
+            if self._closing or self._lost is not None:
+                return
+
+    def _wake(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._written:
+            _, future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    def _take_batch(self) -> list[Item]:
+        batch: list[Item] = []
+        size = 0
+        while self._queue and len(batch) < MAX_BATCH_ITEMS and size < MAX_BATCH_BYTES:
+            item = self._queue.popleft()
+            size += item.size
+            batch.append(item)
+        return batch
+
+    async def _write_batch(self, batch: list[Item]) -> None:
+        pause = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                for item in batch:
+                    if item.before is not None:
+                        await item.before()
+                answers = await self.db.write(
+                    lambda tx: self._store(tx, batch),
+                    synced=any(item.synced for item in batch),
+                )
+                break
+            except StorageError as error:
+                if isinstance(self._lost, FencedError):  # what it holds is of no more use
+                    self._fail(batch, self._lost)
+                    return
+                if not error.retryable or self._lost is not None:
+                    self._fail(batch, error)
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LAST_RETRY_SECONDS)
+            except FencedError as error:
+                self._fail(batch, error)
+                self.on_fenced(error)
+                return
+        self.feed.publish(self.run_id, [result for item in batch for result in item.published])
+        for item, answer in zip(batch, answers, strict=True):
+            if item.done is not None:
+                item.done(answer, None)
+        self._written += len(batch)
+        self._wake()
+
+    def _store(self, tx: Tx, batch: list[Item]) -> list[Any]:
+        """Write a batch in one transaction: effects and entries, and what follows from each, in their order.
+
+        What follows from a result precedes the effects of later calls and the end of the run, so that a
+        conversation holds what was said in the order in which it was.
+        """
+        check_lease(tx, self.member)
+        entries: list[Entry | Deltas] = []
+        answers: list[Any] = []
+        for item in batch:
+            entry, answer = item.work(tx) if item.work is not None else (item.entry, None)
+            if entry is not None:
+                entries.append(entry)
+            answers.append(answer)
+            if item.after is not None:
+                item.after(tx)
+            if item.move is not None:
+                _unfenced(item.move(tx, entries))
+                entries = []
+        _append(tx, self.run_id, self.attempt, entries)
+        return answers
+
+    def _fail(self, batch: list[Item], error: HostlerError) -> None:
+        for item in batch:
+            if item.done is not None:
+                item.done(None, error)
+        self.abandon(error)
+
+
+def check_lease(tx: Tx, member: Membership) -> None:
+    """Raise FencedError where the host that claimed an attempt is no member of the database any more."""
+    if not hosts.holds(tx, member):
+        raise FencedError("the lease of its host is over")
+
+
+def _append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> None:
+    if entries:
+        _unfenced(runs.append(tx, run_id, attempt, entries))
+
+
+def _unfenced(outcome: Appended | Moved | Fenced) -> None:
+    if isinstance(outcome, Fenced):
+        # raised, so that all that stands in this transaction is undone
+        raise FencedError(f"the run is {outcome.status}, attempt {outcome.attempt}")
+
+
+def _resolving(future: asyncio.Future[Any]) -> Callable[[Any, HostlerError | None], None]:
+    def done(answer: Any, error: HostlerError | None) -> None:
+        if future.done():
+            return  # whoever waited was cancelled
+        if error is None:
+            future.set_result(answer)
+        else:
+            future.set_exception(error)
+
+    return done

@@ -1,0 +1,115 @@
+"""What a call waits for that only a person or a client can say, and what they said.
+
+The core asks through `People`; who holds the call meanwhile, parks the run and keeps the decisions is behind
+it. A question is known by its call's name: asked again by a later attempt it finds what was decided before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from hostler.domain.agents import ToolApprovalPolicy
+from hostler.domain.recording import CallName
+from hostler.domain.tools import ToolPin
+from hostler.storage.port import Tx
+from hostler_protocol.calls import InteractionParams
+from hostler_protocol.errors import CancelledCallError, DeniedError, ExpiredError, HostlerError
+
+QuestionKind = Literal["approval", "client_tool", "question", "in_doubt"]
+VerdictOutcome = Literal["approved", "denied", "answered", "expired", "cancelled", "happened", "not_happened"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call that waits. `parameters`: the arguments as the runner proposed them.
+
+    `rule`: who may decide; None for what has no rule of its own. `resolution`: how often a person has said of
+    this call that it did not happen. `form`: of an `interaction.request`.
+    """
+
+    kind: QuestionKind
+    name: CallName
+    parameters: dict[str, Any]
+    tool_name: str | None = None
+    pin: ToolPin | None = None
+    rule: ToolApprovalPolicy | None = None
+    model_call_id: str | None = None
+    resolution: int = 0
+    form: InteractionParams | None = None
+    begun_under: str | None = None
+    """The effect key under which an attempt before began the call, where this one is to finish it."""
+    reason: str | None = None
+    """In doubt: why nobody here knows what came of the call."""
+
+    @property
+    def call_id(self) -> str:
+        """The host's own name of the call."""
+        return self.name.call_id
+
+
+class AskAgainError(CancelledCallError):
+    """What was decided no longer holds: the same question is to be asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was decided. `arguments`: the effective ones, where a call is approved.
+
+    `reserve` is carried out in the transaction that makes the intent durable: (transaction, effect key); it
+    gives, as a value, why the call may not be made after all. `settle` is carried out in the transaction of
+    the outcome: (transaction, the error that the call ended with, if any).
+    """
+
+    outcome: VerdictOutcome
+    arguments: dict[str, Any] | None = None
+    result: Any = None
+    values: dict[str, Any] | None = None
+    comment: str | None = None
+    decided_by: str | None = None
+    pause_id: str | None = None
+    pin: ToolPin | None = None
+    """The tool that was approved, where it is another one than the grant's by now."""
+    is_error: bool = False
+    """A client says that its tool failed; `result` says how."""
+    reserve: Callable[[Tx, str], HostlerError | None] | None = None
+    settle: Callable[[Tx, HostlerError | None], None] | None = None
+
+
+class People(Protocol):
+    """Whoever can be asked."""
+
+    async def ask(self, question: Question) -> Verdict:
+        """Wait for the decision. Cancelled where the run is parked meanwhile, or ends.
+
+        HostlerErrors: it cannot be asked (limits, nobody there); the call is refused with it.
+        """
+        ...
+
+    def no_longer(self, call_id: str) -> None:
+        """The runner gave the call up: nobody is to be asked about it from now on."""
+        ...
+
+    def withdraw(self, tx: Tx, call_id: str) -> None:
+        """Take back what was asked about it, in the transaction that writes down that it was given up."""
+        ...
+
+    def changed(self) -> None:
+        """Something about what is asked is durable: look again."""
+        ...
+
+
+def refusal_of(verdict: Verdict, what: str) -> HostlerError | None:
+    """The error that a call ends with where people did not let it go on; None: they did."""
+    by = f" by {verdict.decided_by}" if verdict.decided_by else ""
+    comment = f": {verdict.comment}" if verdict.comment else ""
+    match verdict.outcome:
+        case "denied":
+            return DeniedError(f"{what} was denied{by}{comment}")
+        case "expired":
+            return ExpiredError(f"nobody decided on {what} in time: it was not carried out")
+        case "cancelled":
+            return CancelledCallError(f"{what} was cancelled{by}{comment}")
+        case _:
+            return None

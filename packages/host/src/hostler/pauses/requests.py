@@ -1,0 +1,128 @@
+"""What a call is asked with: title, arguments, schemas, who may decide; frozen when its pause opens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler.domain.agents import ToolApprovalPolicy
+from hostler.domain.approvers import rule_of
+from hostler.domain.pause_checks import check_calls
+from hostler.domain.pause_values import Asked, NewCall, PausedCall
+from hostler.journal.call_records import effect_key_of
+from hostler.pauses.port import Question
+from hostler.tools.port import ToolService
+from hostler_protocol.calls import InteractionParams
+from hostler_protocol.pausing import PendingCall, PendingKind
+from hostler_protocol.results import InteractionKind, InteractionRequested
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Turns what a run asks into calls of a pause."""
+
+    workspace_id: str
+    run_id: str
+    tools: ToolService | None
+
+    async def call_of(self, question: Question) -> NewCall:
+        """The call as it is shown. PayloadTooLargeError, InvalidArgumentError: nobody is asked this."""
+        if question.form is not None:
+            call = NewCall(call_id=question.call_id, kind="question", asked=_form(question.form))
+        else:
+            key = None
+            if question.kind == "in_doubt":
+                key = effect_key_of(self.run_id, question.call_id, question.parameters, question.resolution)
+            call = NewCall(
+                call_id=question.call_id, kind=question.kind, asked=self._tool(question), effect_key=key
+            )
+        check_calls([call])
+        return call
+
+    def _tool(self, question: Question) -> Asked:
+        name = question.tool_name or ""
+        offered = None if self.tools is None else self.tools.offered(self.workspace_id).get(name)
+        policy = question.rule or ToolApprovalPolicy()
+        description = None if offered is None else offered.resource.description or None
+        schema = None if offered is None else dict(offered.parameters)
+        result = None if offered is None or offered.output_schema is None else dict(offered.output_schema)
+        return Asked(
+            title=_TITLES[question.kind].format(name),
+            tool_name=name,
+            arguments=question.parameters,
+            description=question.reason if question.kind == "in_doubt" else description,
+            tool_call_id=question.model_call_id,
+            pin=question.pin,
+            args_schema=schema,
+            result_schema=result,
+            rule=rule_of(question.rule),
+            editable=policy.editable and question.kind == "approval",
+            locked=policy.locked,
+            on_expiry=policy.on_expiry,
+            expires_in=None if question.kind == "in_doubt" else policy.expires_in,
+        )
+
+
+_TITLES = {
+    "approval": "May {} be called?",
+    "client_tool": "{} is for the client to run",
+    "in_doubt": "Did {} do its work?",
+}
+
+
+def _form(form: InteractionParams) -> Asked:
+    return Asked(
+        title=form.title,
+        description=form.description,
+        question_kind=form.kind,
+        fallback_text=form.fallback_text,
+        fields=form.fields,
+        actions=form.actions,
+        expires_in=form.expires_in,
+    )
+
+
+def pending_of(call: NewCall | PausedCall) -> PendingCall:
+    """A call that waits, as `run.paused` shows it. One that is in doubt is a question."""
+    asked = call.asked
+    kind: PendingKind = "question" if call.kind == "in_doubt" else call.kind
+    return PendingCall(
+        tool_name=asked.tool_name or "",
+        arguments=asked.arguments,
+        kind=kind,
+        title=asked.title,
+        call_id=call.call_id,
+        description=asked.description or asked.fallback_text,
+        schema=asked.fields or None,
+        editable=asked.editable,
+        executor=asked.executor,
+    )
+
+
+def request_of(call: PausedCall) -> InteractionRequested:
+    """A call that waits, as `interaction.requested` shows it."""
+    asked = call.asked
+    in_doubt = call.review == "in_doubt"
+    return InteractionRequested(
+        call_id=call.call_id,
+        kind=_kind_of(call),
+        title=_TITLES["in_doubt"].format(asked.tool_name) if in_doubt else asked.title,
+        description=asked.description,
+        fields=asked.fields,
+        actions=asked.actions,
+        expires_in=None if in_doubt else asked.expires_in,
+        fallback_text=asked.fallback_text,
+        tool_name=asked.tool_name,
+        arguments=call.effective,
+        args_hash=call.args_hash,
+        tool_call_id=asked.tool_call_id,
+        executor=asked.executor,
+        expires_at=None if in_doubt or call.expires_at is None else call.expires_at / 1000,
+    )
+
+
+def _kind_of(call: PausedCall) -> InteractionKind:
+    if call.review == "in_doubt":
+        return "in_doubt"
+    if call.kind != "question":
+        return call.kind
+    return call.asked.question_kind or ("form" if call.asked.fields else "confirmation")

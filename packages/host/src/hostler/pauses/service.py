@@ -1,0 +1,307 @@
+"""The desk where pauses are decided: what people, clients and the clock do to them.
+
+A request only records decisions; going on is what an attempt of the run does. A decision that makes a pause
+ready puts its paused run back into the queue, in the same transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from hostler.domain.approvers import may_see
+from hostler.domain.events import Caller
+from hostler.domain.pause_actions import (
+    ActionAnswer,
+    ActRequest,
+    PauseView,
+    ResolveOutcome,
+    ResolveRequest,
+    UnprocessableError,
+)
+from hostler.domain.pause_checks import check_size
+from hostler.domain.pause_values import Pause, PausedCall
+from hostler.domain.pause_views import view_of
+from hostler.domain.pauses import (
+    MAX_COMMENT_BYTES,
+    MAX_IDEMPOTENCY_KEY_CHARS,
+    MAX_RESULT_BYTES,
+    PauseStatus,
+)
+from hostler.domain.tools import ToolPin
+from hostler.pauses import transitions as pause_steps
+from hostler.pauses.transitions import Done
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import pause_calls, pause_votes, pauses, runs
+from hostler.storage.stores.pauses import Due
+from hostler.storage.stores.run_endings import Asked
+from hostler.tools.schema import SchemaError, ToolSchema
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError, StorageError
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+log = logging.getLogger(__name__)
+
+MAX_PAGES_LOOKED_AT = 20
+"""Pages of pauses looked through for those that a caller may see; then the page says that more follow."""
+MAX_SWEEP_STEPS = 100
+"""Steps of one sweep; what is left is for the next one."""
+SWEEP_SECONDS = 5.0
+"""At least so often the sweeper looks, whoever may have opened pauses at other hosts."""
+SHORTEST_SWEEP_SECONDS = 0.05
+"""So long at least between two sweeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class PausePage:
+    """Pauses newest first; `next`: (created_at in ms, pause id) of the last one where more follow."""
+
+    items: list[PauseView]
+    next: tuple[int, str] | None
+
+
+class PauseDesk:
+    """Every way a pause is looked at or decided from outside its run.
+
+    `on_changed` is told, after the commit, the id of each run whose pause changed; `on_cancelled` which
+    active runs are to be stopped. `pin` says which tool a name stands for now (workspace, name).
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        on_changed: Callable[[str], None] = lambda run_id: None,
+        on_cancelled: Callable[[list[Asked]], None] = lambda asked: None,
+        pin: Callable[[str, str], ToolPin | None] = lambda workspace_id, tool_name: None,
+    ) -> None:
+        self._db = db
+        self._pin = pin
+        self._listeners = [on_changed]
+        self._on_cancelled = on_cancelled
+
+    def listen(self, on_changed: Callable[[str], None]) -> None:
+        """Tell one more whoever of each run whose pause changed here."""
+        self._listeners.append(on_changed)
+
+    def attach(self, on_cancelled: Callable[[list[Asked]], None]) -> None:
+        """Name who stops runs."""
+        self._on_cancelled = on_cancelled
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    async def get(self, caller: Caller, pause_id: str) -> PauseView:
+        """The pause. NotFoundError where there is none that the caller may see."""
+        return await self._db.read(lambda tx: _seen(tx, caller, pause_id)[1])
+
+    async def page(
+        self,
+        caller: Caller,
+        *,
+        conversation_id: str | None = None,
+        run_id: str | None = None,
+        status: PauseStatus | None = None,
+        before: tuple[int, str] | None = None,
+        limit: int = 50,
+    ) -> PausePage:
+        """The pauses that the caller may see, newest first."""
+        look = partial(pauses.page, conversation_id=conversation_id, run_id=run_id, status=status)
+        return await self._db.read(
+            lambda tx: _page(tx, caller, look, before, max(1, min(limit, MAX_PAGE_ITEMS)))
+        )
+
+    # -- deciding ---------------------------------------------------------------------------------
+
+    async def act(
+        self, caller: Caller, pause_id: str, request: ActRequest, *, idempotency_key: str | None = None
+    ) -> ActionAnswer:
+        """Decide calls, all or none. The errors are those of domain/pause_actions, and NotFoundError.
+
+        With `idempotency_key` the same request again gets the first one's answer.
+        """
+        if idempotency_key is not None and not 1 <= len(idempotency_key) <= MAX_IDEMPOTENCY_KEY_CHARS:
+            raise UnprocessableError(
+                f"Idempotency-Key: expected 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters", reason="schema"
+            )
+        body_digest = pause_steps.digest_of(request)
+
+        def rehearse(tx: Tx) -> ActionAnswer | None:
+            pause, _ = _seen(tx, caller, pause_id)
+            if idempotency_key is not None:
+                kept = pause_steps.answered(tx, pause, caller, idempotency_key, body_digest)
+                if kept is not None:
+                    return kept
+            pause_steps.rehearse(tx, caller, pause, request, check_schema)
+            return None
+
+        kept = await self._db.read(rehearse)
+        if kept is not None:
+            return kept
+        done = await self._db.write(
+            lambda tx: pause_steps.act(
+                tx, caller, pause_id, request, request_key=idempotency_key, body_digest=body_digest
+            )
+        )
+        self._tell(done)
+        if done.answer is None:
+            raise RuntimeError("actions were taken without an answer")
+        return done.answer
+
+    async def cancel(self, caller: Caller, pause_id: str, *, reason: str | None = None) -> PauseView:
+        """Cancel the pause, and its run with it. SupersededError where it is over in another way."""
+        check_size(reason, MAX_COMMENT_BYTES, "reason")
+        await self.get(caller, pause_id)
+        self._tell(await self._db.write(lambda tx: pause_steps.cancel(tx, caller, pause_id, reason)))
+        return await self.get(caller, pause_id)
+
+    async def resolve(
+        self,
+        caller: Caller,
+        pause_id: str,
+        call_id: str,
+        outcome: ResolveOutcome,
+        result: Any = None,
+        *,
+        comment: str | None = None,
+    ) -> PauseView:
+        """Say what became of a call that is in doubt: it happened (with its result), or it did not."""
+        check_size(result, MAX_RESULT_BYTES, "result")
+        check_size(comment, MAX_COMMENT_BYTES, "comment")
+        if outcome == "not_happened" and result is not None:
+            raise UnprocessableError("what did not happen has no result", reason="schema")
+        request = ResolveRequest(outcome=outcome, result=result, comment=comment)
+
+        def rehearse(tx: Tx) -> None:
+            pause, _ = _seen(tx, caller, pause_id)
+            call = pause_steps.call_to_resolve(tx, caller, pause, call_id)
+            if outcome == "happened" and call.asked.result_schema is not None:
+                try:
+                    check_schema(call.asked.result_schema, result, "result")
+                except InvalidArgumentError as error:
+                    raise UnprocessableError(error.message, reason="schema", call_id=call_id) from error
+
+        await self._db.read(rehearse)
+        self._tell(
+            await self._db.write(lambda tx: pause_steps.resolve(tx, caller, pause_id, call_id, request))
+        )
+        return await self.get(caller, pause_id)
+
+    # -- the clock --------------------------------------------------------------------------------
+
+    async def sweep(self) -> int:
+        """Expire what nobody answered in time, and set going what was left behind; how many changed."""
+        changed = 0
+        for _ in range(MAX_SWEEP_STEPS):
+            due = await self._db.read(lambda tx: [*pauses.due(tx), *pauses.left_behind(tx)])
+            moved = 0
+            for one in due:
+                done = await self._db.write(partial(_sweep_one, one))
+                if done is not None:
+                    self._tell(done)
+                    moved += 1
+            changed += moved
+            if not moved:
+                break
+        return changed + await self._ask_again()
+
+    async def _ask_again(self) -> int:
+        """Calls whose tool was gone and has come back are put to people again."""
+        asked = 0
+        for call in await self._db.read(pause_calls.changed):
+            pin = self._pin(call.workspace_id, call.asked.tool_name or "")
+            if pin is None:
+                continue
+            done = await self._db.write(partial(_tool_is_back, call, pin))
+            if done is not None:
+                self._tell(done)
+                asked += 1
+        return asked
+
+    async def keep_swept(self, succeeded: Callable[[], None] = lambda: None) -> None:
+        """Sweep whenever something is due. A worker of the host."""
+        while True:
+            delay = SWEEP_SECONDS
+            try:
+                await self.sweep()
+                due, now = await self._db.read(lambda tx: (pauses.next_due(tx), tx.now))
+                if due is not None:
+                    delay = min(delay, max(0, due - now) / 1000)
+                succeeded()
+            except StorageError as error:
+                if not error.retryable:
+                    raise
+                log.warning("pauses could not be swept: %s", error)
+            await asyncio.sleep(max(delay, SHORTEST_SWEEP_SECONDS))
+
+    def _tell(self, done: Done) -> None:
+        if done.changed:
+            for listener in self._listeners:
+                listener(done.pause.run_id)
+        if done.asked:
+            self._on_cancelled(list(done.asked))
+
+
+def check_schema(schema: Any, value: Any, what: str) -> None:
+    """Hold a value against a JSON Schema that was frozen with a call. InvalidArgumentError names the path."""
+    try:
+        ToolSchema(schema).check(value, what)
+    except SchemaError as error:
+        raise InvalidArgumentError(f"{what}: the call's own schema cannot be used: {error}") from error
+
+
+def _seen(tx: Tx, caller: Caller, pause_id: str) -> tuple[Pause, PauseView]:
+    """The pause as the caller sees it. NotFoundError: there is none, or it is not for this caller's eyes."""
+    pause = pauses.find(tx, caller.workspace_id, pause_id)
+    view = None if pause is None else _view(tx, caller, pause)
+    if pause is None or view is None:
+        raise NotFoundError(f"there is no pause {pause_id!r}")
+    return pause, view
+
+
+def _view(tx: Tx, caller: Caller, pause: Pause) -> PauseView | None:
+    calls = pause_calls.of_pause(tx, pause)
+    if not may_see([call.asked.rule for call in calls], caller, pause.requester):
+        return None
+    run = runs.find(tx, pause.workspace_id, pause.run_id)
+    cast = pause_votes.of_pause(tx, pause)
+    votes = {call.call_id: [vote for vote in cast if vote.call_id == call.call_id] for call in calls}
+    return view_of(pause, calls, caller, agent="" if run is None else run.agent_name, now=tx.now, votes=votes)
+
+
+def _page(
+    tx: Tx,
+    caller: Caller,
+    look: Callable[..., list[Pause]],
+    before: tuple[int, str] | None,
+    limit: int,
+) -> PausePage:
+    items: list[PauseView] = []
+    for _ in range(MAX_PAGES_LOOKED_AT):
+        found = look(tx, caller.workspace_id, before=before, limit=MAX_PAGE_ITEMS)
+        for index, pause in enumerate(found):
+            before = (pause.created_at, pause.pause_id)
+            view = _view(tx, caller, pause)
+            if view is not None:
+                items.append(view)
+            if len(items) == limit:
+                more = index + 1 < len(found) or len(found) == MAX_PAGE_ITEMS
+                return PausePage(items, before if more else None)
+        if len(found) < MAX_PAGE_ITEMS:
+            return PausePage(items, None)
+    return PausePage(items, before)
+
+
+def _tool_is_back(call: PausedCall, pin: ToolPin, tx: Tx) -> Done | None:
+    with contextlib.suppress(NotFoundError):
+        return pause_steps.tool_is_back(tx, call, pin)
+    return None
+
+
+def _sweep_one(due: Due, tx: Tx) -> Done | None:
+    with contextlib.suppress(NotFoundError):  # retention was faster
+        return pause_steps.sweep(tx, due.workspace_id, due.pause_id)
+    return None

@@ -1,0 +1,176 @@
+"""What a pause says of a call that an attempt makes: the verdict, and what goes with making it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+from hostler.domain.approvers import Vote, rule_of, tally
+from hostler.domain.pause_values import Pause, PausedCall, args_hash
+from hostler.pauses.port import AskAgainError, Question, Verdict
+from hostler.storage.port import Tx
+from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes
+from hostler.storage.stores.pause_claims import Refused
+from hostler.storage.stores.run_rows import Run
+from hostler.tools.port import ToolService
+from hostler_protocol.errors import CancelledCallError, HostlerError
+
+Found = Verdict | Literal["waits"] | None
+"""`waits`: it stands in the pause, and somebody has yet to say something. None: it stands in none."""
+
+
+def find_verdict(
+    tx: Tx, run: Run, pause: Pause | None, question: Question, tools: ToolService | None
+) -> Found:
+    """Look a call up in the run's unsettled pause, or among the approvals that stand for it.
+
+    What no longer holds (a tool that changed, an effect that is in doubt) is written down here, and asked.
+    """
+    call = None if pause is None else _call(tx, pause, question)
+    if pause is None or call is None:
+        return _standing(tx, run, question)
+    if question.kind == "in_doubt" and call.execution == "reserved":
+        reason = question.reason or "nobody knows what came of it"
+        pause_claims.doubt(tx, run.run_id, call.call_id, run.attempt, cause=reason)
+        return "waits"
+    if pause.status != "resuming":
+        return "waits"
+    return _settled(tx, run, call, question, tools)
+
+
+def _settled(
+    tx: Tx, run: Run, call: PausedCall, question: Question, tools: ToolService | None
+) -> Verdict | Literal["waits"]:
+    """What was decided of a call whose pause goes on."""
+    if question.kind == "in_doubt":
+        return _doubtful(run, call)
+    if call.decision != "approved":
+        return _said(run, call)
+    if question.pin is not None and call.execution == "none" and _changed(tx, run, call, tools):
+        return "waits"
+    return Verdict(
+        "approved",
+        arguments=call.effective,
+        comment=call.given.comment,
+        decided_by=call.decided_by,
+        pause_id=call.pause_id,
+        pin=call.asked.pin,
+        reserve=partial(_reserve, run, call),
+        settle=partial(_settle, run, call),
+    )
+
+
+def _call(tx: Tx, pause: Pause, question: Question) -> PausedCall | None:
+    """The call by its name. In the explicit form the runner chose the names, so that they prove nothing:
+    there it is an approved call of the same tool with the same arguments that the host is to execute, or
+    has begun to.
+    """
+    if pause.form == "implicit":
+        return pause_calls.find(tx, pause, question.call_id)
+    if question.kind != "approval":
+        return None
+    wanted = args_hash(question.parameters)
+    for call in pause_calls.of_pause(tx, pause):
+        same = call.asked.tool_name == question.tool_name and call.args_hash == wanted
+        approved = call.kind == "approval" and call.decision == "approved" and call.asked.executor == "host"
+        begun = call.effect_key if call.execution == "reserved" else None
+        if same and approved and call.execution in {"none", "reserved"} and begun == question.begun_under:
+            return call
+    return None
+
+
+def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
+    """Somebody approved calls like this one ahead, and may still do so."""
+    if question.kind != "approval" or question.pin is None or question.rule is None:
+        return None
+    rule = rule_of(question.rule)
+    taken = approval_rules.take(
+        tx,
+        run,
+        tool_name=question.tool_name or "",
+        pin=question.pin,
+        arguments=question.parameters,
+        rule=rule,
+        call_id=question.call_id,
+    )
+    if taken is None:
+        return None
+    shown = args_hash(question.parameters)
+    holders = pause_votes.present(tx, run.workspace_id, [taken.key_id])
+    votes = [Vote(taken.key_id, taken.subject, "approve", shown, 1)]
+    if tally(rule, run.requester, votes, holders, args_hash=shown, revision=1).outcome != "approved":
+        return None
+    return Verdict("approved", decided_by=taken.subject)
+
+
+def _said(run: Run, call: PausedCall) -> Verdict:
+    """What people or a client said that nobody carries out."""
+    if call.decision == "undecided" or call.decision == "approved":  # noqa: PLR1714  mypy narrows by this
+        raise RuntimeError(f"call {call.call_id} is {call.decision} in a pause that goes on")
+    given = call.given
+    return Verdict(
+        call.decision,
+        result=given.result if call.kind != "question" else given.action,
+        values=given.values,
+        comment=given.comment,
+        decided_by=call.decided_by,
+        pause_id=call.pause_id,
+        is_error=given.is_error,
+        settle=partial(_hand_over, run, call),
+    )
+
+
+def _doubtful(run: Run, call: PausedCall) -> Verdict:
+    if call.execution == "succeeded":
+        return Verdict(
+            "happened",
+            result=call.given.result,
+            comment=call.given.comment,
+            decided_by=call.decided_by,
+            pause_id=call.pause_id,
+            settle=partial(_hand_over, run, call),
+        )
+    if call.decision in {"cancelled", "denied", "expired"}:
+        return _said(run, call)
+    return Verdict(
+        "not_happened",
+        arguments=call.effective,
+        comment=call.given.comment,
+        decided_by=call.decided_by,
+        pause_id=call.pause_id,
+        reserve=partial(_reserve, run, call),
+        settle=partial(_settle, run, call),
+    )
+
+
+def _changed(tx: Tx, run: Run, call: PausedCall, tools: ToolService | None) -> bool:
+    """Whether the tool is another one than was approved; then it is asked again, or somebody looks at it."""
+    name, pin = call.asked.tool_name, call.asked.pin
+    current = None if tools is None or name is None else tools.pin(run.workspace_id, name)
+    if pin is None or current == pin:
+        return False
+    cause = "the tool changed after it was approved" if current else "the tool is gone"
+    pause_claims.ask_again(tx, run.run_id, call.call_id, run.attempt, "changed", cause=cause, pin=current)
+    return True
+
+
+def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerError | None:
+    reserved = pause_claims.reserve(tx, run.run_id, call.call_id, run.attempt, effect_key=effect_key)
+    if not isinstance(reserved, Refused):
+        return None
+    if reserved.reason == "revoked":
+        pause_claims.ask_again(tx, run.run_id, call.call_id, run.attempt, "revoked", cause=reserved.message)
+        return AskAgainError(reserved.message)
+    if reserved.reason == "not_ready":  # another call of the pause is asked again: they go on together
+        return AskAgainError(reserved.message)
+    return CancelledCallError(reserved.message)
+
+
+def _settle(run: Run, call: PausedCall, tx: Tx, error: HostlerError | None) -> None:
+    told = pause_claims.outcome(tx, run.run_id, call.call_id, run.attempt, failed=error is not None)
+    if isinstance(told, Refused) and told.reason == "made":  # it was approved, and never asked of the tool
+        _hand_over(run, call, tx, error)
+
+
+def _hand_over(run: Run, call: PausedCall, tx: Tx, _error: HostlerError | None) -> None:
+    pause_claims.hand_over(tx, run.run_id, call.call_id, run.attempt)

@@ -1,0 +1,308 @@
+"""Calls that wait for people or a client: asked together, held while the answer may come soon.
+
+One attempt of a run has one `Holding`. Calls that arrive together become one pause; later ones join it while
+it is open. Every step is one transaction that holds the run's row, so that decisions, the clock and this
+attempt go one after the other. After the hold time a run that can go on from its journal is parked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+from hostler.domain.pause_values import NewCall, NewPause, Pause, PausedCall
+from hostler.domain.pauses import MAX_CALLS, OnMessage
+from hostler.journal.run_log import check_lease
+from hostler.pauses.port import Question, Verdict
+from hostler.pauses.requests import Questions
+from hostler.pauses.verdicts import find_verdict
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import pause_calls, pauses, run_notes
+from hostler.storage.stores.pause_claims import Refused, begin_resuming, give_up
+from hostler.storage.stores.run_rows import Run
+from hostler.tools.port import ToolService
+from hostler_protocol.errors import (
+    CancelledCallError,
+    ConflictError,
+    HostError,
+    HostlerError,
+    PayloadTooLargeError,
+    StorageError,
+)
+from hostler_protocol.ids import new_id
+
+GATHER_SECONDS = 0.01
+"""Calls that a runner makes at once arrive within this time of each other, nearly always."""
+GATHER_ROUNDS = 5
+"""So often it is looked whether another one came; what comes later joins the open pause."""
+SHARED_LOOK_SECONDS = 0.5
+"""How often decisions are looked for that another host on the same database took."""
+LOOK_SECONDS = 5.0
+"""How often they are looked for where nobody else decides: what was not told is found after this long."""
+FIRST_RETRY_SECONDS = 0.05
+LAST_RETRY_SECONDS = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class _Entered(NamedTuple):
+    """What one step found: verdicts by call id, the calls that people have to decide, those without room."""
+
+    verdicts: dict[str, Verdict]
+    asked: list[PausedCall]
+    too_many: list[str]
+    pause: Pause | None
+
+
+@dataclass(slots=True)
+class _Waiting:
+    question: Question
+    answer: asyncio.Future[Verdict]
+
+
+@dataclass(eq=False)
+class Holding:
+    """Asks people for one attempt. `asking.People`.
+
+    `requested` is called, after the commit, with each call that is put to people. `park` is called when the
+    hold time is over, and at once when a call has to be looked into, which holding it would not hasten. None:
+    the runner cannot go on from its journal, and its calls are held as long as it lives.
+    `blocked_seconds`: how long a new question waits for the calls of a pause before it to be made again.
+    """
+
+    db: Database
+    run: Run
+    questions: Questions
+    tools: ToolService | None
+    on_message: OnMessage
+    hold_seconds: float
+    blocked_seconds: float
+    requested: Callable[[PausedCall], None]
+    park: Callable[[], None] | None
+    entered: Callable[[], None] = lambda: None
+    """Told of each call that begins to wait."""
+    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+    _shown: dict[str, NewCall] = field(default_factory=dict)
+    """What waits, as people see it."""
+    _requested: set[tuple[str, int, str | None, int]] = field(default_factory=set)
+    """What was put to people: calls by id, revision, and how often their effects were in doubt."""
+    _given_up: set[str] = field(default_factory=set)
+    """Calls that the runner waits for no more."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _worker: asyncio.Task[None] | None = None
+    _hold_timer: asyncio.TimerHandle | None = None
+    _blocked_since: float | None = None
+
+    async def ask(self, question: Question) -> Verdict:
+        """Wait for the decision of one call."""
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._waiting[question.call_id] = _Waiting(question, answer)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work(), name=f"pause of run {self.run.run_id}")
+        self._changed.set()
+        self.entered()
+        try:
+            return await answer
+        finally:
+            if self._waiting.get(question.call_id, None) is not None:
+                del self._waiting[question.call_id]
+            if not self._waiting:
+                self._stop_timer()
+
+    def changed(self) -> None:
+        """Somebody decided something about this run."""
+        self._changed.set()
+
+    def no_longer(self, call_id: str) -> None:
+        """The runner gave the call up."""
+        self._given_up.add(call_id)
+
+    def withdraw(self, tx: Tx, call_id: str) -> None:
+        """Nobody is asked about a call any more that the runner gave up."""
+        give_up(tx, self.run.run_id, call_id, self.run.attempt)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait."""
+        return len(self._waiting)
+
+    def held(self) -> list[NewCall]:
+        """What waits, as people see it."""
+        return [self._shown[call_id] for call_id in self._waiting if call_id in self._shown]
+
+    def close(self) -> None:
+        """The attempt is over: nobody is answered any more."""
+        self._stop_timer()
+        if self._worker is not None:
+            self._worker.cancel()
+
+    # -- the worker -------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        """Ask, look, answer; until nothing waits."""
+        while self._waiting:
+            try:
+                await self._round()
+            except HostlerError as error:
+                self._refuse(self._waiting, error)
+            except Exception:
+                # The top of a worker: those that wait are told, the log has the traceback.
+                log.exception("run %s: its calls could not be put to people", self.run.run_id)
+                self._refuse(self._waiting, HostError("the host failed to ask people"))
+
+    async def _round(self) -> None:
+        self._changed.clear()
+        await self._gather()
+        self._shown = await self._calls()
+        waiting = {call_id: one for call_id, one in self._waiting.items() if call_id in self._shown}
+        if not waiting:
+            return
+        entered = await self._enter([one.question for one in waiting.values()], self._shown)
+        self._tell(waiting, entered)
+        if self._waiting:
+            await self._wait(entered)
+
+    async def _gather(self) -> None:
+        count = -1
+        for _ in range(GATHER_ROUNDS):
+            if count == len(self._waiting):
+                return
+            count = len(self._waiting)
+            await asyncio.sleep(GATHER_SECONDS)
+
+    async def _calls(self) -> dict[str, NewCall]:
+        """What waits, as people see it; what nobody can be asked is refused."""
+        calls: dict[str, NewCall] = {}
+        for call_id, one in list(self._waiting.items()):
+            try:
+                calls[call_id] = await self.questions.call_of(one.question)
+            except HostlerError as error:
+                self._refuse([call_id], error)
+        return calls
+
+    async def _enter(self, questions: Sequence[Question], calls: dict[str, NewCall]) -> _Entered:
+        pause = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                return await self.db.write(partial(self._step, questions=questions, calls=calls))
+            except StorageError as error:
+                if not error.retryable:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LAST_RETRY_SECONDS)
+
+    def _tell(self, waiting: dict[str, _Waiting], entered: _Entered) -> None:
+        asked = [call for call in entered.asked if _request_of(call) not in self._requested]
+        for call in asked:
+            self._requested.add(_request_of(call))
+            self.requested(call)
+        most = f"more than {MAX_CALLS} calls would wait together"
+        self._refuse(entered.too_many, PayloadTooLargeError(most, limit=MAX_CALLS))
+        if asked:
+            self._start_timer()
+        for call_id, verdict in entered.verdicts.items():
+            one = waiting[call_id]
+            self._waiting.pop(call_id, None)
+            if not one.answer.done():
+                one.answer.set_result(verdict)
+
+    async def _wait(self, entered: _Entered) -> None:
+        """Wait until something changes, or it is time to look for what nobody told."""
+        if entered.pause is not None and entered.pause.status == "needs_review":
+            self._stop_timer()
+            if self.park is not None:
+                self.park()
+        elif self._hold_timer is None:
+            self._start_timer()  # asked by an attempt before: it is held once more
+        blocked = _blocks(entered.pause)
+        self._note_blocked(blocked)
+        look = SHARED_LOOK_SECONDS if self.db.dialect == "postgres" or blocked else LOOK_SECONDS
+        try:
+            async with asyncio.timeout(look):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def _note_blocked(self, blocked: bool) -> None:
+        """A question of a runner that left out what it asked before would wait for ever."""
+        now = asyncio.get_running_loop().time()
+        if not blocked:
+            self._blocked_since = None
+        elif self._blocked_since is None:
+            self._blocked_since = now
+        elif now - self._blocked_since > self.blocked_seconds:
+            error = ConflictError("calls that waited before this one were not made again")
+            self._refuse(self._waiting, error)
+
+    def _refuse(self, call_ids: Iterable[str], error: HostlerError) -> None:
+        for call_id in list(call_ids):
+            one = self._waiting.pop(call_id, None)
+            if one is not None and not one.answer.done():
+                one.answer.set_exception(error)
+
+    # -- the step ---------------------------------------------------------------------------------
+
+    def _step(self, tx: Tx, questions: Sequence[Question], calls: dict[str, NewCall]) -> _Entered:
+        check_lease(tx, self.run.member)
+        run = run_notes.hold(tx, self.run.run_id)
+        if run is None or run.attempt != self.run.attempt or run.status != "running":
+            raise CancelledCallError("this attempt of the run is over")
+        pause = pauses.unsettled(tx, run.run_id)
+        if pause is not None and pause.status == "ready":
+            begun = begin_resuming(tx, run.run_id, run.attempt)
+            pause = pause if isinstance(begun, Refused) else begun
+        verdicts: dict[str, Verdict] = {}
+        unknown: list[Question] = []
+        for question in questions:
+            if question.call_id in self._given_up:
+                continue
+            found = find_verdict(tx, run, pause, question, self.tools)
+            if found is None:
+                unknown.append(question)
+            elif isinstance(found, Verdict):
+                verdicts[question.call_id] = found
+        pause = pauses.unsettled(tx, run.run_id)
+        new = [] if _blocks(pause) else [calls[one.call_id] for one in unknown]
+        joins = pause is not None and pause.status in {"open", "needs_review"}
+        room = MAX_CALLS - (len(pause_calls.of_pause(tx, pause)) if joins and pause is not None else 0)
+        new, too_many = new[:room], [call.call_id for call in new[room:]]
+        if new and (pause is None or pause.status == "resuming"):
+            fresh = NewPause(pause_id=new_id(), run_id=run.run_id, calls=new, on_message=self.on_message)
+            pause = pauses.open(tx, fresh, cause="calls wait for people", actor=run.runner_id)
+        elif new and pause is not None:
+            pause = pauses.add_calls(tx, pause, new, actor=run.runner_id)
+        mine = {question.call_id for question in questions}
+        calls_now = [] if pause is None else pause_calls.of_pause(tx, pause)
+        asked = [call for call in calls_now if call.call_id in mine and not call.settled]
+        return _Entered(verdicts, asked, too_many, pause)
+
+    # -- the hold time ----------------------------------------------------------------------------
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        if self.park is not None:
+            loop = asyncio.get_running_loop()
+            self._hold_timer = loop.call_later(self.hold_seconds, self.park)
+
+    def _stop_timer(self) -> None:
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
+
+
+def _request_of(call: PausedCall) -> tuple[str, int, str | None, int]:
+    """What makes two requests to people the same one."""
+    return call.call_id, call.revision, call.review, call.resolution
+
+
+def _blocks(pause: Pause | None) -> bool:
+    """Whether new questions wait until this pause is over. One that the runner asked for itself is over with
+    its next question.
+    """
+    if pause is None or (pause.form == "explicit" and pause.status == "resuming"):
+        return False
+    return pause.status in {"ready", "resuming"}

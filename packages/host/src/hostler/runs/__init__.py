@@ -1,0 +1,1 @@
+"""Accept events, route them, dispatch runs and execute their attempts. Used by the host."""

@@ -1,0 +1,312 @@
+"""What becomes of an event: one transaction that stores it and opens its run, or lets another run have it.
+
+How the lane stands is read inside, so that an event and the end of a run never miss each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.domain.agents import Agent, Concurrency
+from hostler.domain.bindings import Ambiguous, Binding, Resolution, Undecided, Unrouted
+from hostler.domain.deferral import MAX_DEFERRED
+from hostler.domain.events import Event
+from hostler.domain.ingest import InlineContent
+from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit
+from hostler.domain.steering import MAX_STEERS_PER_RUN
+from hostler.pauses.transitions import supersede
+from hostler.runs import debounce as gathering
+from hostler.storage.port import Tx
+from hostler.storage.stores import artifacts, deferred, events, runs, transcripts, waiting
+from hostler.storage.stores import steering_outcomes as steering
+from hostler.storage.stores.artifacts import NewArtifact
+from hostler.storage.stores.blobs import Blob
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_endings import Asked, request_cancel
+from hostler.storage.stores.run_rows import NewRun, Run
+from hostler.storage.stores.transcripts import NewTranscriptItem
+from hostler_protocol._base import Lenient
+from hostler_protocol.errors import HostlerError, UnavailableError
+
+INTERRUPTED = "interrupted by a newer message; the messages it had completed are kept"
+SUPERSEDED = "superseded by a newer message"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What one transaction is to store. `can_steer`: whether a runner, by id, pulls steers."""
+
+    event: Event
+    resolution: Resolution
+    run: NewRun | None
+    inline: list[tuple[InlineContent, Blob]]
+    can_steer: Callable[[str], bool]
+    not_before: int | None = None
+    """When its run may begin, in UTC epoch milliseconds."""
+    message: NewTranscriptItem | None = None
+    full: HostlerError | None = None
+    """Why the run may not wait: as many do as may. Where it would have to, nothing is stored."""
+
+    @property
+    def agent(self) -> Agent | None:
+        """Who takes the event."""
+        return self.resolution.agent if isinstance(self.resolution, Binding) else None
+
+
+Begins = Literal["now", "later", "not"]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What it stored, or found.
+
+    `run` has the event: its own (`begins` now or later), or one that absorbed it or gathers (`not`).
+    """
+
+    outcome: events.Outcome
+    run: Run | None = None
+    begins: Begins = "not"
+    duplicate: events.StoredEvent | None = None
+    same_body: bool = True
+    cancelled: list[Asked] = field(default_factory=list)
+    reason: str | None = None
+    refused: HostlerError | None = None
+    """Why nothing was stored."""
+
+
+def open_event(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
+    """Store the event, once, and whatever follows from it. `claim`: who starts its run."""
+    event, run = opening.event, opening.run
+    refused = _refused(tx, opening, claim)
+    if refused is not None:
+        return Opened("rejected", refused=refused)
+    first = _first_outcome(opening.resolution)
+    routing = _routing(opening.resolution)
+    inserted = events.insert(tx, event, first, None if run is None else run.run_id, routing)
+    if isinstance(inserted, events.Duplicate):
+        return Opened(inserted.record.outcome, duplicate=inserted.record, same_body=inserted.same_body)
+    _store_inline(tx, event, opening.inline)
+    opened = _routed(tx, opening, claim, first)
+    if opening.message is not None and (opened.run is not None or opened.outcome == "deferred"):
+        takes_it = transcripts.append if opened.begins == "now" else waiting.put
+        takes_it(tx, event.workspace_id, opening.message)
+    own = None if run is None else run.run_id
+    if opened.outcome != first or (opened.run is not None and opened.run.run_id != own):
+        _note(tx, opening, opened, routing)
+    return opened
+
+
+def open_deferred(tx: Tx, opening: Opening, claim: Membership | None) -> Opened:
+    """The same for an event that was stored before its agent was known; whoever comes later finds it done."""
+    event = opening.event
+    ws, event_id = event.workspace_id, event.event_id
+    if not events.take_unsettled(tx, ws, event_id):
+        known = events.find(tx, ws, event_id)
+        return Opened("rejected") if known is None else Opened(known.outcome, duplicate=known)
+    refused = _refused(tx, opening, claim)
+    if refused is not None:
+        return Opened("rejected", refused=refused)
+    opened = _routed(tx, opening, claim, _first_outcome(opening.resolution))
+    if opened.outcome != "deferred":
+        deferred.remove(tx, ws, event_id)
+    if opened.run is None and opened.outcome != "deferred":
+        waiting.discard(tx, ws, [event_id])
+    elif opening.message is not None:  # it waits already, but where the event had failed
+        waiting.put(tx, ws, msgspec.structs.replace(opening.message, created_at=event.created_at))
+        if opened.begins == "now":
+            waiting.place(tx, ws, [event_id])
+    _note(tx, opening, opened, _routing(opening.resolution))
+    return opened
+
+
+def fail_deferred(tx: Tx, workspace_id: str, event_id: str, routing: dict[str, Any]) -> bool:
+    """Fail an event that cannot be routed, and say why in its record. False: another host has routed it."""
+    deferred.remove(tx, workspace_id, event_id)
+    if not events.take_unsettled(tx, workspace_id, event_id):
+        return False
+    waiting.discard(tx, workspace_id, [event_id])
+    events.set_outcome(tx, workspace_id, event_id, "failed", None, routing)
+    return True
+
+
+def _first_outcome(resolution: Resolution) -> events.Outcome:
+    match resolution:
+        case Unrouted():
+            return "unrouted"
+        case Ambiguous():
+            return "conflict"
+        case Undecided():
+            return "deferred"
+    return "started"
+
+
+def _routing(resolution: Resolution) -> dict[str, Any]:
+    return resolution.record() if isinstance(resolution, Binding | Unrouted | Ambiguous | Undecided) else {}
+
+
+def _refused(tx: Tx, opening: Opening, claim: Membership | None) -> HostlerError | None:
+    """Why a new event is not taken now."""
+    if opening.full is not None and _would_wait(tx, opening, claim):
+        return opening.full
+    ws = opening.event.workspace_id
+    if isinstance(opening.resolution, Undecided) and deferred.count(tx, MAX_DEFERRED, ws) >= MAX_DEFERRED:
+        return UnavailableError("too many events wait for their filters; send it again shortly")
+    return None
+
+
+def _routed(tx: Tx, opening: Opening, claim: Membership | None, first: events.Outcome) -> Opened:
+    """Open the run of a stored event, or let another one have it."""
+    event, run, agent = opening.event, opening.run, opening.agent
+    if first == "deferred":
+        deferred.add(tx, event.workspace_id, event.event_id, opening.not_before)
+    if run is None or agent is None:
+        return Opened(first)
+    return _joined(tx, opening, run, agent) or _admitted(tx, opening, run, agent, claim)
+
+
+def _note(tx: Tx, opening: Opening, opened: Opened, routing: dict[str, Any]) -> None:
+    event = opening.event
+    reason = {"reason": opened.reason} if opened.reason else {}
+    run_id = None if opened.run is None else opened.run.run_id
+    events.set_outcome(tx, event.workspace_id, event.event_id, opened.outcome, run_id, {**routing, **reason})
+
+
+def _would_wait(tx: Tx, opening: Opening, claim: Membership | None) -> bool:
+    """Whether the event is a new one whose run would be queued."""
+    event, run, agent = opening.event, opening.run, opening.agent
+    if run is None or agent is None:
+        return False
+    known = events.find(tx, event.workspace_id, event.event_id)
+    if known is not None and known.outcome not in events.UNSETTLED:
+        return False
+    if run.not_before is not None or gathering.gathers(event, agent.spec.concurrency.debounce):
+        return True
+    lane = _lane(tx, opening, run)
+    begins = claim is not None and (lane.free or lane.parallel)
+    return lane.admit(agent.spec.concurrency).open and not begins
+
+
+def _joined(tx: Tx, opening: Opening, run: NewRun, agent: Agent) -> Opened | None:
+    """The event as one more message of a turn that waits for it."""
+    debounce = agent.spec.concurrency.debounce
+    if not gathering.gathers(opening.event, debounce) or run.not_before is not None:
+        return None
+    joined = gathering.join(tx, run.lane, opening.event, debounce)
+    if joined is None:
+        return None
+    return Opened("queued", run=runs.get(tx, run.workspace_id, joined.run_id))
+
+
+def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Membership | None) -> Opened:
+    event, concurrency = opening.event, agent.spec.concurrency
+    lane = _lane(tx, opening, run)
+    admission = lane.admit(concurrency)
+    if admission.answer == "steered" and lane.steered is not None:
+        if steering.absorb(tx, lane.steered, event):
+            return Opened("steered", run=runs.get(tx, run.workspace_id, lane.steered.run_id))
+        lane = _lane(tx, opening, run, steers=False)  # it ended, or is full, since it was looked at
+        admission = lane.admit(concurrency)
+    if not admission.open:
+        return Opened("rejected", reason=admission.reason)
+    if gathering.gathers(event, concurrency.debounce):
+        run = gathering.held(run, event, concurrency.debounce, tx.now)
+    begun = runs.open(tx, run, claim, lane_is_free=lane.free)
+    if run.gathering is not None:
+        gathering.begin(tx, run, event)
+    sender = event.requester or "host"
+    cancelled: list[Asked] = []
+    if admission.cancel_run_id is not None:
+        cancelled = request_cancel(
+            tx, run.workspace_id, admission.cancel_run_id, reason=INTERRUPTED, actor=sender
+        )
+    if admission.supersede_run_id is not None:
+        done = supersede(tx, admission.supersede_run_id, cause=SUPERSEDED, actor=sender)
+        cancelled = [] if done is None else list(done.asked)
+    held_back = run.not_before is not None and run.not_before > tx.now
+    return Opened(
+        "queued" if held_back else admission.answer,
+        run=begun,
+        begins="now" if begun.status == "claimed" else "later",
+        cancelled=cancelled,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A lane as the event finds it: who holds it, which run could absorb the event."""
+
+    parallel: bool
+    free: bool = False
+    """Nobody holds it, and nobody waits in it that could begin."""
+    holder: Run | None = None
+    waiting: int = 0
+    steered: Run | None = None
+
+    def admit(self, concurrency: Concurrency) -> Admission:
+        """What becomes of the event."""
+        if self.parallel:
+            return admit(LaneState(), "parallel")
+        state = LaneState(
+            active_run_id=None if self.holder is None else self.holder.run_id,
+            waiting=self.waiting,
+            paused=self.holder is not None and self.holder.status == "paused",
+            can_steer=self.steered is not None,
+        )
+        return admit(state, concurrency.on_busy, concurrency.on_pause)
+
+
+def _lane(tx: Tx, opening: Opening, run: NewRun, *, steers: bool = True) -> _Lane:
+    if run.parallel:
+        return _Lane(parallel=True)
+    if runs.lane_is_free(tx, run.lane):
+        return _Lane(parallel=False, free=True)
+    holder = runs.active_in_lane(tx, run.workspace_id, run.lane)
+    waiting = runs.count_waiting(tx, run.lane, MAX_QUEUED_PER_LANE)
+    last = holder if not waiting else None
+    if holder is None and waiting == 1:
+        first = runs.first_waiting(tx, run.workspace_id, run.lane)
+        last = first if first is not None and (first.follows is not None or first.attempt > 1) else None
+    steered = last if steers and last is not None and _takes(opening, run, last) else None
+    return _Lane(parallel=False, holder=holder, waiting=waiting, steered=steered)
+
+
+class _Calls(Lenient):
+    """Of a stored grant: which calls it opens."""
+
+    calls: list[str] = []
+
+
+def _takes(opening: Opening, run: NewRun, holder: Run) -> bool:
+    """Whether a run can take this event in."""
+    if opening.event.envelope.event_type != "message.received" or run.not_before is not None:
+        return False
+    if holder.cancel_reason is not None or holder.steers >= MAX_STEERS_PER_RUN:
+        return False
+    if holder.grant_json is None:  # its plugin has not taken it yet
+        return opening.can_steer(holder.runner_id)
+    return "steering.pull" in msgspec.json.decode(holder.grant_json, type=_Calls).calls
+
+
+def _store_inline(tx: Tx, event: Event, inline: list[tuple[InlineContent, Blob]]) -> None:
+    for content, blob in inline:
+        artifacts.create(
+            tx,
+            event.workspace_id,
+            NewArtifact(
+                artifact_id=content.artifact_id,
+                artifact_type="image" if content.kind == "image_base64" else "file",
+                blob=blob,
+                source="event",
+                mime_type=content.mime_type,
+                name=content.name,
+                bot_id=event.envelope.bot_id,
+                conversation_id=event.envelope.conversation_id,
+                thread_id=event.envelope.thread_id,
+                event_id=event.event_id,
+                metadata={"element": content.kind},
+            ),
+        )

@@ -1,0 +1,145 @@
+"""What runners may do to runs: read them, end them, open children."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hostler.calls.scope import CallScope, Effect
+from hostler.domain.events import Caller
+from hostler.runs.orchestrator import Orchestrator
+from hostler.runs.records import record, record_of
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import runs
+from hostler.storage.stores.run_endings import Asked, request_cancel
+from hostler_protocol.calls import RunCreateParams
+from hostler_protocol.errors import (
+    CancelledCallError,
+    ConflictError,
+    HostlerError,
+    InvalidArgumentError,
+    RateLimitedError,
+)
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.runs import RunRecord
+
+MAX_DEPTH = 8
+"""Generations of child runs: an agent that calls itself ends here."""
+MAX_CHILDREN = 64
+"""Unfinished children of one run."""
+CHILD_RETRY_SECONDS = 1.0
+
+Wait = Callable[[str, str, float], Awaitable[RunRecord]]
+
+
+class RunController:
+    """`calls.scope.RunControl` over the orchestrator. `wait` gives a run once it is over, or as it stands."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._orchestrator: Orchestrator | None = None
+        self._wait: Wait | None = None
+
+    def attach(self, orchestrator: Orchestrator, wait: Wait) -> None:
+        """Complete the circle: executions use calls, calls use the orchestrator, which starts executions."""
+        self._orchestrator, self._wait = orchestrator, wait
+
+    async def record(self, workspace_id: str, run_id: str) -> RunRecord:
+        """The run as clients see it."""
+        return await self._db.read(lambda tx: record(tx, workspace_id, run_id))
+
+    def cancel(self, workspace_id: str, run_id: str, reason: str, actor: str) -> Effect:
+        """Ask for the run's end; the reply is its RunRecord."""
+
+        asked: list[Asked] = []
+
+        def work(tx: Tx) -> RunRecord:
+            asked[:] = request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)
+            return record_of(runs.get(tx, workspace_id, run_id))
+
+        def settled(_record: RunRecord, error: HostlerError | None) -> None:
+            if error is None:
+                self._core.cancelled(asked)
+
+        return Effect(work, settled=settled)
+
+    async def create(self, parent: CallScope, params: RunCreateParams) -> Effect | HostlerError:
+        """A child run; the reply is its RunRecord."""
+        refused, own_lane = await self._db.read(lambda tx: _standing(tx, parent))
+        if refused is not None:
+            return refused
+        inherited = parent.event.envelope
+        envelope = EventEnvelope(
+            event_type="api.invoked",
+            input=params.input,
+            agent=params.agent,
+            source="system",
+            bot_id=inherited.bot_id,
+            conversation_id=params.conversation_id,
+            thread_id=inherited.thread_id if params.conversation_id is not None else None,
+            actor=params.actor or inherited.actor,
+            data=params.data,
+            metadata={"parent_run_id": parent.run_id},
+        )
+        caller = Caller(parent.workspace_id, parent.event.requester or "", f"run:{parent.run_id}")
+        deadline = None if parent.deadline_at is None else int(parent.deadline_at * 1000)
+        pending = await self._core.prepare(
+            envelope, caller, parent_run_id=parent.run_id, deadline_at=deadline
+        )
+        if pending.lane == own_lane:
+            pending.give_up()
+            return ConflictError(
+                "the child would wait for its own parent: it is the same agent in the same conversation; "
+                "leave conversation_id out, or name another agent"
+            )
+
+        def work(tx: Tx) -> Any:
+            # whoever asks for the parent's end writes the same row: either this is refused, or it is reached
+            if runs.hold(tx, parent.workspace_id, parent.run_id).cancel_reason is not None:
+                return CancelledCallError("this run is being cancelled: it begins no further children")
+            return pending.work(tx)
+
+        def settled(opened: Any, error: HostlerError | None) -> None:
+            if error is not None or isinstance(opened, HostlerError):
+                pending.give_up()
+            else:
+                pending.started(opened)
+
+        async def then(opened: Any) -> RunRecord:
+            accepted = await pending.answer(opened)
+            if accepted.run is None:
+                raise InvalidArgumentError(f"agent {params.agent!r} took no run: {accepted.outcome}")
+            return await self.rejoin(parent, accepted.run.run_id, params)
+
+        def child(opened: Any) -> str | None:
+            run = getattr(opened, "run", None)
+            return None if run is None else str(run.run_id)
+
+        return Effect(work, then, settled, child)
+
+    async def rejoin(self, parent: CallScope, run_id: str, params: RunCreateParams) -> RunRecord:
+        """The child run that an earlier attempt opened by the same call; waits as `params` say."""
+        if params.wait is not None and self._wait is not None:
+            return await self._wait(parent.workspace_id, run_id, params.wait)
+        return await self.record(parent.workspace_id, run_id)
+
+    @property
+    def _core(self) -> Orchestrator:
+        if self._orchestrator is None:
+            raise RuntimeError("no orchestrator is attached")
+        return self._orchestrator
+
+
+def _standing(tx: Tx, parent: CallScope) -> tuple[HostlerError | None, str]:
+    """Why the run may have no further child, if so; and its lane."""
+    own = runs.get(tx, parent.workspace_id, parent.run_id)
+    depth, ancestor = 1, own
+    while ancestor.parent_run_id is not None:
+        depth += 1
+        if depth > MAX_DEPTH:
+            return InvalidArgumentError(f"child runs may be {MAX_DEPTH} deep, no more"), own.lane
+        ancestor = runs.get(tx, parent.workspace_id, ancestor.parent_run_id)
+    if len(runs.children(tx, parent.workspace_id, parent.run_id, limit=MAX_CHILDREN)) >= MAX_CHILDREN:
+        text = f"{MAX_CHILDREN} children of this run are not over yet"
+        return RateLimitedError(text, CHILD_RETRY_SECONDS), own.lane
+    return None, own.lane

@@ -1,0 +1,86 @@
+"""Turns of several messages: what one person sends in quick succession is one run's input, in order."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hostler.domain.agents import MAX_DEBOUNCE_SECONDS
+from hostler.domain.events import Event
+from hostler.storage.port import Tx
+from hostler.storage.stores import gathering as turns
+from hostler.storage.stores.events import StoredEvent
+from hostler.storage.stores.gathering import Joined
+from hostler.storage.stores.run_rows import NewRun, Run
+from hostler_protocol.events import Input
+from hostler_protocol.ids import digest
+
+LONGEST = 10
+"""However steadily a person writes, a turn begins after so many times the set time."""
+
+
+def gathers(event: Event, debounce: float) -> bool:
+    """Whether this event waits for others of the same person, to be one turn with them."""
+    return debounce > 0 and event.envelope.event_type == "message.received"
+
+
+def author_of(event: Event) -> str:
+    """Whose message this is: the actor as the source states it, sent by the same authenticated subject."""
+    envelope = event.envelope
+    actor = envelope.actor
+    who = None if actor is None else [actor.actor_type, actor.actor_id]
+    return digest({"requester": event.requester, "sender": envelope.sender_id, "actor": who})
+
+
+def size_of(event: Event) -> int:
+    """Bytes of the event's input."""
+    return len(msgspec.json.encode(event.envelope.input))
+
+
+def held(run: NewRun, event: Event, debounce: float, now: int) -> NewRun:
+    """The run of a first message, which waits for further ones. `now` in epoch milliseconds."""
+    wait = int(min(debounce, MAX_DEBOUNCE_SECONDS) * 1000)
+    begins = max(now + wait, run.not_before or 0)
+    return msgspec.structs.replace(
+        run,
+        not_before=begins,
+        gathering=author_of(event),
+        gather_until=begins + (LONGEST - 1) * wait,
+        gathered_bytes=size_of(event),
+    )
+
+
+def begin(tx: Tx, run: NewRun, event: Event) -> None:
+    """The run of a first message was opened."""
+    turns.begin(tx, run.workspace_id, run.run_id, event.event_id)
+
+
+def join(tx: Tx, lane: str, event: Event, debounce: float) -> Joined | None:
+    """Make the event part of a turn that its author has begun in the lane; None: there is none."""
+    return turns.join(
+        tx,
+        event.workspace_id,
+        lane,
+        author_of(event),
+        event_id=event.event_id,
+        size=size_of(event),
+        not_before=tx.now + int(debounce * 1000),
+    )
+
+
+def whole(tx: Tx, run: Run, event: StoredEvent) -> tuple[StoredEvent, str]:
+    """The event of a run with the input of its whole turn, and the id of the first event of the turn.
+
+    `contents` and `attachments` of all messages in order, `text` joined by line ends. Messages whose content
+    was deleted are left out.
+    """
+    if run.gathered < 2 or event.envelope is None:
+        return event, event.event_id
+    parts = turns.of_run(tx, run.workspace_id, run.run_id)
+    given = [part.envelope.input for part in parts if part.envelope is not None]
+    joined = Input(
+        text="\n".join(one.text for one in given if one.text) or None,
+        contents=[element for one in given for element in one.contents],
+        attachments=[ref for one in given for ref in one.attachments],
+    )
+    envelope = msgspec.structs.replace(event.envelope, input=joined)
+    return msgspec.structs.replace(event, envelope=envelope), parts[0].event_id if parts else event.event_id

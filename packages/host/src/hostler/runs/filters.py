@@ -1,0 +1,208 @@
+"""Evaluation of filters off the loop, bounded in processor time, memory and number.
+
+A thread cannot be stopped, and the expression engine holds the interpreter's lock: a filter that takes a
+second would stop the whole host for a second. So filters run in a few small processes that end themselves
+when a filter takes too long, and are started when they are first needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from hostler.domain.agents import Agent
+from hostler.domain.bindings import FilterOutcome, Resolution, filters_of, resolve
+from hostler.domain.events import Event
+from hostler.runs.filter_worker import CPU_SECONDS, READY
+from hostler_protocol.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+PROCESSES = 2
+MAX_WAITING = 1_000
+"""Events that wait for a process; more are refused as `UnavailableError`, to be sent again."""
+START_SECONDS = 60.0
+"""From the start of a process to its being ready: a first start compiles all that it imports."""
+END_SECONDS = 1.0
+"""From the end of its input, or of itself, to the end of a process; then it is killed."""
+ANSWER_SECONDS = 30.0
+"""The answer for one filter. Its processor time ends it long before."""
+WORKER = (sys.executable, "-m", "hostler.runs.filter_worker")
+_encoder = msgspec.json.Encoder()
+_outcome = msgspec.json.Decoder(FilterOutcome)
+
+
+class FilterProcessError(Exception):
+    """No process can be started that evaluates filters."""
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    process: asyncio.subprocess.Process
+    asked: int = 0
+    """Filters that it was asked before."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.returncode is None
+
+
+class FilterProcesses:
+    """The processes, and the events that wait for one."""
+
+    def __init__(self, processes: int = PROCESSES, *, worker: Sequence[str] = WORKER) -> None:
+        """`worker`: the command of one process."""
+        self._command = tuple(worker)
+        self._free = asyncio.Semaphore(processes)
+        self._idle: list[_Worker] = []
+        self._waiting = 0
+        self._closed = False
+
+    async def resolve(self, event: Event, agents: Sequence[Agent]) -> Resolution:
+        """Resolve an event to its binding, asking the filters that matter. UnavailableError when overrun."""
+        outcomes = await self.evaluate(event, filters_of(event, agents))
+        return resolve(event, agents, outcomes.__getitem__)
+
+    async def evaluate(self, event: Event, filters: Iterable[str]) -> dict[str, FilterOutcome]:
+        """The outcome of each filter; unknown where it took too long, or no process could evaluate it."""
+        asked = list(filters)
+        if not asked:
+            return {}
+        if self._waiting >= MAX_WAITING or self._closed:
+            raise UnavailableError("too many events wait for their filters; send it again shortly")
+        view = msgspec.Raw(_encoder.encode(event.envelope))
+        self._waiting += 1
+        try:
+            async with self._free:
+                return await self._ask_all(view, asked)
+        finally:
+            self._waiting -= 1
+
+    async def close(self) -> None:
+        """End the processes."""
+        self._closed = True
+        idle, self._idle = self._idle, []
+        for worker in idle:
+            await _ended(worker.process)
+
+    async def _ask_all(self, view: msgspec.Raw, asked: list[str]) -> dict[str, FilterOutcome]:
+        """Ask one process for all; where it dies of one filter, a new one goes on with the next."""
+        outcomes: dict[str, FilterOutcome] = {}
+        while len(outcomes) < len(asked):
+            rest = asked[len(outcomes) :]
+            try:
+                worker = await self._worker()
+            except FilterProcessError as error:
+                return outcomes | dict.fromkeys(rest, FilterOutcome.not_evaluated(str(error)))
+            used_before = worker.asked > 0
+            answered, status = await self._ask(worker, view, rest)
+            outcomes.update(zip(rest, answered, strict=False))
+            if status is None:
+                continue
+            if used_before and not answered and status != -signal.SIGPROF:
+                continue  # it was gone, or going, before this event: another one is asked
+            outcomes[rest[len(answered)]] = FilterOutcome.not_evaluated(_reason(status))
+        return outcomes
+
+    async def _ask(
+        self, worker: _Worker, view: msgspec.Raw, filters: list[str]
+    ) -> tuple[list[FilterOutcome], int | None]:
+        """What a process answers, and how it ended; None: it has answered all, and is idle again."""
+        job = _encoder.encode({"event": view, "filters": filters})
+        answered: list[FilterOutcome] = []
+        status = None
+        try:
+            await _ask(worker.process, job, len(filters), answered)
+        finally:
+            worker.asked += len(answered)
+            if len(answered) == len(filters) and not self._closed:
+                self._idle.append(worker)
+            else:
+                status = await _ended(worker.process)
+        return answered, None if len(answered) == len(filters) else status
+
+    async def _worker(self) -> _Worker:
+        while self._idle:
+            worker = self._idle.pop()
+            if worker.is_alive:
+                return worker
+            log.warning("a process that evaluates filters ended with status %s", worker.process.returncode)
+        return _Worker(await _started(self._command))
+
+
+async def _started(command: Sequence[str]) -> asyncio.subprocess.Process:
+    """A process that is ready. FilterProcessError."""
+    # nothing of the host's environment: the worker reads no variable but where its modules lie
+    environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "LC_ALL": "C.UTF-8"}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise FilterProcessError(f"no process could be started to evaluate it: {error}") from error
+    said = b""
+    try:
+        if process.stdout is not None:
+            said = await asyncio.wait_for(process.stdout.readline(), START_SECONDS)
+    except TimeoutError:
+        pass
+    except asyncio.CancelledError:
+        await _ended(process)
+        raise
+    if said != READY:
+        status = await _ended(process)
+        raise FilterProcessError(f"the process that was to evaluate it did not start (status {status})")
+    return process
+
+
+async def _ask(
+    process: asyncio.subprocess.Process, job: bytes, count: int, answered: list[FilterOutcome]
+) -> None:
+    """Write one job and append the outcomes as they come; fewer than `count`: the process ended."""
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("a filter process has no pipes")
+    try:
+        process.stdin.write(job + b"\n")
+        with contextlib.suppress(ConnectionError):  # it died of a later filter: what it said before counts
+            await asyncio.wait_for(process.stdin.drain(), ANSWER_SECONDS)
+        while len(answered) < count:
+            line = await asyncio.wait_for(process.stdout.readline(), ANSWER_SECONDS)
+            if not line.endswith(b"\n"):
+                return
+            answered.append(_outcome.decode(line))
+    except (ConnectionError, TimeoutError):
+        return  # the caller ends the process and tells its state
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    """End a process that is idle or no longer of use; its status, negative for a signal."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        # One that died by itself must be waited for before it is sent anything: on Python 3.11 sending a
+        # signal may collect its status before the event loop does, and then nobody learns of it.
+        return await asyncio.wait_for(process.wait(), END_SECONDS)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        return await process.wait()
+
+
+def _reason(status: int) -> str:
+    if status == -signal.SIGPROF:
+        return f"the filter takes more than {CPU_SECONDS} s of processor time for this event"
+    if status == -signal.SIGKILL:
+        return "the filter gave no answer in time"
+    return f"the filter needs too much memory, or breaks its evaluator (status {status})"

@@ -1,0 +1,400 @@
+"""Accept events, cancel runs: what changes the facts from outside a run.
+
+`accept` stores an event, its transcript item and its run in one transaction, once per event. What the run
+then does is attempt.py; which runs go on when is dispatch.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import msgspec
+
+from hostler.domain.agents import Agent
+from hostler.domain.bindings import (
+    Ambiguous,
+    Binding,
+    DisabledAgent,
+    Resolution,
+    Undecided,
+    UnknownAgent,
+)
+from hostler.domain.events import Caller, Event
+from hostler.domain.ingest import artifact_refs_of, event_of
+from hostler.domain.lanes import lane_of
+from hostler.journal.feed import Feed
+from hostler.runs import debounce as gathering
+from hostler.runs.admission import Opened, Opening, open_deferred, open_event
+from hostler.runs.dispatch import Dispatcher, Reservation
+from hostler.runs.routing import Bindery
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import events, runs, transcripts
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_endings import Asked, request_cancel
+from hostler.storage.stores.run_rows import NewRun
+from hostler.storage.stores.transcripts import NewTranscriptItem
+from hostler_protocol._base import Strict
+from hostler_protocol.content import Message, text_of
+from hostler_protocol.errors import (
+    ConflictError,
+    HostlerError,
+    UnavailableError,
+)
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.ids import new_id
+from hostler_protocol.runs import RunStatus
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+LONG_TEXT_CHARS = 16_384
+"""Texts over this are taken apart on another thread: a millisecond or so of work."""
+
+
+class RunBrief(Strict):
+    """Which run, and how it stands."""
+
+    run_id: str
+    status: RunStatus
+
+
+class Accepted(Strict):
+    """What became of an event. `duplicate`: it was known; the rest is what the first delivery got."""
+
+    event_id: str
+    duplicate: bool
+    outcome: str
+    run: RunBrief | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An event on its way into the facts."""
+
+    work: Callable[[Tx], Any]
+    """For one transaction; may be run again if that is rolled back."""
+    started: Callable[[Any], None]
+    """After the commit, with what `work` returned: starts the run."""
+    give_up: Callable[[], None]
+    """Instead of `started`: the transaction failed."""
+    answer: Callable[[Any], Awaitable[Accepted]]
+    """Afterwards: says what became of the event."""
+    lane: str | None = None
+    """The lane that the run would have to wait for; None: none."""
+
+
+class Orchestrator:
+    """The door for events."""
+
+    def __init__(
+        self,
+        db: Database,
+        blobs: BlobFolder,
+        bindery: Bindery,
+        dispatcher: Dispatcher,
+        feed: Feed,
+        *,
+        can_steer: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`can_steer`: whether a runner, by id, says that it pulls steers."""
+        self._db = db
+        self._feed = feed
+        self._blobs = blobs
+        self._bindery = bindery
+        self._dispatcher = dispatcher
+        self._can_steer = can_steer
+        self.accepting = False
+        self.on_deferred: Callable[[], None] = lambda: None
+        """Called when an event was stored whose agent is not known yet."""
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    # -- accept -----------------------------------------------------------------------------------
+
+    async def accept(
+        self, envelope: EventEnvelope, caller: Caller, *, delay: float | None = None
+    ) -> Accepted:
+        """Store an event and open its run; the same event again answers what the first one got.
+
+        `delay`: seconds before which the run does not begin. CallerError says what is wrong with it;
+        ConflictError: another body came under this id, or two agents match equally; UnavailableError while
+        the host stops.
+        """
+        pending = await self.prepare(envelope, caller, delay=delay)
+        return await pending.answer(await self._to_its_end(self._store(pending)))
+
+    async def _store(self, pending: Pending) -> Any:
+        try:
+            opened = await self._db.write(pending.work)
+        except BaseException:
+            pending.give_up()
+            raise
+        pending.started(opened)
+        return opened
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it all, although whoever waits gives up: what is stored must be acted upon."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_noted)
+            raise
+
+    async def prepare(
+        self,
+        envelope: EventEnvelope,
+        caller: Caller,
+        *,
+        parent_run_id: str | None = None,
+        deadline_at: int | None = None,
+        delay: float | None = None,
+    ) -> Pending:
+        """Everything up to the transaction: `work` is to be run in one, then `started` or `give_up`."""
+        if not self.accepting:
+            raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
+        event, inline = event_of(envelope, caller, int(time.time() * 1000))
+        resolution = await self._bindery.resolve(event)
+        if isinstance(resolution, UnknownAgent | DisabledAgent):
+            return await self._refused(event, resolution.error())
+        not_before = None if not delay else event.created_at + int(delay * 1000)
+        run = None
+        if isinstance(resolution, Binding):
+            run = _new_run(event, resolution, parent_run_id, deadline_at, not_before)
+            await self._dispatcher.check_room()
+        stored = [(content, await self._blobs.put(content.data)) for content in inline]
+        opening = Opening(event, resolution, run, stored, self._can_steer, not_before)
+        return await self._pending(open_event, opening)
+
+    async def route(self, event: Event, resolution: Resolution, not_before: int | None) -> Opened:
+        """Open the run of a stored event that is `deferred` or `failed`, now that it is known what takes it.
+
+        `Opened.refused` says why that is not possible now. Where somebody was faster, `duplicate` is what
+        stands.
+        """
+        run = None
+        if isinstance(resolution, Binding):
+            run = _new_run(event, resolution, None, None, not_before)
+        opening = Opening(event, resolution, run, [], self._can_steer, not_before)
+        pending = await self._pending(open_deferred, opening)
+        opened: Opened = await self._to_its_end(self._store(pending))
+        return opened
+
+    async def _pending(
+        self, store: Callable[[Tx, Opening, Membership | None], Opened], opening: Opening
+    ) -> Pending:
+        event, run, agent = opening.event, opening.run, opening.agent
+        # finding the words of a long text takes a while, and neither the loop nor the writer waits for it
+        waits = isinstance(opening.resolution, Undecided)
+        message = None if run is None and not waits else await _aside(event)
+        delayed = opening.not_before is not None
+        begins = agent is not None and not delayed and not gathering.gathers(event, _debounce(agent))
+        reserved = None if agent is None else self._dispatcher.reserve(agent, begins=begins)
+        claim = None if reserved is None else reserved.claim
+        may_wait = reserved is None or reserved.may_wait
+        full = None if may_wait else self._dispatcher.queue.error()
+        opening = replace(opening, message=message, full=full)
+
+        def started(opened: Opened) -> None:
+            self._dispatch(opened, reserved)
+
+        async def answer(opened: Opened) -> Accepted:
+            return await self._answer(event, opening, opened)
+
+        def give_up() -> None:
+            if reserved is not None:
+                self._dispatcher.release(reserved)
+
+        lane = None if run is None or run.parallel else run.lane
+        return Pending(lambda tx: store(tx, opening, claim), started, give_up, answer, lane)
+
+    def _dispatch(self, opened: Opened, reserved: Reservation | None) -> None:
+        run = opened.run
+        if reserved is not None and run is not None and opened.begins != "not":
+            self._dispatcher.opened(reserved, run)
+        elif reserved is not None:
+            self._dispatcher.release(reserved)
+        if opened.outcome == "steered" and run is not None:
+            self._dispatcher.steered(run.run_id)
+        elif opened.outcome == "queued":  # perhaps one more message of a turn, which may be complete with it
+            self._dispatcher.look()
+        elif opened.outcome == "deferred":
+            self.on_deferred()
+        self.cancelled(opened.cancelled)
+
+    async def _answer(self, event: Event, opening: Opening, opened: Opened) -> Accepted:
+        known = opened.duplicate
+        if known is not None and known.outcome == "failed" and opened.same_body:
+            # nothing was begun for it: sent again, it is tried again
+            opened = await self.route(known.event() or event, opening.resolution, opening.not_before)
+        if opened.duplicate is not None:
+            return await self._answer_duplicate(opened.duplicate, opened.same_body)
+        if opened.refused is not None:
+            raise opened.refused
+        if isinstance(opening.resolution, Ambiguous):
+            raise opening.resolution.error()
+        run = opened.run
+        return Accepted(
+            event_id=event.event_id,
+            duplicate=known is not None,
+            outcome=opened.outcome,
+            run=None if run is None else RunBrief(run_id=run.run_id, status=run.status),
+        )
+
+    async def known(self, workspace_id: str, accepted: Accepted) -> Accepted:
+        """How an accepted event stands by now. UnavailableError where it has failed."""
+        record = await self._db.read(lambda tx: events.find(tx, workspace_id, accepted.event_id))
+        if record is None:  # deleted meanwhile
+            return accepted
+        found = await self._answer_duplicate(record, same_body=True)
+        return msgspec.structs.replace(found, duplicate=accepted.duplicate)
+
+    async def _answer_duplicate(self, record: events.StoredEvent, same_body: bool) -> Accepted:
+        if not same_body:
+            raise ConflictError(
+                f"event {record.event_id!r} is known with another body; a new event needs a new event_id",
+                event_id=record.event_id,
+            )
+        if record.outcome == "failed":
+            raise not_routed(record)
+        if record.outcome == "conflict":
+            raise Ambiguous(tuple(record.routing.get("candidates", ()))).error()
+        run = None
+        if record.run_id is not None:
+            run_id = record.run_id
+            run = await self._db.read(lambda tx: runs.find(tx, record.workspace_id, run_id))
+        return Accepted(
+            event_id=record.event_id,
+            duplicate=True,
+            outcome=record.outcome,
+            run=None if run is None else RunBrief(run_id=run.run_id, status=run.status),
+        )
+
+    async def _refused(self, event: Event, error: HostlerError) -> Pending:
+        """An agent that is gone or switched off takes nothing new; what it took before is still answered."""
+        known = await self._db.read(lambda tx: events.find(tx, event.workspace_id, event.event_id))
+        if known is None:
+            raise error
+        same = known.request_digest == event.request_digest
+
+        async def answer(opened: Opened) -> Accepted:
+            return await self._answer_duplicate(known, same)
+
+        return Pending(lambda _: Opened(known.outcome), lambda _: None, lambda: None, answer)
+
+    # -- cancel -----------------------------------------------------------------------------------
+
+    async def cancel(
+        self, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None
+    ) -> None:
+        """Ask for the end of a run and its children. NotFoundError; an ended run stays as it is.
+
+        `grace`: what their runners are given to end by themselves, in seconds; None: what the host gives.
+        """
+
+        def ask(tx: Tx) -> list[Asked]:
+            runs.get(tx, workspace_id, run_id)
+            return request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor, grace=grace)
+
+        async def carry() -> None:
+            self.cancelled(await self._db.write(ask))
+
+        await self._to_its_end(carry())
+
+    def cancelled(self, asked: list[Asked]) -> None:
+        """The wish to end these runs is durable: tell those that are under way here."""
+        for run_id, reason, grace in asked:
+            self._dispatcher.cancel(run_id, reason, grace)
+            self._feed.wake(run_id)
+        if asked:
+            self._dispatcher.look()  # what they absorbed may have become another run
+
+
+def not_routed(record: events.StoredEvent) -> UnavailableError:
+    """What is told of an event that failed."""
+    told = [f"{one['agent']}: {one['error']}" for one in record.routing.get("filter_errors", ())]
+    return UnavailableError(
+        f"event {record.event_id!r} was given to no agent: filters that it depends on could not be evaluated "
+        f"({'; '.join(told) or 'its content was deleted'}); mend them, then send it again",
+        event_id=record.event_id,
+    )
+
+
+def _debounce(agent: Agent) -> float:
+    return agent.spec.concurrency.debounce
+
+
+def _new_run(
+    event: Event,
+    binding: Binding,
+    parent_run_id: str | None,
+    deadline_at: int | None,
+    not_before: int | None,
+) -> NewRun:
+    envelope, agent = event.envelope, binding.agent
+    return NewRun(
+        workspace_id=event.workspace_id,
+        run_id=new_id(),
+        agent_id=agent.agent_id,
+        agent_name=agent.name,
+        agent_version=agent.version,
+        runner_id=agent.spec.runner,
+        event_id=event.event_id,
+        parent_run_id=parent_run_id,
+        bot_id=envelope.bot_id,
+        conversation_id=envelope.conversation_id,
+        thread_id=envelope.thread_id,
+        requester=event.requester,
+        lane=lane_of(
+            workspace_id=event.workspace_id,
+            bot_id=envelope.bot_id,
+            agent_id=agent.agent_id,
+            conversation_id=envelope.conversation_id,
+            thread_id=envelope.thread_id,
+            event_id=event.event_id,
+        ),
+        parallel=agent.spec.concurrency.on_busy == "parallel",
+        priority=agent.spec.priority,
+        not_before=not_before,
+        deadline_at=deadline_at,
+        binding=binding.record(),
+    )
+
+
+def _noted(task: asyncio.Task[Any]) -> None:
+    """The end of work that nobody waits for."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.warning("it was not done, and nobody waits for it any more: %s", error)
+
+
+async def _aside(event: Event) -> NewTranscriptItem | None:
+    if len(event.envelope.input.text or "") > LONG_TEXT_CHARS:
+        return await asyncio.to_thread(_message_of, event)
+    return _message_of(event)
+
+
+def _message_of(event: Event) -> NewTranscriptItem | None:
+    """A message of a person becomes part of the transcript; other events never pose as one."""
+    envelope = event.envelope
+    if envelope.event_type != "message.received":
+        return None
+    given = envelope.input
+    content = given.contents if _is_rich(envelope) else given.text or text_of(given.contents)
+    return transcripts.item_of(
+        Message(role="user", content=content, artifact_refs=artifact_refs_of(envelope)),
+        event_id=event.event_id,
+        bot_id=envelope.bot_id,
+        conversation_id=envelope.conversation_id,
+        thread_id=envelope.thread_id,
+    )
+
+
+def _is_rich(envelope: EventEnvelope) -> bool:
+    return any(element.__struct_config__.tag != "text" for element in envelope.input.contents)

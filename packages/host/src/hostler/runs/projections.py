@@ -1,0 +1,149 @@
+"""What follows from a result beside its journal entry: transcript, state, artifacts, actions.
+
+Written in the transaction that writes the entry, so that neither exists without the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from hostler.calls.scope import CallScope
+from hostler.domain.outcomes import (
+    ActionRequest,
+    ArtifactWrite,
+    StateWrite,
+    Stored,
+    TranscriptWrite,
+)
+from hostler.domain.scopes import area_of
+from hostler.storage.port import Tx
+from hostler.storage.stores import artifacts, audit, states, transcripts
+from hostler.storage.stores.artifacts import NewArtifact
+from hostler.storage.stores.blobs import Blob, BlobFolder
+from hostler_protocol.content import Message, text_of
+from hostler_protocol.errors import HostError
+
+LONG_TEXT_CHARS = 16_384
+"""Texts over this are taken apart on another thread: a millisecond or so of work."""
+
+Before = Callable[[], Awaitable[None]] | None
+After = Callable[[Tx], None] | None
+
+
+class Projector:
+    """Turns projections into work for the run's log."""
+
+    def __init__(self, blobs: BlobFolder) -> None:
+        self._blobs = blobs
+
+    def project(self, scope: CallScope, stored: Stored) -> tuple[Before, After]:
+        """What to await before the transaction, and what to write in it."""
+        match stored.projection:
+            case TranscriptWrite(message=message):
+                return _transcript(scope, message)
+            case StateWrite() if not scope.effects:
+                return None, None
+            case StateWrite() as write:
+                return None, lambda tx: _write_state(tx, scope, write)
+            case ArtifactWrite() as write:
+                return self._artifact(scope, write)
+            case ActionRequest() as request:
+                return None, lambda tx: _record_action(tx, scope, request)
+            case None:
+                return None, None
+
+    def _artifact(self, scope: CallScope, write: ArtifactWrite) -> tuple[Before, After]:
+        stored: list[Blob] = []
+
+        async def put() -> None:
+            stored.append(await self._blobs.put(write.content))
+
+        def create(tx: Tx) -> None:
+            grant, place = scope.grant, _place(scope)
+            artifacts.create(
+                tx,
+                scope.workspace_id,
+                NewArtifact(
+                    artifact_id=write.artifact_id,
+                    artifact_type=write.artifact_type,
+                    blob=stored[-1],
+                    source="run",
+                    mime_type=write.mime_type,
+                    name=write.name,
+                    bot_id=place.bot_id,
+                    conversation_id=place.conversation_id,
+                    thread_id=place.thread_id,
+                    run_id=scope.run_id,
+                    runner_id=grant.runner_id,
+                    metadata=write.metadata,
+                ),
+            )
+
+        return put, create
+
+
+class _Place(NamedTuple):
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+
+
+def _place(scope: CallScope) -> _Place:
+    """Where what the run says and makes belongs: its conversation; nowhere, where it may change nothing."""
+    if not scope.effects:
+        return _Place(None, None, None)
+    return _Place(scope.grant.bot_id, scope.grant.conversation_id, scope.grant.thread_id)
+
+
+def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
+    place = _place(scope)
+    prepared: list[transcripts.NewTranscriptItem] = []
+
+    def prepare() -> None:
+        prepared.append(
+            transcripts.item_of(
+                message,
+                run_id=scope.run_id,
+                bot_id=place.bot_id,
+                conversation_id=place.conversation_id,
+                thread_id=place.thread_id,
+            )
+        )
+
+    def append(tx: Tx) -> None:
+        transcripts.append(tx, scope.workspace_id, prepared[-1])
+
+    if len(text_of(message.content)) <= LONG_TEXT_CHARS:
+        prepare()
+        return None, append
+    return lambda: asyncio.to_thread(prepare), append
+
+
+def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
+    area = area_of(write.scope, write.scope_key, scope.grant.agent_id, scope.event.envelope)
+    outcome = states.set(tx, scope.workspace_id, area, write.key, write.value.decode())
+    if isinstance(outcome, states.Full):
+        audit.record(
+            tx,
+            scope.workspace_id,
+            actor=scope.grant.runner_id,
+            action="state.refused",
+            target=scope.run_id,
+            body={"key": write.key, "scope": write.scope, "limit": outcome.limit},
+        )
+    elif isinstance(outcome, states.Conflict):
+        raise HostError("a state value without a version condition was refused")
+
+
+def _record_action(tx: Tx, scope: CallScope, request: ActionRequest) -> None:
+    """No platform here carries actions out: it is recorded either way, and answered as unsupported."""
+    audit.record(
+        tx,
+        scope.workspace_id,
+        actor=scope.grant.runner_id,
+        action="action.unsupported" if request.granted and scope.effects else "action.refused",
+        target=scope.run_id,
+        body={"action": request.action, "target": request.target, "payload": request.payload},
+    )

@@ -1,0 +1,72 @@
+"""Runs as clients read them."""
+
+from __future__ import annotations
+
+from hostler.storage.port import Tx
+from hostler.storage.stores import runs, sources, transcripts
+from hostler.storage.stores.run_rows import Run
+from hostler.storage.stores.sources import Source
+from hostler_protocol.content import Message, text_of
+from hostler_protocol.limits import MAX_PAGE_BYTES
+from hostler_protocol.runs import RunOutput, RunRecord
+
+MAX_OUTPUT_MESSAGES = 100
+"""Messages of a run's output; the rest is in its journal and its conversation's history."""
+MAX_OUTPUT_BYTES = MAX_PAGE_BYTES // 2
+"""Text of a run's output, so that the record fits into a page and a message."""
+
+
+def record(tx: Tx, workspace_id: str, run_id: str) -> RunRecord:
+    """The run with its output. NotFoundError."""
+    run = runs.get(tx, workspace_id, run_id)
+    return record_of(run, output(tx, run), sources.find(tx, workspace_id, run_id))
+
+
+def record_of(run: Run, said: RunOutput | None = None, source: Source | None = None) -> RunRecord:
+    """The run as it stands."""
+    of = {} if source is None else {source.kind: source.source_run_id}
+    return RunRecord(
+        run_id=run.run_id,
+        agent=run.agent_name,
+        agent_version=run.agent_version,
+        runner_id=run.runner_id,
+        status=run.status,
+        attempt=run.attempt,
+        created_at=run.created_at / 1000,
+        status_code=run.status_code,
+        event_id=run.event_id,
+        conversation_id=run.conversation_id,
+        parent_run_id=run.parent_run_id,
+        started_at=_seconds(run.started_at),
+        finished_at=_seconds(run.finished_at),
+        deadline_at=_seconds(run.deadline_at),
+        cancel_requested_at=_seconds(run.cancel_requested_at),
+        cancel_requested_by=run.cancel_requested_by,
+        cancel_reason=run.cancel_reason,
+        usage=run.usage,
+        cost=None if run.cost is None else float(run.cost),
+        output=said,
+        sequence=run.sequence,
+        retry_of=of.get("retry"),
+        forked_from=of.get("fork"),
+        forked_at=None if source is None else source.step,
+    )
+
+
+def output(tx: Tx, run: Run) -> RunOutput:
+    """The completed assistant messages of a run."""
+    messages: list[Message] = []
+    room = MAX_OUTPUT_BYTES
+    for message in transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_OUTPUT_MESSAGES):
+        if message.role != "assistant":
+            continue
+        room -= len(text_of(message.content).encode())
+        if messages and room < 0:
+            break
+        messages.append(message)
+    text = "\n".join(text for message in messages if (text := text_of(message.content)))
+    return RunOutput(text=text, messages=messages)
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000

@@ -1,0 +1,111 @@
+"""What was under way on a host that is gone: each run is settled by its agent's policy."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from hostler.domain.agents import Recovery
+from hostler.domain.recovery import settle
+from hostler.domain.usage import added
+from hostler.journal.call_records import usage_of
+from hostler.journal.effects import had_effects
+from hostler.pauses.parking import Used, begin_after_loss
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import agents, hosts, journal, pauses, runs
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_endings import end_waiting
+from hostler.storage.stores.run_rows import Attempt, Run
+from hostler_protocol.content import Usage
+
+log = logging.getLogger(__name__)
+
+IsResumable = Callable[[str], bool]
+
+
+async def recover(db: Database, is_resumable: IsResumable) -> int:
+    """Take over from hosts whose lease is over, and settle every run that no member works on; how many.
+
+    A run is lost when whoever claimed it is gone, left, or has joined again since: also one that another host
+    was about to settle when it died. On a database with one host that is every run that was under way.
+    """
+    for lease in await db.read(hosts.dead):
+        await db.write(partial(hosts.take_over, member=lease.member))
+    settled = 0
+    for member in await db.read(hosts.lost):
+        settled += await _settle_all(db, member, is_resumable)
+    return settled
+
+
+async def settle_lost(db: Database, lost: Iterable[Attempt], is_resumable: IsResumable) -> None:
+    """Settle attempts that a living host claimed and that nothing there executes any more."""
+    for attempt in lost:
+        run = await db.read(partial(runs.by_id, run_id=attempt.run_id))
+        if run is not None and run.attempt == attempt.attempt:
+            await _settle_one(db, run, is_resumable)
+
+
+async def _settle_all(db: Database, member: Membership, is_resumable: IsResumable) -> int:
+    settled, after = 0, ""
+    while left := await db.read(partial(runs.active_of, member=member, after=after)):
+        for run in left:
+            await _settle_one(db, run, is_resumable)
+        settled, after = settled + len(left), left[-1].run_id
+    if settled:
+        log.warning("%d runs were under way at host %s, which lost them; settled", settled, member.host_id)
+    return settled
+
+
+async def _settle_one(db: Database, run: Run, is_resumable: IsResumable) -> None:
+    lost = await db.read(partial(_lost_usage, run=run))
+    await db.write(partial(_settle, run=run, resumable=is_resumable(run.runner_id), lost=lost))
+
+
+def policy_of(tx: Tx, run: Run) -> Recovery:
+    """The recovery policy of the agent version that a run has."""
+    agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
+    return Recovery() if agent is None else agent.spec.recovery
+
+
+def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
+    current = runs.by_id(tx, run.run_id)
+    if current is None or current.attempt != run.attempt or current.status not in {"claimed", "running"}:
+        return  # settled by another host in the meantime
+    settlement = settle(
+        policy_of(tx, run),
+        cause="host",
+        resumable=resumable,
+        crashes=current.crashes,
+        had_effects=current.kept_sequence > 0 or had_effects(tx, current.run_id, current.attempt),
+        cancelled=current.cancel_reason is not None,
+        undone=_is_undone(tx, current),
+    )
+    usage = added(current.usage, lost)
+    if settlement.goes_on:
+        used = Used(usage, current.cost)
+        last = journal.page_backward(tx, current.run_id, current.position + 1, 1).items
+        since = last[0].at if last else None
+        begin_after_loss(tx, current, settlement, actor="recovery", used=used, crashed=True, since=since)
+    elif settlement.action == "cancel":
+        reason = current.cancel_reason or settlement.why
+        end_waiting(tx, current, "cancelled", "cancelled", reason, actor="recovery", usage=usage)
+    else:
+        code = settlement.status_code
+        end_waiting(tx, current, "failed", code, settlement.why, actor="recovery", crashed=True, usage=usage)
+
+
+def _lost_usage(tx: Tx, run: Run) -> Usage | None:
+    """What the models of an attempt used whose host could not say so any more."""
+    total: Usage | None = None
+    for data in journal.model_calls(tx, run.run_id, run.attempt):
+        total = added(total, usage_of(data))
+    return total
+
+
+def _is_undone(tx: Tx, run: Run) -> bool:
+    """Whether the attempt was to go on from the runner's own pause, and had done nothing yet."""
+    pause = pauses.unsettled(tx, run.run_id)
+    if pause is None or pause.form != "explicit":
+        return False
+    return not had_effects(tx, run.run_id, run.base_attempt)

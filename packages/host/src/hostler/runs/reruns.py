@@ -1,0 +1,163 @@
+"""Runs made from runs: the same event again, or a recorded run gone on from, another way if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hostler.domain.agents import Agent
+from hostler.domain.lanes import lane_of
+from hostler.domain.tapes import inherit, read_tape
+from hostler.journal.export import tape_of
+from hostler.runs.dispatch import Dispatcher
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import agents, audit, events, runs, sources
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.run_rows import NewRun, Run, new_run_after
+from hostler.storage.stores.sources import Source
+from hostler_protocol.errors import ConflictError, NotFoundError, UnavailableError
+from hostler_protocol.events import Input
+from hostler_protocol.ids import new_id
+from hostler_protocol.runs import TERMINAL_STATUSES
+
+
+class _Origin(NamedTuple):
+    run: Run
+    agent: Agent
+
+
+@dataclass(slots=True)
+class Reruns:
+    """Opens runs from recorded ones. `accepting`: whether the host takes anything new."""
+
+    db: Database
+    blobs: BlobFolder
+    dispatcher: Dispatcher
+    accepting: Callable[[], bool]
+    host_version: str
+
+    async def retry(
+        self, workspace_id: str, run_id: str, *, actor: str, agent_version: int | None = None
+    ) -> str:
+        """A new run of the same event, with the agent as it is now or as it was in a version; its id.
+
+        It takes its place in the lane. NotFoundError; ConflictError for a run that is not over, or whose
+        event or agent is gone.
+        """
+        await self._check_room()
+
+        def work(tx: Tx) -> str:
+            run = runs.get(tx, workspace_id, run_id)
+            if run.status not in TERMINAL_STATUSES:
+                raise ConflictError(
+                    f"run {run_id} is {run.status}: only a run that is over can be done again"
+                )
+            agent = _agent(tx, run, agent_version, current=True)
+            new = _new_run(tx, run, agent, requester=run.requester)
+            _open(tx, run, new, Source(run_id=new.run_id, source_run_id=run_id, kind="retry"))
+            audit.record(tx, workspace_id, actor, "run.retried", run_id, {"run_id": new.run_id})
+            return new.run_id
+
+        return await self._open(work)
+
+    async def fork(
+        self,
+        workspace_id: str,
+        run_id: str,
+        *,
+        actor: str,
+        at: int | None = None,
+        edited: Input | None = None,
+        agent_version: int | None = None,
+        effects: bool = False,
+    ) -> str:
+        """A new run that goes on after step `at` of a recorded one (None: its last); its id.
+
+        What the recording says up to there is answered from it. It stands in no lane. Without `effects` it
+        changes nothing outside of itself. InvalidArgumentError for a step there is none of; NotFoundError;
+        ConflictError where event or agent are gone.
+        """
+        await self._check_room()
+        tape = read_tape(
+            await tape_of(self.db, self.blobs, workspace_id, run_id, host_version=self.host_version)
+        )
+        inherited = inherit(tape, at)
+
+        def work(tx: Tx) -> str:
+            run = runs.get(tx, workspace_id, run_id)
+            agent = _agent(tx, run, agent_version, current=False)
+            new = _new_run(tx, run, agent, requester=actor, alone=True)
+            source = Source(
+                run_id=new.run_id,
+                source_run_id=run_id,
+                kind="fork",
+                step=inherited.step,
+                base_attempt=tape.run.base_attempt,
+                until_position=inherited.until_position,
+                effects=effects,
+                input=edited,
+            )
+            _open(tx, run, new, source)
+            told = {"run_id": new.run_id, "step": inherited.step, "effects": effects}
+            audit.record(tx, workspace_id, actor, "run.forked", run_id, told)
+            return new.run_id
+
+        return await self._open(work)
+
+    async def _open(self, work: Callable[[Tx], str]) -> str:
+        made = await self.db.write(work)
+        self.dispatcher.queued()
+        return made
+
+    async def _check_room(self) -> None:
+        if not self.accepting():
+            raise UnavailableError("the host begins no runs now: it is starting or stopping; try again")
+        await self.dispatcher.queue.check()
+
+
+def _open(tx: Tx, run: Run, new: NewRun, source: Source) -> None:
+    """Open a run that says which one it was made of, and has the whole turn that that one had."""
+    runs.open(tx, new, None)
+    sources.share_turn(tx, run.workspace_id, run, new.run_id)
+    sources.insert(tx, run.workspace_id, source)
+
+
+def _agent(tx: Tx, run: Run, version: int | None, *, current: bool) -> Agent:
+    """The agent version that is meant: a named one, the current one, or the run's own."""
+    if version is not None:
+        named = agents.version(tx, run.workspace_id, run.agent_id, version)
+        if named is None:
+            raise NotFoundError(f"agent {run.agent_name!r} has no version {version}")
+        return named
+    found = (
+        agents.by_id(tx, run.workspace_id, run.agent_id)
+        if current
+        else agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
+    )
+    if found is None:
+        raise ConflictError(f"agent {run.agent_name!r} was deleted: name a version of it")
+    return found
+
+
+def _new_run(tx: Tx, run: Run, agent: Agent, *, requester: str | None, alone: bool = False) -> NewRun:
+    event = None if run.event_id is None else events.find(tx, run.workspace_id, run.event_id)
+    if event is None or event.envelope is None:
+        raise ConflictError(f"the event of run {run.run_id} was deleted: it cannot be done again")
+    new = new_id()
+    return new_run_after(
+        run,
+        agent,
+        run_id=new,
+        event_id=event.event_id,
+        requester=requester,
+        lane=lane_of(
+            workspace_id=run.workspace_id,
+            bot_id=run.bot_id,
+            agent_id=agent.agent_id,
+            conversation_id=None if alone else run.conversation_id,
+            thread_id=None if alone else run.thread_id,
+            event_id=new if alone else event.event_id,
+        ),
+        parallel=alone or agent.spec.concurrency.on_busy == "parallel",
+    )

@@ -1,0 +1,42 @@
+"""Which agent an event is for: the current agents, kept in memory, and their filters."""
+
+from __future__ import annotations
+
+import time
+
+from hostler.domain.agents import Agent
+from hostler.domain.bindings import Resolution
+from hostler.domain.events import Event
+from hostler.runs.filters import FilterProcesses
+from hostler.storage.port import Database
+from hostler.storage.stores import agents
+
+SHARED_SECONDS = 1.0
+"""On a database that other hosts write to, how long a list of agents is trusted."""
+
+
+class Bindery:
+    """Resolves events to bindings."""
+
+    def __init__(self, db: Database, filters: FilterProcesses) -> None:
+        self._db = db
+        self._filters = filters
+        self._agents: dict[str, tuple[float, list[Agent]]] = {}
+        self._trusted = float("inf") if db.dialect == "sqlite" else SHARED_SECONDS
+
+    async def resolve(self, event: Event) -> Resolution:
+        """The one agent for an event, or why there is none."""
+        return await self._filters.resolve(event, await self.agents(event.workspace_id))
+
+    async def agents(self, workspace_id: str) -> list[Agent]:
+        """The current version of each agent of a workspace."""
+        known = self._agents.get(workspace_id)
+        now = time.monotonic()
+        if known is None or now - known[0] > self._trusted:
+            found = await self._db.read(lambda tx: agents.active(tx, workspace_id))
+            known = self._agents[workspace_id] = (now, found)
+        return known[1]
+
+    def changed(self, workspace_id: str) -> None:
+        """Agents were written: read them anew."""
+        self._agents.pop(workspace_id, None)

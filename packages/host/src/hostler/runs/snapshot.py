@@ -1,0 +1,217 @@
+"""What is stored about an attempt when it begins, read in one snapshot, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from hostler.domain.agents import Agent
+from hostler.domain.budgets import Account, accounts_of, merged
+from hostler.domain.config_form import Configuration, configure
+from hostler.domain.events import Event
+from hostler.domain.grants import Catalog, Grant, decode_grant, grant_for
+from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN
+from hostler.domain.outcomes import Uploaded
+from hostler.domain.scopes import scopes_for
+from hostler.runs.debounce import whole
+from hostler.storage.port import Tx
+from hostler.storage.stores import agents, artifacts, events, journal, runs, sources, states, transcripts
+from hostler.storage.stores.events import StoredEvent
+from hostler.storage.stores.run_rows import Run
+from hostler.storage.stores.sources import Source
+from hostler_protocol._base import Lenient
+from hostler_protocol.errors import HostError
+from hostler_protocol.manifest import AgentRunnerManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Event and agent of a run, and where its own message stands."""
+
+    event: StoredEvent
+    agent: Agent
+    own_seq: int | None
+    """The transcript sequence of the event's own item."""
+    complete_ids: frozenset[str]
+    uploads: dict[str, Uploaded]
+    outer_deadline: int | None
+    """What the run may not outlast, in milliseconds: its parent's deadline."""
+    source: Source | None
+    """The run that it was made from."""
+    above: tuple[Account, ...] = ()
+    """What the runs above it are charged to."""
+
+    def accounts_with(self, run: Run, grant: Grant) -> tuple[Account, ...]:
+        """What the attempt's calls are charged to: its own accounts, and those of the runs above it."""
+        return merged([*accounts_of(run.run_id, run.agent_id, grant.budget), *self.above])
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the context says of history and state."""
+
+    history_before: int
+    latest: int
+    state: states.Snapshot
+
+
+class AttemptFacts(NamedTuple):
+    """What is stored about an attempt, and what follows from it."""
+
+    origin: Origin
+    event: Event
+    configuration: Configuration
+    grant: Grant
+    place: Place
+
+
+def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog) -> AttemptFacts:
+    """Everything the attempt needs to know, in one snapshot."""
+    origin = _origin(tx, run)
+    event = _event_of(origin.event)
+    configuration = configure(manifest.config_schema, origin.agent.spec.config)
+    grant = (
+        _grant(manifest, origin.agent, event, configuration, catalog)
+        if run.grant_json is None
+        else decode_grant(run.grant_json)
+    )
+    return AttemptFacts(origin, event, configuration, grant, _place(tx, run, grant, origin))
+
+
+def _grant(
+    manifest: AgentRunnerManifest,
+    agent: Agent,
+    event: Event,
+    configuration: Configuration,
+    catalog: Catalog,
+) -> Grant:
+    """What the run may do; it is frozen with its first attempt."""
+    scopes = scopes_for(
+        workspace_id=event.workspace_id,
+        runner_id=agent.spec.runner,
+        agent_id=agent.agent_id,
+        envelope=event.envelope,
+    )
+    return grant_for(
+        manifest=manifest,
+        agent=agent,
+        event=event,
+        configuration=configuration,
+        catalog=catalog,
+        state_keys=scopes.keys,
+        state_closed=scopes.missing,
+    )
+
+
+def _origin(tx: Tx, run: Run) -> Origin:
+    event = None if run.event_id is None else events.find(tx, run.workspace_id, run.event_id)
+    agent = agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
+    if event is None or event.envelope is None:
+        raise HostError("the event of this run was deleted")
+    if agent is None:
+        raise HostError(f"version {run.agent_version} of agent {run.agent_name!r} is not stored")
+    event, first_id = whole(tx, run, event)
+    source = sources.find(tx, run.workspace_id, run.run_id)
+    event = _edited(event, source)
+    own = transcripts.of_event(tx, run.workspace_id, first_id)
+    above = _runs_above(tx, run)
+    accounts = tuple(account for one in above for account in _accounts(one))
+    if run.attempt == 1:
+        return Origin(event, agent, own, frozenset(), {}, run.deadline_at, source, accounts)
+    said = transcripts.of_run(tx, run.workspace_id, run.run_id, MAX_MESSAGES_PER_RUN)
+    ids = frozenset(message.message_id for message in said if message.message_id is not None)
+    uploads = {
+        made.artifact_id: Uploaded(made.size_bytes, made.sha256, made.mime_type, made.name)
+        for made in artifacts.uploaded_by(tx, run.workspace_id, run.run_id)
+    }
+    outer_deadline = above[0].deadline_at if above else None
+    return Origin(event, agent, own, ids, uploads, outer_deadline, source, accounts)
+
+
+def _runs_above(tx: Tx, run: Run) -> list[Run]:
+    """The run's parent, its parent, and so on."""
+    found: list[Run] = []
+    while run.parent_run_id is not None:
+        parent = runs.find(tx, run.workspace_id, run.parent_run_id)
+        if parent is None:  # deleted meanwhile
+            break
+        found.append(parent)
+        run = parent
+    return found
+
+
+def _accounts(run: Run) -> list[Account]:
+    if run.grant_json is None:
+        return []
+    return accounts_of(run.run_id, run.agent_id, decode_grant(run.grant_json).budget)
+
+
+def _edited(event: StoredEvent, source: Source | None) -> StoredEvent:
+    """The event with what a fork is given instead of its input."""
+    if source is None or source.input is None or event.envelope is None:
+        return event
+    return msgspec.structs.replace(
+        event, envelope=msgspec.structs.replace(event.envelope, input=source.input)
+    )
+
+
+class _Access(Lenient):
+    transcript_seq: int | None = None
+
+
+class _RecordedContext(Lenient):
+    """Of a recorded context: where its history ended."""
+
+    context: _Access
+
+
+def _history_end(tx: Tx, run: Run, origin: Origin) -> int:
+    """The sequence that the run's history ends before: for each attempt the one that the first had.
+
+    A message stands where its run took it up. Other events have no place of their own: what stood there when
+    the first attempt began.
+    """
+    if origin.own_seq is not None:
+        return origin.own_seq
+    recorded = journal.first_context(tx, run.run_id) if run.attempt > 1 else None
+    if recorded is not None:
+        return (msgspec.json.decode(recorded, type=_RecordedContext).context.transcript_seq or 0) + 1
+    return transcripts.latest_seq(tx, run.workspace_id) + 1
+
+
+def _place(tx: Tx, run: Run, grant: Grant, origin: Origin) -> Place:
+    before = _history_end(tx, run, origin)
+    # what came without a conversation has none: it is not the history of all that came so
+    latest = (
+        0
+        if grant.conversation_id is None
+        else transcripts.latest_seq(
+            tx,
+            run.workspace_id,
+            conversation_id=grant.conversation_id,
+            thread_id=grant.thread_id,
+            bot_id=grant.bot_id,
+            before_seq=before,
+        )
+    )
+    snapshot = states.snapshot(tx, run.workspace_id, grant.state_keys, conversation_id=grant.conversation_id)
+    return Place(before, latest, snapshot)
+
+
+def _event_of(stored: StoredEvent) -> Event:
+    if stored.envelope is None:
+        raise HostError("the event of this run was deleted")
+    return Event(
+        workspace_id=stored.workspace_id,
+        event_id=stored.event_id,
+        envelope=stored.envelope,
+        request_digest=stored.request_digest,
+        content_redacted=stored.content_redacted,
+        created_at=stored.created_at,
+        requester=stored.requester,
+    )
+
+
+__all__ = ["AttemptFacts", "Origin", "Place", "read_facts"]

@@ -1,0 +1,1 @@
+"""The database and everything durable: SQL, migrations and one store per kind of fact."""

@@ -1,0 +1,318 @@
+"""The one writer and its readers: work of many callers, one transaction, one disk sync.
+
+`SqlDatabase` knows no SQL and no driver. One thread owns the writing connection and commits in groups:
+whatever is queued when it gets there goes into one transaction, bounded in count and in time. Reading
+threads have connections of their own. Callers are coroutines; one wake-up per group resumes all of them.
+
+A group that fails is rolled back and halved, each half being a transaction of its own, until the guilty work
+stands alone: order is kept, at most about three times the work is done, and nobody else is hurt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hostler.domain.struct_types import learn_struct_types
+from hostler.storage.port import Dialect, Tx
+from hostler.storage.sql.session import ConnectionLostError, ContentionError, Driver, Session, SessionTx
+from hostler_protocol.errors import UnavailableError
+
+T = TypeVar("T")
+
+MAX_OUTSTANDING_WRITES = 10_000
+"""Work that is queued or in flight; beyond it `write` waits. About 10 MB of closures."""
+MAX_OUTSTANDING_READS = 1_000
+MAX_GROUP_WORKS = 1_000
+MAX_GROUP_SECONDS = 0.005
+"""After this a group takes no more work, so that with its commit nobody waits over about 10 ms."""
+MAX_CONTENTION_RETRIES = 5
+"""A group that deadlocked with another host's is tried again this often before it is halved."""
+MAX_READ_ATTEMPTS = 5
+"""A read whose connection broke is done again, on a new one."""
+
+_CLOSED = "the database is closed: the host is shutting down"
+
+
+@dataclass(slots=True)
+class _Job:
+    """One piece of work and who waits for it; `failed` or `value` once it is settled."""
+
+    work: Callable[[Tx], Any]
+    synced: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    room: asyncio.Semaphore
+    """Where its place is given back; only when it is settled, also if its caller has gone."""
+    value: Any = None
+    failed: BaseException | None = None
+
+
+class SqlDatabase:
+    """The facts (`ports.Database`). Made by `open_database`; belongs to one event loop at a time."""
+
+    def __init__(self, driver: Driver, *, readers: int) -> None:
+        learn_struct_types()  # before the threads that decode them
+        self._driver = driver
+        self._closed = False
+        self._write_room = asyncio.Semaphore(MAX_OUTSTANDING_WRITES)
+        self._read_room = asyncio.Semaphore(MAX_OUTSTANDING_READS)
+        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._writer = _Writer(driver)
+        self._readers = [
+            threading.Thread(target=self._read_forever, name=f"hostler-reader-{n}", daemon=True)
+            for n in range(readers)
+        ]
+        try:
+            self._writer.start()
+        except BaseException:
+            driver.close()
+            raise
+        for thread in self._readers:
+            thread.start()
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database this is."""
+        return self._driver.dialect
+
+    @property
+    def groups_committed(self) -> int:
+        """Commits so far; with the number of writes it tells how well they group."""
+        return self._writer.groups
+
+    async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
+        """Run `work` in the next group commit; its result once that is durable.
+
+        What `work` raises is raised here, its writes undone. Cancelling the caller does not undo work that
+        has been queued. UnavailableError after `close`; StorageError when the database did not take it.
+        """
+        return await self._submit(work, synced, self._write_room, self._writer.queue)
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` on a reader, in one snapshot that holds everything acknowledged before."""
+        return await self._submit(work, False, self._read_room, self._reads)
+
+    async def backup(self, target: Path) -> None:
+        """Copy the database, while it is written, into the new file `target` (SQLite only)."""
+        await asyncio.to_thread(self._driver.backup, target)
+
+    async def close(self) -> None:
+        """Finish what is queued, then close. Closing twice is harmless."""
+        if not self._closed:
+            self._closed = True
+            self._writer.queue.put(None)
+            for _ in self._readers:
+                self._reads.put(None)
+        await asyncio.to_thread(self._join)
+
+    def _join(self) -> None:
+        for thread in (*self._readers, self._writer.thread):
+            thread.join()
+        self._driver.close()
+
+    async def _submit(
+        self,
+        work: Callable[[Tx], T],
+        synced: bool,
+        room: asyncio.Semaphore,
+        jobs: queue.SimpleQueue[_Job | None],
+    ) -> T:
+        await room.acquire()
+        if self._closed or self._writer.ended:
+            room.release()
+            raise UnavailableError(_CLOSED)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        jobs.put(_Job(work, synced, loop, future, room))
+        if self._writer.ended:  # the queue may have been emptied just before
+            raise UnavailableError(_CLOSED)
+        return await future
+
+    def _read_forever(self) -> None:
+        session: Session | None = None
+        while (job := self._reads.get()) is not None:
+            for _ in range(MAX_READ_ATTEMPTS):
+                try:
+                    session = session or self._driver.open_reader()
+                    tx = SessionTx(session, session.begin(synced=False))
+                    job.value, job.failed = job.work(tx), None
+                    session.commit()
+                    break
+                except (ConnectionLostError, ContentionError) as error:  # a read may be done again
+                    job.failed = error
+                    _drop(session)
+                    session = None
+                except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+                    job.failed = error
+                    if session is not None:
+                        session.rollback()
+                    break
+            _settle([job])
+            del job  # what it was given is let go of before the next wait
+        _drop(session)
+
+
+class _Writer:
+    """The writing thread."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.groups = 0
+        self.ended = False
+        self.thread = threading.Thread(target=self._main, name="hostler-writer", daemon=True)
+        self._driver = driver
+        self._held: _Job | None = None
+        self._stopping = False
+        self._opened: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Start the thread; raises what opening the connection raised."""
+        self.thread.start()
+        if (error := self._opened.get()) is not None:
+            raise error
+
+    def _main(self) -> None:
+        try:
+            session = self._driver.open_writer()
+        except Exception as error:  # noqa: BLE001  handed to `start`
+            self._opened.put(error)
+            return
+        self._opened.put(None)
+        try:
+            while (first := self._next(wait=True)) is not None:
+                self._commit(session, first)
+                del first  # what it was given is let go of before the next wait
+                session.idle()
+        finally:
+            self.ended = True
+            session.close()
+            self._refuse_rest()
+
+    def _next(self, *, wait: bool) -> _Job | None:
+        """The next job; None: nothing is queued, or (waiting) the database is closing."""
+        if self._held is not None:
+            job, self._held = self._held, None
+            return job
+        if self._stopping:
+            wait = False
+        try:
+            taken = self.queue.get(block=wait)
+        except queue.Empty:
+            return None
+        if taken is None:
+            self._stopping = True
+            return self._next(wait=False)
+        return taken
+
+    def _commit(self, session: Session, first: _Job) -> None:
+        """Commit a group that begins with `first`; settle every job in it."""
+        group = [first]
+        try:
+            self._attempt(session, group, grow=True)
+        except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+            session.rollback()
+            if isinstance(error, ConnectionLostError):  # what waits behind need not find out one by one
+                group += self._queued()
+            self._separate(session, group, error)
+        _settle(group)
+
+    def _queued(self) -> list[_Job]:
+        """What is queued right now, at most a group of it."""
+        queued: list[_Job] = []
+        while len(queued) < MAX_GROUP_WORKS and (job := self._next(wait=False)) is not None:
+            queued.append(job)
+        return queued
+
+    def _attempt(self, session: Session, group: list[_Job], *, grow: bool) -> None:
+        """One transaction with all of `group`; while it `grow`s, with what is queued meanwhile."""
+        synced = any(job.synced for job in group)
+        tx = SessionTx(session, session.begin(synced=synced))
+        for job in group:
+            job.value, job.failed = job.work(tx), None
+        until = time.monotonic() + MAX_GROUP_SECONDS
+        while grow and len(group) < MAX_GROUP_WORKS and time.monotonic() < until:
+            job_or_none = self._next(wait=False)
+            if job_or_none is None:
+                break
+            if job_or_none.synced and not synced:  # belongs into a group that is synced
+                self._held = job_or_none
+                break
+            group.append(job_or_none)
+            job_or_none.value = job_or_none.work(tx)
+        tx.end()
+        session.commit()
+        self.groups += 1
+
+    def _tried(self, session: Session, group: list[_Job]) -> BaseException | None:
+        """Run `group` in a transaction of its own; what it failed with, rolled back."""
+        try:
+            self._attempt(session, group, grow=False)
+        except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+            session.rollback()
+            return error
+        return None
+
+    def _separate(self, session: Session, group: list[_Job], error: BaseException) -> None:
+        """`group` failed with `error`: run its parts until only the guilty fail."""
+        for _ in range(MAX_CONTENTION_RETRIES):
+            if not isinstance(error, ContentionError):
+                break
+            again = self._tried(session, group)
+            if again is None:
+                return
+            error = again
+        if len(group) == 1 or isinstance(error, ConnectionLostError):
+            for job in group:
+                job.failed = error
+            return
+        middle = len(group) // 2
+        for part in (group[:middle], group[middle:]):
+            failure = self._tried(session, part)
+            if failure is not None:
+                self._separate(session, part, failure)
+
+    def _refuse_rest(self) -> None:
+        """The thread ends: nobody may wait for ever."""
+        rest = [] if self._held is None else [self._held]
+        with contextlib.suppress(queue.Empty):
+            while True:
+                job = self.queue.get_nowait()
+                if job is not None:
+                    rest.append(job)
+        for job in rest:
+            job.failed = UnavailableError(_CLOSED)
+        _settle(rest)
+
+
+def _drop(session: Session | None) -> None:
+    if session is not None:
+        session.close()
+
+
+def _settle(jobs: list[_Job]) -> None:
+    """Wake everybody who waits for `jobs`: one call into each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, settled in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is left to tell
+            loop.call_soon_threadsafe(_wake, settled)
+
+
+def _wake(jobs: list[_Job]) -> None:
+    for job in jobs:
+        job.room.release()
+        if job.future.done():  # its caller was cancelled
+            continue
+        if job.failed is None:
+            job.future.set_result(job.value)
+        else:
+            job.future.set_exception(job.failed)

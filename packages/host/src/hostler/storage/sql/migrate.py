@@ -1,0 +1,163 @@
+"""Brings a database to this build's schema: numbered files, each in one transaction, under a lock.
+
+Killed in the middle it leaves whole migrations only, and the next start goes on. A database that a newer
+build has migrated is refused, naming both versions.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from hostler.storage.port import Dialect
+from hostler.storage.sql.session import Session
+from hostler.storage.sql.statements import Query, load
+from hostler.version import VERSION
+from hostler_protocol.errors import StorageError
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+_q = load(__file__)
+_FILE = re.compile(r"(?P<number>\d{4})_(?P<name>[a-z0-9_]+?)(?:\.(?P<dialect>sqlite|postgres))?\.sql")
+_MARKS: dict[Dialect, dict[str, str]] = {
+    "sqlite": {"[key]": "text", "[blob]": "blob", "[without_rowid]": "WITHOUT ROWID"},
+    "postgres": {"[key]": 'text COLLATE "C"', "[blob]": "bytea", "[without_rowid]": ""},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema, in the words of one database."""
+
+    number: int
+    name: str
+    sql: str
+
+
+class SchemaConnection(Protocol):
+    """What migrating needs of a connection. `begin` takes the lock that keeps other hosts out."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Which database this is."""
+
+    def begin(self) -> None:
+        """Begin a transaction that excludes every other migrating one."""
+
+    def script(self, sql: str) -> None:
+        """Execute statements without parameters."""
+
+    def rows(self, query: Query, **params: Any) -> list[tuple[Any, ...]]:
+        """Execute one statement; its rows."""
+
+    def commit(self) -> None:
+        """Commit."""
+
+    def rollback(self) -> None:
+        """Undo; harmless where nothing is begun."""
+
+
+class Migrator:
+    """Applies what is missing on one connection."""
+
+    def __init__(self, connection: SchemaConnection, migrations: list[Migration] | None = None) -> None:
+        self._connection = connection
+        self._migrations = migrations_for(connection.dialect) if migrations is None else migrations
+
+    def migrate(self) -> int:
+        """Apply what is missing; how many were. StorageError where the database is of a newer build."""
+        applied = 0
+        while self._step():
+            applied += 1
+        return applied
+
+    def _step(self) -> bool:
+        """Apply the next migration in a transaction of its own; False: there is none."""
+        connection = self._connection
+        connection.begin()
+        try:
+            connection.rows(_q.create)
+            done = connection.rows(_q.newest)
+            number, version = done[0] if done else (0, "")
+            self._refuse_newer(int(number), str(version))
+            following = next((m for m in self._migrations if m.number > int(number)), None)
+            if following is not None:
+                connection.script(following.sql)
+                connection.rows(
+                    _q.record,
+                    number=following.number,
+                    name=following.name,
+                    version=build_version(),
+                    applied_at=time.time_ns() // 1_000_000,
+                )
+            connection.commit()
+        except BaseException:
+            connection.rollback()
+            raise
+        return following is not None
+
+    def _refuse_newer(self, number: int, version: str) -> None:
+        known = self._migrations[-1].number
+        if number > known:
+            raise StorageError(
+                f"this database was migrated by hostler {version} (schema {number}); this is hostler"
+                f" {build_version()}, which knows schemas up to {known}: run hostler {version} or newer",
+                database_version=version,
+                build_version=build_version(),
+            )
+
+
+def migrations_for(dialect: Dialect) -> list[Migration]:
+    """Every migration of this build for `dialect`, in order."""
+    found = []
+    for file in MIGRATIONS.iterdir():
+        match = _FILE.fullmatch(file.name)
+        if match and match["dialect"] in (None, dialect):
+            sql = _for_dialect(file.read_text("utf-8"), dialect)
+            found.append(Migration(int(match["number"]), match["name"], sql))
+    found.sort(key=lambda migration: migration.number)
+    return found
+
+
+def newest_schema(dialect: Dialect) -> int:
+    """Return the number of this build's schema."""
+    found = (_FILE.fullmatch(file.name) for file in MIGRATIONS.iterdir())
+    return max(int(match["number"]) for match in found if match and match["dialect"] in (None, dialect))
+
+
+def schema_of(session: Session) -> int | None:
+    """Return the number of a database's schema, or None if it has none that can be read."""
+    try:
+        newest = session.one(_q.newest, {})
+    except StorageError:
+        return None
+    return None if newest is None else int(newest["number"])
+
+
+def build_version() -> str:
+    """The version of this build."""
+    return VERSION
+
+
+def split_statements(script: str) -> Iterator[str]:
+    """The single statements of `script`; comment lines are dropped."""
+    statement = ""
+    for line in script.splitlines():
+        if line.lstrip().startswith("--"):
+            continue
+        statement += line + "\n"
+        if sqlite3.complete_statement(statement):
+            yield statement.strip()
+            statement = ""
+    if statement.strip():
+        yield statement.strip()
+
+
+def _for_dialect(sql: str, dialect: Dialect) -> str:
+    for mark, words in _MARKS[dialect].items():
+        sql = sql.replace(mark, words)
+    return sql

@@ -1,0 +1,44 @@
+"""Opens a database by its address."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.session import Driver
+from hostler.storage.sql.sqlite import SqliteDriver
+from hostler_protocol.errors import InvalidArgumentError
+
+DEFAULT_READERS = 3
+"""Reading threads: queries are short and mostly hold no lock, but the interpreter lets one run at a time."""
+
+
+def open_database(where: str | os.PathLike[str], *, readers: int = DEFAULT_READERS) -> SqlDatabase:
+    """Open (where missing, create; where older, migrate) the database at `where`.
+
+    `where`: a file path or `sqlite:///path` for SQLite, `postgresql://...` for PostgreSQL. Blocks while
+    it migrates. InvalidArgumentError for another kind of address; StorageError where the database cannot be
+    used, or is of a newer build.
+    """
+    return SqlDatabase(_driver(os.fspath(where)), readers=readers)
+
+
+def _driver(where: str) -> Driver:
+    scheme, separator, rest = where.partition("://")
+    if not separator:
+        return SqliteDriver(Path(where))
+    if scheme == "sqlite":
+        if not rest.startswith("/"):
+            raise InvalidArgumentError(f"{where!r}: write sqlite:///path/to/file (three slashes)")
+        return SqliteDriver(Path(rest.removeprefix("/")) if rest.startswith("//") else Path(rest))
+    if scheme in ("postgresql", "postgres"):
+        # Here, not at the top: psycopg is an optional extra, and costs start-up time.
+        try:
+            from hostler.storage.sql.postgres import PostgresDriver  # noqa: PLC0415
+        except ImportError as error:
+            raise InvalidArgumentError("PostgreSQL needs the extra: install hostler[postgres]") from error
+        return PostgresDriver(where)
+    raise InvalidArgumentError(
+        f"{scheme}:// is no database we know; use a file path, sqlite:/// or postgresql://"
+    )

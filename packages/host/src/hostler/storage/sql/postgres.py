@@ -1,0 +1,292 @@
+"""PostgreSQL: sessions that survive a lost connection, and know what became of a commit that broke.
+
+Each group updates the writer's row in `writers` inside its transaction. When the connection breaks
+during COMMIT, a new one locks that row, which waits until the old backend is gone, and reads whether the
+group is in it: then the commit happened, else the group is run again. Nobody is told a guess.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import DictRow, dict_row, tuple_row
+
+from hostler.storage.port import Dialect, Row
+from hostler.storage.sql.migrate import Migrator
+from hostler.storage.sql.session import APPLICATION, ConnectionLostError, ConstraintError, ContentionError
+from hostler.storage.sql.statements import Query, load
+from hostler_protocol.errors import InvalidArgumentError, StorageError
+from hostler_protocol.ids import new_id
+
+OLDEST_SERVER = 140000
+CONNECT_SECONDS = 5
+RECONNECT_SECONDS = 10.0
+"""How long a group waits for a server that went away; while it stays away, groups fail at once."""
+FIRST_BACK_OFF_SECONDS = 0.05
+LAST_BACK_OFF_SECONDS = 1.0
+_MIGRATION_LOCK = 0x686F73746C6572
+"""Advisory lock that keeps two hosts from migrating at once: "hostler"."""
+_SETTINGS = (
+    "-c timezone=UTC -c lock_timeout=10s -c idle_in_transaction_session_timeout=3s"
+    " -c default_transaction_isolation=read\\ committed"
+)
+"""A host that was stopped within a transaction must not hold its locks for long: what others write waits for
+them, the renewals of their own leases too. A transaction that is ended so is run again. Other hosts end what
+this timeout misses (`hosts.end_stalled`)."""
+_COMMIT = "UPDATE writers SET last_group = {group} WHERE writer_id = '{writer_id}'; COMMIT"
+"""One round trip, which cannot have parameters: a number and a UUID of our own making."""
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
+
+_q = load(__file__)
+
+Connection = psycopg.Connection[DictRow]
+
+
+class PostgresDriver:
+    """One database on a server. Creating it connects and migrates."""
+
+    dialect: Dialect = "postgres"
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        connection = connect(url)
+        with contextlib.closing(connection):
+            if connection.info.server_version < OLDEST_SERVER:
+                raise StorageError(
+                    f"the server is PostgreSQL {connection.info.server_version // 10000};"
+                    f" {OLDEST_SERVER // 10000} or newer is needed"
+                )
+            with _errors(connection):
+                Migrator(_Migrations(connection)).migrate()
+
+    def open_writer(self) -> PostgresWriter:
+        """The writing session."""
+        return PostgresWriter(self._url)
+
+    def open_reader(self) -> PostgresReader:
+        """A reading session; the database refuses its writes."""
+        return PostgresReader(self._url)
+
+    def backup(self, target: Path) -> None:
+        """PostgreSQL has its own tools, which know more than we do."""
+        raise InvalidArgumentError(f"{target} was not written: back up PostgreSQL with pg_dump")
+
+    def close(self) -> None:
+        """Nothing is shared between sessions."""
+
+
+class _Session:
+    """What reading and writing sessions have in common: the statements."""
+
+    dialect: Dialect = "postgres"
+    _connection: Connection
+
+    def run(self, query: Query, params: Mapping[str, Any] | tuple[Any, ...]) -> int:
+        """Execute; rows touched."""
+        with _errors(self._connection):
+            named = dict(zip(query.names, params, strict=True)) if isinstance(params, tuple) else params
+            return self._connection.execute(query.postgres, named).rowcount
+
+    def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Execute once per row of parameters, without waiting for each."""
+        with _errors(self._connection), self._connection.cursor() as cursor:
+            cursor.executemany(query.postgres, rows)
+
+    def run_rows(self, query: Query, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute once per row, its parameters in the order of `query.names`."""
+        self.run_many(query, (dict(zip(query.names, row, strict=True)) for row in rows))
+
+    def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
+        """The first row."""
+        with _errors(self._connection):
+            return self._connection.execute(query.postgres, params).fetchone()
+
+    def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
+        """All rows."""
+        with _errors(self._connection):
+            return list(self._connection.execute(query.postgres, params).fetchall())
+
+    def rollback(self) -> None:
+        """Undo; a broken connection has undone it."""
+        if not self._connection.closed:
+            with contextlib.suppress(psycopg.Error):  # it breaks now, which undoes it as well
+                self._connection.execute("ROLLBACK")
+
+    def idle(self) -> None:
+        """Nothing to keep up."""
+
+    def _begin(self, statement: str) -> int:
+        """Begin with `statement` and read the clock, in one round trip."""
+        with _errors(self._connection):
+            cursor = self._connection.execute(f"{statement}; {_NOW}", prepare=False)
+            while cursor.nextset():
+                pass
+            row = cursor.fetchone()
+        if row is None:
+            raise RuntimeError("the clock gave no row")
+        return int(row["now"])
+
+
+class PostgresReader(_Session):
+    """A reading session."""
+
+    def __init__(self, url: str) -> None:
+        self._connection = connect(url)
+
+    def begin(self, *, synced: bool) -> int:
+        """Begin: one snapshot, read only."""
+        return self._begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def commit(self) -> None:
+        """End the transaction."""
+        with _errors(self._connection):
+            self._connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+class PostgresWriter(_Session):
+    """The writing session."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._writer_id = new_id()
+        self._group = 0
+        self._away = False
+        self._connection = connect(url)
+        with _errors(self._connection):
+            self._connection.execute(_q.forget_writers.postgres)
+            self._connection.execute(_q.add_writer.postgres, {"writer_id": self._writer_id})
+
+    def begin(self, *, synced: bool) -> int:
+        """Begin, on a new connection where the old one broke."""
+        if self._connection.closed:
+            self._reconnect("nothing was written")
+        return self._begin("BEGIN" if synced else "BEGIN; SET LOCAL synchronous_commit = off")
+
+    def commit(self) -> None:
+        """Commit; where the connection breaks meanwhile, find out what became of it."""
+        self._group += 1
+        statement = _COMMIT.format(group=self._group, writer_id=self._writer_id)
+        try:
+            with _errors(self._connection):
+                self._connection.execute(statement, prepare=False)
+        except ContentionError:
+            if not self._connection.closed or not self._committed():
+                raise
+
+    def close(self) -> None:
+        """Close the connection; its row is of no more use."""
+        if not self._connection.closed:
+            with contextlib.suppress(psycopg.Error):  # else it is removed when it is old
+                self._connection.execute(_q.remove_writer.postgres, {"writer_id": self._writer_id})
+        self._connection.close()
+
+    def _committed(self) -> bool:
+        """Whether the group whose COMMIT broke is in the database."""
+        unknown = "whether the last writes were committed is not known"
+        self._reconnect(unknown)
+        try:
+            row = self._connection.execute(_q.last_group.postgres, {"writer_id": self._writer_id}).fetchone()
+        except psycopg.Error as error:
+            self._connection.close()
+            raise ConnectionLostError(f"{error}; {unknown}") from error
+        if row is None:
+            raise ConnectionLostError(f"this writer's row is gone; {unknown}")
+        return bool(row["last_group"] == self._group)
+
+    def _reconnect(self, consequence: str) -> None:
+        """Connect anew, waiting for a server that restarts. ConnectionLostError ends with `consequence`."""
+        until = time.monotonic() + (0.0 if self._away else RECONNECT_SECONDS)
+        pause = FIRST_BACK_OFF_SECONDS
+        while True:
+            try:
+                self._connection = connect(self._url)
+            except StorageError as error:
+                if time.monotonic() + pause > until:
+                    self._away = True
+                    raise ConnectionLostError(f"{error}; {consequence}") from error
+                time.sleep(pause)
+                pause = min(pause * 2, LAST_BACK_OFF_SECONDS)
+            else:
+                self._away = False
+                return
+
+
+class _Migrations:
+    """Schema changes on PostgreSQL: DDL is transactional, an advisory lock keeps other hosts out."""
+
+    dialect: Dialect = "postgres"
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def begin(self) -> None:
+        self._connection.execute("BEGIN")
+        self._connection.execute("SELECT pg_advisory_xact_lock(%s)", [_MIGRATION_LOCK])
+
+    def script(self, sql: str) -> None:
+        self._connection.execute(sql, prepare=False)
+
+    def rows(self, query: Query, **params: Any) -> list[tuple[Any, ...]]:
+        cursor = self._connection.cursor(row_factory=tuple_row)
+        cursor.execute(query.postgres, params)
+        return cursor.fetchall() if cursor.description else []
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if not self._connection.closed:
+            self._connection.execute("ROLLBACK")
+
+
+def connect(url: str) -> Connection:
+    """Open a connection. StorageError that says what to check."""
+    try:
+        return psycopg.connect(
+            url,
+            autocommit=True,  # transactions are begun and ended by name
+            row_factory=dict_row,
+            connect_timeout=CONNECT_SECONDS,
+            options=_SETTINGS,
+            application_name=APPLICATION,
+            client_encoding="utf8",
+        )
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise StorageError(
+            f"PostgreSQL cannot be reached ({reason}): check the address, the server and the password"
+        ) from error
+
+
+def translated(error: psycopg.Error, connection: Connection) -> Exception:
+    """The StorageError that `error` is; `error` itself where the statement is wrong."""
+    if connection.closed:
+        return ContentionError(f"the connection to PostgreSQL broke: {error}")
+    match error:
+        case errors.DeadlockDetected() | errors.SerializationFailure() | errors.LockNotAvailable():
+            return ContentionError(f"another host was in the way: {error}")
+        case psycopg.IntegrityError() | psycopg.DataError():
+            return ConstraintError(f"the database refused a row: {error}")
+        case errors.DiskFull():
+            return StorageError(f"no space left on the PostgreSQL server: {error}; free space and try again")
+        case psycopg.OperationalError():
+            return StorageError(f"PostgreSQL did not do it: {error}")
+    return error
+
+
+@contextlib.contextmanager
+def _errors(connection: Connection) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translated(error, connection) from error

@@ -1,0 +1,274 @@
+"""SQLite: sessions on one file in WAL mode, checkpoints outside the commit path, online backup."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hostler.storage.port import Dialect, Row
+from hostler.storage.sql.checkpoints import KEPT_LOG_BYTES, Checkpointer
+from hostler.storage.sql.migrate import Migrator, split_statements
+from hostler.storage.sql.session import ConnectionLostError, ConstraintError
+from hostler.storage.sql.statements import Query
+from hostler_protocol.errors import HostlerError, InvalidArgumentError, StorageError
+
+BUSY_SECONDS = 10
+"""How long to wait for a lock that another process (a backup, a shell) holds."""
+CACHE_KIB = 16 * 1024
+CACHED_STATEMENTS = 512
+BACKUP_PAGES_PER_STEP = 1_000
+"""4 MiB: how much an online backup copies before it lets writers in."""
+
+# Python adapts every None that is bound: where it finds no adapter it makes two errors, and drops them.
+sqlite3.register_adapter(type(None), {None: None}.get)
+
+
+class SqliteDriver:
+    """One database file. Creating it checks the file, switches it to WAL and migrates it."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot make the folder of the database {path}: {error}") from error
+        with _errors(path), contextlib.closing(connect(path)) as connection:
+            mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+            if mode != "wal":
+                raise StorageError(
+                    f"{path} cannot use a write-ahead log (mode {mode!r}): put the data on a local disk"
+                )
+            Migrator(_Migrations(connection)).migrate()
+        self._checkpointer = Checkpointer(path, connect)
+
+    def open_writer(self) -> SqliteSession:
+        """The writing session."""
+        return SqliteSession(self.path, checkpointer=self._checkpointer)
+
+    def open_reader(self) -> SqliteSession:
+        """A reading session; the database refuses its writes."""
+        return SqliteSession(self.path, checkpointer=None)
+
+    def close(self) -> None:
+        """Stop the checkpointer."""
+        self._checkpointer.close()
+
+    def backup(self, target: Path) -> None:
+        """Copy the database, while it is being written, to the new file `target`.
+
+        The copy is one consistent state, durable when this returns. Blobs that it names are in the blob
+        folder already (they are written before the facts that name them) and are removed by gc only: copy
+        the folder after the database, with gc held off.
+        """
+        if target.exists():
+            raise InvalidArgumentError(f"{target} exists already: name a new file for the backup")
+        unfinished = target.with_name(target.name + ".partial")
+        try:
+            with (
+                contextlib.closing(connect(self.path)) as source,
+                contextlib.closing(sqlite3.connect(unfinished)) as copy,
+            ):
+                source.execute("BEGIN")  # one snapshot: writers neither wait nor make the copy start again
+                source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+                source.backup(copy, pages=BACKUP_PAGES_PER_STEP)
+            _sync(unfinished)
+            unfinished.rename(target)
+            _sync(target.parent)
+        except (OSError, sqlite3.Error) as error:
+            unfinished.unlink(missing_ok=True)
+            raise StorageError(f"the backup to {target} failed: {error}") from error
+
+
+class SqliteSession:
+    """One connection. With a checkpointer it is the writer, else it is read-only."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, path: Path, checkpointer: Checkpointer | None) -> None:
+        self._path = path
+        self._checkpointer = checkpointer
+        self._full_sync = True
+        self._step_due = False
+        with _errors(path):
+            self._connection = connect(path)
+            if checkpointer is None:
+                self._connection.execute("PRAGMA query_only=ON")
+            else:
+                self._connection.execute("PRAGMA wal_autocheckpoint=0")
+                self._connection.execute(f"PRAGMA journal_size_limit={KEPT_LOG_BYTES}")
+        self._execute = self._connection.execute
+        self._columns: dict[str, tuple[str, ...]] = {}
+        self._begin = "BEGIN" if checkpointer is None else "BEGIN IMMEDIATE"
+
+    def begin(self, *, synced: bool) -> int:
+        """Begin; a group without sync switches `synchronous` first (it cannot change inside)."""
+        try:
+            if self._checkpointer is not None and synced is not self._full_sync:
+                self._execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}")
+                self._full_sync = synced
+            self._execute(self._begin)
+        except sqlite3.Error as error:
+            raise ConnectionLostError(f"{translated(error, self._path)}; nothing was written") from error
+        return time.time_ns() // 1_000_000
+
+    def commit(self) -> None:
+        """Commit."""
+        try:
+            self._execute("COMMIT")
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+        if self._checkpointer is not None:  # not in `idle`: who was told runs by then
+            self._step_due = self._checkpointer.after_commit()
+
+    def rollback(self) -> None:
+        """Undo; some failures have undone the transaction already."""
+        if self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):  # it can only say that there is none
+                self._execute("ROLLBACK")
+
+    def idle(self) -> None:
+        """Between transactions: the last step of a checkpoint, where one is due."""
+        if self._step_due and self._checkpointer is not None:
+            self._step_due = False
+            self._checkpointer.finish(self._connection)
+
+    def close(self) -> None:
+        """Close; the last connection folds the log into the file."""
+        self.rollback()
+        self._connection.close()
+
+    def run(self, query: Query, params: Mapping[str, Any] | tuple[Any, ...]) -> int:
+        """Execute; rows touched."""
+        try:
+            row = params if isinstance(params, tuple) else query.values(params)
+            return self._execute(query.sqlite, row).rowcount
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+
+    def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Execute once per row of parameters."""
+        self.run_rows(query, map(query.values, rows))
+
+    def run_rows(self, query: Query, rows: Iterable[Sequence[Any]]) -> None:
+        """Execute once per row, its parameters in the order of `query.names`."""
+        try:
+            self._connection.executemany(query.sqlite, rows)
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+
+    def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
+        """The first row."""
+        try:
+            cursor = self._execute(query.sqlite, query.values(params))
+            row = cursor.fetchone()
+            if row is None:
+                return None
+            names = self._columns.get(query.sqlite) or self._named(query, cursor)
+            cursor.close()
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+        return dict(zip(names, row, strict=True))
+
+    def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
+        """All rows."""
+        try:
+            cursor = self._execute(query.sqlite, query.values(params))
+            rows = cursor.fetchall()
+        except sqlite3.Error as error:
+            raise translated(error, self._path) from error
+        if not rows:
+            return []
+        names = self._columns.get(query.sqlite) or self._named(query, cursor)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _named(self, query: Query, cursor: sqlite3.Cursor) -> tuple[str, ...]:
+        """The columns of a query: always the same, since migrations are done before."""
+        names = self._columns[query.sqlite] = tuple(column[0] for column in cursor.description)
+        return names
+
+
+class _Migrations:
+    """Schema changes on SQLite: DDL is transactional, and `BEGIN IMMEDIATE` is the lock."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def script(self, sql: str) -> None:
+        for statement in split_statements(sql):
+            self._connection.execute(statement)
+
+    def rows(self, query: Query, **params: Any) -> list[tuple[Any, ...]]:
+        return self._connection.execute(query.sqlite, query.values(params)).fetchall()
+
+    def commit(self) -> None:
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open a connection with the settings all of ours have; it may be handed to another thread."""
+    connection = sqlite3.connect(
+        path,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=CACHED_STATEMENTS,
+    )
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+    connection.execute("PRAGMA temp_store=MEMORY")
+    return connection
+
+
+_SENTENCES = {
+    sqlite3.SQLITE_FULL: "no space left for {path}: nothing was written; free space and try again",
+    sqlite3.SQLITE_IOERR: "reading or writing {path} failed ({error}): check the disk and its free space",
+    sqlite3.SQLITE_BUSY: "{path} stayed locked by another process ({error}): try again",
+    sqlite3.SQLITE_LOCKED: "{path} stayed locked by another process ({error}): try again",
+    sqlite3.SQLITE_CORRUPT: "{path} is damaged ({error}): restore a backup",
+    sqlite3.SQLITE_NOTADB: "{path} is no database ({error}): name another file or restore a backup",
+    sqlite3.SQLITE_READONLY: "{path} cannot be written ({error}): check its permissions",
+    sqlite3.SQLITE_CANTOPEN: "{path} cannot be opened ({error}): check its folder and permissions",
+    sqlite3.SQLITE_PERM: "{path} may not be opened ({error}): check its permissions",
+}
+
+
+def translated(error: sqlite3.Error, path: Path) -> Exception:
+    """The StorageError that `error` is; `error` itself where the statement is wrong."""
+    if isinstance(error, sqlite3.IntegrityError):
+        return ConstraintError(f"the database refused a row: {error}")
+    sentence = _SENTENCES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+    return error if sentence is None else StorageError(sentence.format(path=path, error=error))
+
+
+@contextlib.contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except HostlerError:
+        raise
+    except sqlite3.Error as error:
+        raise translated(error, path) from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,109 @@
+"""Named SQL: one `.sql` file per store, the same text for both databases.
+
+A file is a list of statements, each headed by a line `-- name: <name>`; comment lines after it say
+what it is for. Parameters are written `:name`. Where the databases truly differ a second version
+follows under `-- name: <name> (postgres)`. SQL types that differ are written `[key]`, `[blob]`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from hostler.storage.port import Query
+
+__all__ = ["Queries", "Query", "load", "parse", "query_of"]
+
+_HEAD = re.compile(
+    r"^-- name: (?P<name>[a-z][a-z0-9_]*)(?: \((?P<dialect>sqlite|postgres)\))?\s*$", re.MULTILINE
+)
+_SKIP_OR_PARAM = re.compile(r"'(?:[^']|'')*'|--[^\n]*|::[a-z]+|(?<![:\w]):(?P<name>[a-z_][a-z0-9_]*)")
+
+
+class Queries:
+    """The statements of one file, as attributes."""
+
+    def __init__(self, queries: dict[str, Query]) -> None:
+        self._queries = queries
+        vars(self).update(queries)  # found without a call: they are asked for twenty times a run
+
+    def __getattr__(self, name: str) -> Query:
+        try:
+            return self._queries[name]
+        except KeyError:
+            raise AttributeError(f"no statement {name!r}; there are {', '.join(self._queries)}") from None
+
+    def __iter__(self) -> Iterator[Query]:
+        return iter(self._queries.values())
+
+
+def load(path: str | Path) -> Queries:
+    """Read the `.sql` file at `path` (or beside a `.py` file of the same name)."""
+    file = Path(path).with_suffix(".sql")
+    return parse(file.read_text("utf-8"), file.stem)
+
+
+def parse(text: str, prefix: str) -> Queries:
+    """Parse the text of a statement file. ValueError on a doubled name."""
+    found: dict[tuple[str, str], str] = {}
+    heads = list(_HEAD.finditer(text))
+    for head, following in zip(heads, [*heads[1:], None], strict=True):
+        body = text[head.end() : following.start() if following else len(text)].strip()
+        key = (head["name"], head["dialect"] or "both")
+        if key in found:
+            raise ValueError(f"{prefix}.sql: statement {key[0]!r} stands twice")
+        found[key] = _without_comments(body).rstrip(";")
+    names = dict.fromkeys(name for name, _ in found)
+    return Queries(
+        {
+            name: query_of(
+                f"{prefix}.{name}",
+                found.get((name, "sqlite"), found.get((name, "both"), "")),
+                found.get((name, "postgres"), found.get((name, "both"), "")),
+            )
+            for name in names
+        }
+    )
+
+
+def query_of(name: str, sqlite: str, postgres: str) -> Query:
+    """One statement, its parameters written `:name`, in the words of each driver."""
+    positional, names = _for_sqlite(sqlite)
+    return Query(name, positional, _for_psycopg(postgres), names=names, values=_in_order(names))
+
+
+def _in_order(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    """What takes the values of `names` out of parameters."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda params: [params[name] for name in names]
+
+
+def _without_comments(sql: str) -> str:
+    return "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--")).strip()
+
+
+def _for_sqlite(sql: str) -> tuple[str, tuple[str, ...]]:
+    """`:name` -> `?`, and the names in their order."""
+    names: list[str] = []
+
+    def swap(match: re.Match[str]) -> str:
+        if match["name"]:
+            names.append(match["name"])
+            return "?"
+        return match.group()
+
+    return _SKIP_OR_PARAM.sub(swap, sql), tuple(names)
+
+
+def _for_psycopg(sql: str) -> str:
+    """`:name` -> `%(name)s`, outside strings, comments and casts; `%` doubled."""
+
+    def swap(match: re.Match[str]) -> str:
+        name = match["name"]
+        return f"%({name})s" if name else match.group()
+
+    return _SKIP_OR_PARAM.sub(swap, sql.replace("%", "%%"))

@@ -1,0 +1,176 @@
+""" "Approve similar": somebody's approval that stands for further calls of one tool.
+
+Bounded on every side: the same agent, the same conversation (without one: the same run), the same requester,
+the same tool unchanged, arguments that match, a number of uses, a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.domain.approvers import ApproverRule
+from hostler.domain.events import Caller
+from hostler.domain.tools import ToolPin
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import audit
+from hostler.storage.stores.run_rows import Run
+from hostler_protocol.ids import digest, new_id
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+_q = load(__file__)
+_MAX_LOOKED_AT = 100
+"""Standing rules of one tool in one conversation that a call is held against."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingRule:
+    """One such approval. Times are UTC epoch milliseconds; `arguments` None: all must be equal."""
+
+    workspace_id: str
+    rule_id: str
+    agent_id: str
+    tool_name: str
+    pin: ToolPin
+    requester: str | None
+    arguments: list[str] | None
+    args_digest: str
+    approver_rule: ApproverRule
+    subject: str
+    key_id: str
+    pause_id: str
+    call_id: str
+    uses_left: int
+    created_at: int
+    expires_at: int
+    revoked_at: int | None
+
+
+def create(
+    tx: Tx,
+    run: Run,
+    caller: Caller,
+    *,
+    tool_name: str,
+    pin: ToolPin,
+    effective: Mapping[str, Any],
+    arguments: list[str] | None,
+    rule: ApproverRule,
+    pause_id: str,
+    call_id: str,
+    uses: int,
+    minutes: float,
+) -> str:
+    """Make one from a call that `caller` approved just now; its id."""
+    rule_id = new_id()
+    tx.run(
+        _q.insert,
+        workspace_id=run.workspace_id,
+        rule_id=rule_id,
+        agent_id=run.agent_id,
+        place=_place(run),
+        tool_name=tool_name,
+        pin=msgspec.json.encode(pin).decode(),
+        requester=run.requester,
+        arguments=msgspec.json.encode(arguments).decode(),
+        args_digest=_digest_of(effective, arguments),
+        approver_rule=msgspec.json.encode(rule).decode(),
+        subject=caller.subject,
+        key_id=caller.key_id,
+        pause_id=pause_id,
+        call_id=call_id,
+        uses_left=uses,
+        created_at=tx.now,
+        expires_at=tx.now + int(minutes * 60_000),
+    )
+    body = {"run_id": run.run_id, "tool_name": tool_name, "uses": uses, "minutes": minutes}
+    audit.record(tx, run.workspace_id, caller.subject, "approval_rule.created", rule_id, body)
+    return rule_id
+
+
+def take(
+    tx: Tx,
+    run: Run,
+    *,
+    tool_name: str,
+    pin: ToolPin,
+    arguments: Mapping[str, Any],
+    rule: ApproverRule,
+    call_id: str,
+) -> StandingRule | None:
+    """Use up one use of a rule that stands for this call. None: a person has to be asked.
+
+    The rule that the call needs must be the one its maker satisfied; whether that person may still approve
+    is for the caller to look at.
+    """
+    if rule.min_approvals > 1:
+        return None
+    rows = tx.all(
+        _q.standing,
+        workspace_id=run.workspace_id,
+        place=_place(run),
+        tool_name=tool_name,
+        agent_id=run.agent_id,
+        now=tx.now,
+        limit=_MAX_LOOKED_AT,
+    )
+    for row in rows:
+        found = _rule_of(row)
+        if (found.pin, found.requester, found.approver_rule) != (pin, run.requester, rule):
+            continue
+        if _digest_of(arguments, found.arguments) != found.args_digest:
+            continue
+        if tx.run(_q.use, workspace_id=run.workspace_id, rule_id=found.rule_id) == 1:
+            body = {"run_id": run.run_id, "call_id": call_id, "tool_name": tool_name}
+            audit.record(tx, run.workspace_id, found.subject, "approval_rule.used", found.rule_id, body)
+            return found
+    return None
+
+
+def find(tx: Tx, workspace_id: str, rule_id: str) -> StandingRule | None:
+    """The rule, used up or over as it may be."""
+    row = tx.one(_q.find, workspace_id=workspace_id, rule_id=rule_id)
+    return None if row is None else _rule_of(row)
+
+
+def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[StandingRule]:
+    """Rules that still stand, by id, following the id `after`."""
+    rows = tx.all(_q.page, workspace_id=workspace_id, now=tx.now, after=after, limit=limit)
+    return [_rule_of(row) for row in rows]
+
+
+def revoke(tx: Tx, workspace_id: str, rule_id: str, actor: str) -> bool:
+    """End a rule; calls that it approved and nobody executed yet are asked again. False: it is over."""
+    if tx.run(_q.revoke, workspace_id=workspace_id, rule_id=rule_id, now=tx.now) != 1:
+        return False
+    audit.record(tx, workspace_id, actor, "approval_rule.revoked", rule_id, {})
+    return True
+
+
+def _place(run: Run) -> str:
+    place = {"run": run.run_id} if run.conversation_id is None else {"conversation": run.conversation_id}
+    return digest({**place, "bot": run.bot_id, "thread": run.thread_id})
+
+
+def _digest_of(arguments: Mapping[str, Any], names: list[str] | None) -> str:
+    """Of the arguments that must be equal; a name that is absent differs from every value."""
+    if names is None:
+        return digest(dict(arguments))
+    return digest({name: arguments[name] for name in names if name in arguments})
+
+
+def _rule_of(row: Row) -> StandingRule:
+    values = {name: row[name] for name in StandingRule.__dataclass_fields__}
+    values["pin"] = _pins.decode(row["pin"])
+    values["arguments"] = _names.decode(row["arguments"])
+    values["approver_rule"] = _rules.decode(row["approver_rule"])
+    return StandingRule(**values)
+
+
+_pins = msgspec.json.Decoder(ToolPin)
+_names = msgspec.json.Decoder(list[str] | None)
+_rules = msgspec.json.Decoder(ApproverRule)

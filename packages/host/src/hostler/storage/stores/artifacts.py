@@ -1,0 +1,251 @@
+"""Artifacts: metadata of stored bytes, who made them and until when they are kept.
+
+Size and digest are always the host's own. The bytes are a blob (counted as a reference) or a file registered
+in place; either way they are read in ranges, and nothing public names a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import blobs
+from hostler.storage.stores.blob_files import CHUNK_BYTES
+from hostler.storage.stores.blobs import Blob, BlobFolder
+from hostler.storage.stores.plain import without_nul
+from hostler.storage.stores.registered import (
+    RegisteredFile,
+    RegisteredFiles,
+    decode_registered,
+    encode_registered,
+)
+from hostler_protocol.errors import InvalidArgumentError, StorageError
+from hostler_protocol.ids import new_id
+from hostler_protocol.runs import ArtifactMetadata
+
+_q = load(__file__)
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+_MAX_UPLOADED = 10_000
+"""Uploads of one run that a later attempt of it may announce."""
+
+Source = Literal["event", "run", "upload", "tool", "registered"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewArtifact:
+    """An artifact to be: its bytes are a durable blob, or a checked file in place (`registered`).
+
+    `event_id` is the event that brought the bytes, if one did. `expires_at` in UTC epoch milliseconds.
+    """
+
+    artifact_type: str
+    blob: Blob
+    source: Source
+    artifact_id: str | None = None
+    registered: RegisteredFile | None = None
+    mime_type: str | None = None
+    name: str | None = None
+    event_id: str | None = None
+    bot_id: str | None = None
+    conversation_id: str | None = None
+    thread_id: str | None = None
+    run_id: str | None = None
+    runner_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    expires_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArtifact:
+    """A row. Times in UTC epoch milliseconds. `registered` never leaves the host."""
+
+    workspace_id: str
+    artifact_id: str
+    artifact_type: str
+    mime_type: str | None
+    name: str | None
+    size_bytes: int
+    sha256: str
+    source: Source
+    registered: RegisteredFile | None
+    event_id: str | None
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    run_id: str | None
+    runner_id: str | None
+    metadata: dict[str, Any]
+    created_at: int
+    expires_at: int | None
+
+    @property
+    def blob(self) -> Blob:
+        """The digest and size of the bytes."""
+        return Blob(self.sha256, self.size_bytes)
+
+    def record(self) -> ArtifactMetadata:
+        """What runners and clients may know."""
+        return ArtifactMetadata(
+            artifact_id=self.artifact_id,
+            artifact_type=self.artifact_type,
+            mime_type=self.mime_type,
+            name=self.name,
+            size_bytes=self.size_bytes,
+            sha256=self.sha256,
+            source=self.source,
+            conversation_id=self.conversation_id,
+            run_id=self.run_id,
+            runner_id=self.runner_id,
+            created_at=self.created_at / 1000,
+            expires_at=None if self.expires_at is None else self.expires_at / 1000,
+            metadata=self.metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The id names an artifact with other bytes. Nothing was written."""
+
+    artifact_id: str
+
+
+def check_declared(blob: Blob, *, size_bytes: int | None, sha256: str | None) -> None:
+    """Compare what somebody says of bytes with what they are. InvalidArgumentError where they differ."""
+    if size_bytes is not None and size_bytes != blob.size_bytes:
+        raise InvalidArgumentError(
+            f"size_bytes says {size_bytes:,}, but the content has {blob.size_bytes:,} bytes"
+        )
+    if sha256 is not None and sha256.lower() != blob.sha256:
+        raise InvalidArgumentError(f"sha256 says {sha256!r}, but the content's is {blob.sha256}")
+
+
+def create(tx: Tx, ws: str, new: NewArtifact) -> StoredArtifact | Taken:
+    """Store an artifact. The same id with the same bytes again changes nothing and gives the stored one."""
+    artifact_id = new.artifact_id or new_id()
+    inserted = tx.run(
+        _q.insert,
+        ws=ws,
+        artifact_id=artifact_id,
+        artifact_type=without_nul(new.artifact_type),
+        mime_type=without_nul(new.mime_type),
+        name=without_nul(new.name),
+        size_bytes=new.blob.size_bytes,
+        sha256=new.blob.sha256,
+        source=new.source,
+        registered_path=None if new.registered is None else encode_registered(new.registered),
+        event_id=new.event_id,
+        bot_id=new.bot_id,
+        conversation_id=new.conversation_id,
+        thread_id=new.thread_id,
+        run_id=new.run_id,
+        runner_id=new.runner_id,
+        metadata=msgspec.json.encode(without_nul(new.metadata)).decode(),
+        created_at=tx.now,
+        expires_at=new.expires_at,
+    )
+    if inserted and new.registered is None:
+        blobs.reference(tx, new.blob)
+    row = tx.one(_q.held, ws=ws, artifact_id=artifact_id)
+    if row is None:
+        raise RuntimeError(f"artifact {artifact_id} is neither new nor known")
+    stored = _stored(row)
+    return stored if stored.blob == new.blob else Taken(artifact_id)
+
+
+def find(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
+    """The artifact with this id, unless it has expired."""
+    row = tx.one(_q.find, ws=ws, artifact_id=artifact_id, now=tx.now)
+    return None if row is None else _stored(row)
+
+
+def uploaded_by(tx: Tx, ws: str, run_id: str) -> list[StoredArtifact]:
+    """What a run uploaded, or its tools made, and is still there, at most 10,000."""
+    rows = tx.all(_q.uploaded_by, ws=ws, run_id=run_id, now=tx.now, limit=_MAX_UPLOADED)
+    return [_stored(row) for row in rows]
+
+
+def remains(tx: Tx, ws: str, artifact_id: str) -> bool:
+    """Whether the artifact still takes room, expired or not."""
+    return tx.one(_q.held, ws=ws, artifact_id=artifact_id) is not None
+
+
+def remove(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
+    """Delete an artifact and let its blob go; what it was. A file registered in place stays."""
+    row = tx.one(_q.held, ws=ws, artifact_id=artifact_id)
+    if row is None:
+        return None
+    stored = _stored(row)
+    tx.run(_q.delete, ws=ws, artifact_id=artifact_id)
+    if stored.registered is None:
+        blobs.release(tx, stored.sha256)
+    return stored
+
+
+async def read(
+    artifact: StoredArtifact,
+    folder: BlobFolder,
+    offset: int,
+    length: int,
+    *,
+    registered: RegisteredFiles | None = None,
+) -> bytes:
+    """The bytes from `offset` on, at most `length`; short only at the end.
+
+    StorageError where the bytes are missing, or a file registered in place is no longer what it was.
+    """
+    if artifact.registered is None:
+        return await folder.read(artifact.sha256, offset, length)
+    if registered is None:
+        raise StorageError("the folders of registered files are not open on this host")
+    return await registered.read(artifact.registered, offset, length)
+
+
+async def stream(
+    artifact: StoredArtifact,
+    folder: BlobFolder,
+    offset: int = 0,
+    length: int | None = None,
+    *,
+    registered: RegisteredFiles | None = None,
+) -> AsyncIterator[bytes]:
+    """The bytes of a range (None: to the end) in chunks, one of which is in memory."""
+    end = artifact.size_bytes if length is None else min(artifact.size_bytes, offset + length)
+    while offset < end:
+        asked = min(CHUNK_BYTES, end - offset)
+        chunk = await read(artifact, folder, offset, asked, registered=registered)
+        if len(chunk) != asked:
+            raise StorageError(
+                f"artifact {artifact.artifact_id} ends before its {artifact.size_bytes:,} bytes"
+            )
+        yield chunk
+        offset += asked
+
+
+def _stored(row: Row) -> StoredArtifact:
+    registered = row["registered_path"]
+    return StoredArtifact(
+        workspace_id=row["workspace_id"],
+        artifact_id=row["artifact_id"],
+        artifact_type=row["artifact_type"],
+        mime_type=row["mime_type"],
+        name=row["name"],
+        size_bytes=row["size_bytes"],
+        sha256=row["sha256"],
+        source=row["source"],
+        registered=None if registered is None else decode_registered(registered),
+        event_id=row["event_id"],
+        bot_id=row["bot_id"],
+        conversation_id=row["conversation_id"],
+        thread_id=row["thread_id"],
+        run_id=row["run_id"],
+        runner_id=row["runner_id"],
+        metadata=_objects.decode(row["metadata"]),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+    )

@@ -1,0 +1,69 @@
+"""Audit facts: who did what to what, append-only and hash-chained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import chain
+from hostler_protocol.ids import canonical_json, new_id
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+_q = load(__file__)
+_NEWEST = 2**62
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFact:
+    """One fact. `action` is a dotted name, `target` what it was done to; `created_at` in UTC epoch ms."""
+
+    audit_id: str
+    seq: int
+    actor: str
+    action: str
+    target: str
+    body: dict[str, Any]
+    created_at: int
+
+
+def record(tx: Tx, workspace_id: str, actor: str, action: str, target: str, body: dict[str, Any]) -> str:  # noqa: PLR0917
+    """Append a fact; its id. It stands in the chain when the transaction ends."""
+    audit_id = new_id()
+    row = {
+        "audit_id": audit_id,
+        "actor": actor,
+        "action": action,
+        "target": target,
+        "body": canonical_json(body).decode(),
+        "created_at": tx.now,
+    }
+    row_digest = chain.body_digest("audit", row)
+    tx.run(_q.insert, **row, workspace_id=workspace_id, body_digest=row_digest)
+
+    chain.append(tx, workspace_id, "audit", audit_id, row_digest)
+    return audit_id
+
+
+def page(
+    tx: Tx, workspace_id: str, *, before_seq: int | None = None, limit: int = MAX_PAGE_ITEMS
+) -> list[AuditFact]:
+    """Facts before `before_seq` (None: from the newest), newest first."""
+    before = _NEWEST if before_seq is None else before_seq
+    return [_fact(row) for row in tx.all(_q.page, workspace_id=workspace_id, before_seq=before, limit=limit)]
+
+
+def _fact(row: Row) -> AuditFact:
+    return AuditFact(
+        audit_id=row["audit_id"],
+        seq=row["seq"],
+        actor=row["actor"],
+        action=row["action"],
+        target=row["target"],
+        body=_objects.decode(row["body"]),
+        created_at=row["created_at"],
+    )

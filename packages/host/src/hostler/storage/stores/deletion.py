@@ -1,0 +1,391 @@
+"""Deletion on request: a conversation, or a person's data, complete and with a receipt.
+
+What came before the request goes; what arrives meanwhile is new and stays. Rows of events and runs stay,
+emptied: the hash chain keeps the digests of what was deleted and still verifies. Interrupted, or asked again,
+a deletion goes on with what is left: what says that there is something to delete (events, runs) is emptied
+when the bytes of all files are gone, and the receipt comes last.
+
+Not found, because nothing says whose it is: what a runner put into plugin or workspace storage or into
+`runner` state, and what runs of other conversations read through a grant that crosses conversations.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from hostler.domain.seq_set import SeqSet
+from hostler.storage.port import Database, Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import (
+    artifacts,
+    audit,
+    blobs,
+    chain,
+    emptied,
+    erasing,
+    pause_retention,
+    transcripts,
+    waiting,
+)
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.erasing import STEP_ROWS, until_nothing
+from hostler_protocol._base import Strict
+from hostler_protocol.errors import ConflictError
+from hostler_protocol.runs import TERMINAL_STATUSES
+
+_q = load(__file__)
+
+_MERGE_PAGES = 500
+"""About 2 MB of the text index rewritten in one transaction."""
+_MAX_MERGES = 10_000
+_NAMED_RUNS = 10
+_MAX_CHILDREN = 100_000
+"""Runs that one run may have made for itself, far above what budgets allow."""
+
+
+class DeletionReceipt(Strict):
+    """What was deleted, by kind, and the proof of what stays.
+
+    `target` is `conversation:` or `actor:` and the SHA-256 of the id: the receipt outlives the id. The event
+    chain ends (or ended, at that moment) at `chain_seq` with `chain_digest`; `events` of its rows are empty
+    now and keep their digests. Times are UTC epoch seconds.
+    """
+
+    audit_id: str
+    workspace_id: str
+    target: str
+    requested_at: float
+    finished_at: float
+    deleted: dict[str, int]
+    chain_seq: int
+    chain_digest: str
+
+
+async def _nothing() -> None:
+    """Nothing lies elsewhere."""
+
+
+async def delete_conversation(
+    database: Database,
+    folder: BlobFolder,
+    ws: str,
+    conversation_id: str,
+    *,
+    by: str,
+    elsewhere: Callable[[], Awaitable[object]] = _nothing,
+) -> DeletionReceipt:
+    """Delete everything of a conversation, with all its threads. `by`: who asked, for the audit.
+
+    Bytes in `folder` that nothing else names are gone when this returns. `elsewhere` deletes what lies
+    neither in the database nor there; it is awaited before the receipt is written.
+    ConflictError while a run of the conversation is active: cancel it first. StorageError where bytes cannot
+    be removed: ask again.
+    """
+    erasure = await _begin(database, ws, _target("conversation", conversation_id), by)
+    await erasure.refuse_active(conversation_id)
+    await erasure.contents_of_runs(conversation_id)
+    await erasure.conversation_items(conversation_id)
+    await erasure.conversation_files(conversation_id)
+    await erasure.waiting_messages(conversation_id)
+    await erasure.step(
+        "states", lambda tx: tx.run(_q.drop_state_of_conversation, ws=ws, conversation_id=conversation_id)
+    )
+    await erasure.event_files(conversation_id)
+    await blobs.collect(database, folder)
+    await erasure.runs(conversation_id)
+    await erasure.conversation_events(conversation_id)
+    await elsewhere()
+    return await erasure.finish()
+
+
+async def delete_actor(
+    database: Database,
+    folder: BlobFolder,
+    ws: str,
+    actor_id: str,
+    *,
+    by: str,
+    actor_type: str | None = None,
+    elsewhere: Callable[[], Awaitable[object]] = _nothing,
+) -> DeletionReceipt:
+    """Delete a person's data: what they said, what was answered, and the state kept for and about them.
+
+    Journals of the conversations they took part in go too, since runs read what was said there. Walks the
+    event log, in small steps. `actor_type` None: whatever type. ConflictError at a run of theirs that is
+    still active: cancel it and ask again. `folder` and `elsewhere` as for a conversation.
+    """
+    erasure = await _begin(database, ws, _target("actor", actor_id), by)
+    await erasure.actor_events(actor_id, actor_type)
+    await erasure.step(
+        "states",
+        lambda tx: tx.run(_q.drop_state_of_actor, ws=ws, actor_id=actor_id, actor_type=actor_type),
+    )
+    await blobs.collect(database, folder)
+    await elsewhere()
+    return await erasure.finish()
+
+
+def _target(kind: str, name: str) -> str:
+    return f"{kind}:{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+async def _begin(database: Database, ws: str, target: str, by: str) -> _Erasure:
+    def heads(tx: Tx) -> tuple[int, int, int]:
+        return tx.now, transcripts.latest_seq(tx, ws), chain.head(tx, ws, "events").seq
+
+    now, last_item, last_event = await database.read(heads)
+    return _Erasure(database, ws, target, by, _Bounds(now, last_item, last_event))
+
+
+class _Bounds(NamedTuple):
+    """What came before the request: until when, and up to which sequences."""
+
+    now: int
+    last_item: int
+    last_event: int
+
+
+class _Erasure:
+    """One deletion on its way: its bounds and what it has counted."""
+
+    def __init__(self, database: Database, ws: str, target: str, by: str, bounds: _Bounds) -> None:
+        self._database = database
+        self._ws = ws
+        self._target = target
+        self._by = by
+        self._now, self._last_item, self._last_event = bounds
+        self._emptied = SeqSet(self._last_event)
+        self._counts: dict[str, int] = {}
+
+    async def step(self, kind: str, step: Callable[[Tx], int]) -> None:
+        """Repeat a bounded step until it finds nothing."""
+        self._count(kind, await until_nothing(self._database, step))
+
+    async def refuse_active(self, conversation_id: str) -> None:
+        rows = await self._read(
+            _q.active_runs, conversation_id=conversation_id, until=self._now, limit=_NAMED_RUNS
+        )
+        if rows:
+            names = ", ".join(row["run_id"] for row in rows)
+            raise ConflictError(f"runs of this conversation are still active: cancel them first ({names})")
+
+    async def conversation_items(self, conversation_id: str) -> None:
+        await self._items(_q.items_of_conversation, conversation_id=conversation_id, until=self._last_item)
+
+    async def waiting_messages(self, conversation_id: str) -> None:
+        await self.step(
+            "waiting_messages",
+            lambda tx: waiting.drop_conversation(tx, self._ws, conversation_id, self._now),
+        )
+
+    async def conversation_files(self, conversation_id: str) -> None:
+        await self._artifacts(_q.artifacts_of_conversation, conversation_id=conversation_id, until=self._now)
+
+    async def conversation_events(self, conversation_id: str) -> None:
+        while rows := await self._read(
+            _q.events_of_conversation,
+            conversation_id=conversation_id,
+            until=self._last_event,
+            limit=emptied.MAX_ACCOUNT_SEQS,
+        ):
+            await self._empty_events(rows)
+
+    async def event_files(self, conversation_id: str) -> None:
+        """Let the files go that the events of a conversation brought."""
+        after = 0
+        while rows := await self._read(
+            _q.events_of_conversation_after,
+            conversation_id=conversation_id,
+            after=after,
+            until=self._last_event,
+            limit=STEP_ROWS,
+        ):
+            for row in rows:
+                await self._artifacts(_q.artifacts_of_event, event_id=row["event_id"])
+            after = int(rows[-1]["seq"])
+
+    async def contents_of_runs(self, conversation_id: str) -> None:
+        """Delete what the runs of a conversation left behind, and their own runs with it."""
+        async for run_ids in self._runs_of(conversation_id, since=0):
+            for run_id in await self._families(run_ids):
+                await self._contents(run_id)
+
+    async def runs(self, conversation_id: str) -> None:
+        """Empty the runs of a conversation, of which nothing else is left, and their events."""
+        async for run_ids in self._runs_of(conversation_id, since=0):
+            await self._empty_runs(await self._families(run_ids))
+
+    async def journals(self, conversation_id: str, *, since: int) -> None:
+        """Drop the journals of the runs of a conversation."""
+        async for run_ids in self._runs_of(conversation_id, since=since):
+            for run_id in run_ids:
+                await self._journal(run_id)
+
+    async def _runs_of(self, conversation_id: str, *, since: int) -> AsyncIterator[list[str]]:
+        after = ""
+        bounds = {"conversation_id": conversation_id, "since": since, "until": self._now}
+        while rows := await self._read(_q.runs_of_conversation, **bounds, after=after, limit=STEP_ROWS):
+            after = rows[-1]["run_id"]
+            yield [row["run_id"] for row in rows]
+
+    async def actor_events(self, actor_id: str, actor_type: str | None) -> None:
+        """Walk the log; what the person's events made goes before the events are emptied."""
+        after = 0
+        seen: set[str] = set()
+        while rows := await self._read(
+            _q.events_between, after=after, until=self._last_event, limit=STEP_ROWS
+        ):
+            theirs = [row for row in rows if _is_about(row, actor_id, actor_type)]
+            made: list[str] = []
+            for row in theirs:
+                conversation_id = row["conversation_id"]
+                if conversation_id is not None and conversation_id not in seen:
+                    # Before the event is emptied: should this be refused, asking again finds it.
+                    await self.journals(conversation_id, since=row["created_at"])
+                    seen.add(conversation_id)
+                made += await self._of_event(row)
+            family = await self._families(made)
+            for run_id in family:
+                await self._contents(run_id)
+            await self._empty_runs(family)
+            await self._empty_events(theirs)
+            after = int(rows[-1]["seq"])
+
+    async def finish(self) -> DeletionReceipt:
+        """Let the text index forget, and write the receipt into the audit chain."""
+        if self._database.dialect == "sqlite" and self._counts.get("transcripts"):
+            await self._purge_index()
+        counts = {one: count for one, count in sorted(self._counts.items()) if count}
+
+        def receipt(tx: Tx) -> DeletionReceipt:
+            head = chain.head(tx, self._ws, "events")
+            body: dict[str, Any] = {"deleted": counts, "chain_seq": head.seq, "chain_digest": head.digest}
+            audit_id = audit.record(tx, self._ws, self._by, "data.deleted", self._target, body)
+            return DeletionReceipt(
+                audit_id=audit_id,
+                workspace_id=self._ws,
+                target=self._target,
+                requested_at=self._now / 1000,
+                finished_at=tx.now / 1000,
+                deleted=counts,
+                chain_seq=head.seq,
+                chain_digest=head.digest,
+            )
+
+        return await self._database.write(receipt)
+
+    # -- pieces -----------------------------------------------------------------------------------------
+
+    async def _of_event(self, event: Row) -> list[str]:
+        """Delete what one event of a person made; the runs that it made are given.
+
+        Absorbed by a running agent it made no run of its own.
+        """
+        await self._items(_q.items_of_event, event_id=event["event_id"])
+        await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
+        run_id = event["run_id"]
+        if run_id is None:
+            return []
+        if event["outcome"] == "steered":
+            await self._journal(run_id)
+            return []
+        return [run_id]
+
+    async def _families(self, run_ids: Sequence[str]) -> list[str]:
+        """Runs, and after each the runs that it made for itself."""
+        family: list[str] = []
+        waiting = list(run_ids)
+        while waiting:
+            run_id = waiting.pop()
+            family.append(run_id)
+            children = await self._read(_q.children, run_id=run_id, limit=_MAX_CHILDREN)
+            waiting += [row["run_id"] for row in children]
+        return family
+
+    async def _contents(self, run_id: str) -> None:
+        """Delete what a run and its event left behind."""
+        await self._journal(run_id)
+        await self._items(_q.items_of_run, run_id=run_id)
+        for event in await self._read(_q.event_of_run, run_id=run_id):
+            await self._items(_q.items_of_event, event_id=event["event_id"])
+            await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
+        await self.step("artifacts", lambda tx: erasing.drop_files_of_run(tx, self._ws, run_id))
+        await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
+
+    async def _empty_runs(self, family: Sequence[str]) -> None:
+        """Empty runs and their events.
+
+        A run is emptied after its event and its children: interrupted, asking again finds it.
+        """
+        events: list[Row] = []
+        for run_id in family:
+            events += await self._read(_q.event_of_run, run_id=run_id)
+        await self._empty_events(events)
+        for run_id in reversed(family):
+            emptied = await self._database.write(
+                lambda tx, run_id=run_id: erasing.empty_run(tx, self._ws, run_id)  # type: ignore[misc]
+            )
+            self._count("runs", emptied)
+
+    async def _purge_index(self) -> None:
+        """Merge the whole text index, in steps."""
+        for step in range(_MAX_MERGES):
+            begin = step == 0
+            if not await self._database.write(
+                lambda tx, begin=begin: transcripts.merge_index(tx, _MERGE_PAGES, begin=begin)  # type: ignore[misc]
+            ):
+                return
+
+    async def _journal(self, run_id: str) -> None:
+        status = await self._read(_q.run_status, run_id=run_id)
+        if status and status[0]["status"] not in TERMINAL_STATUSES:
+            raise ConflictError(f"run {run_id} is still active: cancel it first, then ask again")
+        await self.step("journal_entries", lambda tx: erasing.drop_journal(tx, run_id))
+
+    async def _items(self, query: Any, **where: Any) -> None:
+        def remove(tx: Tx) -> int:
+            rows = tx.all(query, ws=self._ws, limit=STEP_ROWS, **where)
+            return transcripts.remove(tx, self._ws, [row["seq"] for row in rows])
+
+        await self.step("transcripts", remove)
+
+    async def _artifacts(self, query: Any, **where: Any) -> None:
+        def remove(tx: Tx) -> int:
+            rows = tx.all(query, ws=self._ws, limit=STEP_ROWS, **where)
+            return sum(artifacts.remove(tx, self._ws, row["artifact_id"]) is not None for row in rows)
+
+        await self.step("artifacts", remove)
+
+    async def _empty_events(self, rows: Iterable[Row]) -> None:
+        """Account for events, then empty them."""
+        given = [row for row in rows if int(row["seq"]) not in self._emptied]
+        if not given:
+            return
+        seqs = [int(row["seq"]) for row in given]
+        await self._database.write(
+            lambda tx: emptied.account(tx, self._ws, seqs, by=self._by, target=self._target)
+        )
+        for start in range(0, len(given), STEP_ROWS):
+            step = given[start : start + STEP_ROWS]
+
+            def empty(tx: Tx, step: list[Row] = step) -> int:
+                waiting.discard(tx, self._ws, [row["event_id"] for row in step])
+                return erasing.empty_events(tx, self._ws, [int(row["seq"]) for row in step])
+
+            self._count("events", await self._database.write(empty))
+        for seq in seqs:
+            self._emptied.add(seq, seq)
+
+    async def _read(self, query: Any, **where: Any) -> list[Row]:
+        return await self._database.read(lambda tx: tx.all(query, ws=self._ws, **where))
+
+    def _count(self, kind: str, count: int) -> None:
+        self._counts[kind] = self._counts.get(kind, 0) + count
+
+
+def _is_about(event: Row, actor_id: str, actor_type: str | None) -> bool:
+    """Whether the person did it, or it was done to them."""
+    did = event["actor_id"] == actor_id and actor_type in (None, event["actor_type"])
+    return did or (event["subject_id"] == actor_id and actor_type in (None, event["subject_type"]))

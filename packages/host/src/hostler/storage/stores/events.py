@@ -1,0 +1,245 @@
+"""The event log: append-only, once per (workspace, event id), hash-chained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.domain.events import Event
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import chain
+from hostler.storage.stores.unfiltered import ANY, AnyOr
+from hostler_protocol.content import text_of
+from hostler_protocol.events import EventEnvelope
+from hostler_protocol.ids import digest
+from hostler_protocol.limits import MAX_INPUT_SUMMARY_CHARS, MAX_PAGE_ITEMS
+
+Outcome = Literal["started", "steered", "queued", "rejected", "unrouted", "conflict", "deferred", "failed"]
+"""`deferred`: filters could not be evaluated and are asked again; `failed`: they never could."""
+UNSETTLED: frozenset[Outcome] = frozenset({"deferred", "failed"})
+"""No agent was found for the event, and none was ruled out."""
+
+_q = load(__file__)
+_NEWEST = 2**62
+_envelopes = msgspec.json.Decoder(EventEnvelope)
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    """A row of the log. Times are UTC epoch milliseconds.
+
+    `seq` is 0 only inside the transaction that stored the event. `envelope` is None once the content was
+    deleted.
+    """
+
+    workspace_id: str
+    event_id: str
+    seq: int
+    envelope: EventEnvelope | None
+    request_digest: str
+    event_type: str
+    source: str
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    actor_type: str | None
+    actor_id: str | None
+    actor_name: str | None
+    subject_type: str | None
+    subject_id: str | None
+    input_summary: str
+    content_redacted: bool
+    requester: str | None
+    outcome: Outcome
+    run_id: str | None
+    routing: dict[str, Any]
+    steering: dict[str, Any] | None
+    event_time: int | None
+    created_at: int
+
+    def event(self) -> Event | None:
+        """What was accepted, as it is kept; None once its content was deleted."""
+        if self.envelope is None:
+            return None
+        return Event(
+            workspace_id=self.workspace_id,
+            event_id=self.event_id,
+            envelope=self.envelope,
+            request_digest=self.request_digest,
+            content_redacted=self.content_redacted,
+            created_at=self.created_at,
+            requester=self.requester,
+        )
+
+
+class Inserted(msgspec.Struct, frozen=True):
+    """The event is new; it gets its sequence when the transaction ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The id is known. `same_body` False: another event came under it, which is a conflict."""
+
+    record: StoredEvent
+    same_body: bool
+
+
+def insert(
+    tx: Tx, event: Event, outcome: Outcome, run_id: str | None, routing: dict[str, Any]
+) -> Inserted | Duplicate:
+    """Store `event` unless its id is known in its workspace."""
+    content = _content_of(event)
+    row_digest = digest(content)
+    event_id, *columns, event_time, created_at = content
+    became = (outcome, run_id, _json(routing))
+    row = (event.workspace_id, event_id, row_digest, *columns, *became, event_time, created_at)
+    inserted = tx.run(_q.insert, *row)
+    if not inserted:
+        known = find(tx, event.workspace_id, event.event_id)
+        if known is None:
+            raise RuntimeError(f"event {event.event_id} is neither new nor known")
+        return Duplicate(known, known.request_digest == event.request_digest)
+
+    chain.append(tx, event.workspace_id, "events", event.event_id, row_digest)
+    return Inserted()
+
+
+def set_outcome(  # noqa: PLR0917  one row's columns, in their order
+    tx: Tx, workspace_id: str, event_id: str, outcome: Outcome, run_id: str | None, routing: dict[str, Any]
+) -> None:
+    """Change what became of an event; this stands outside the chain."""
+    tx.run(
+        _q.set_outcome,
+        workspace_id=workspace_id,
+        event_id=event_id,
+        outcome=outcome,
+        run_id=run_id,
+        routing=_json(routing),
+    )
+
+
+def take_unsettled(tx: Tx, workspace_id: str, event_id: str) -> bool:
+    """Take an event that is `deferred` or `failed`, to route it in this transaction; False: it is neither."""
+    return tx.run(_q.take_unsettled, workspace_id=workspace_id, event_id=event_id) == 1
+
+
+def set_steering(tx: Tx, workspace_id: str, event_id: str, steering: dict[str, Any] | None) -> None:
+    """Change the steering status of an event; this stands outside the chain."""
+    tx.run(
+        _q.set_steering,
+        workspace_id=workspace_id,
+        event_id=event_id,
+        steering=None if steering is None else _json(steering),
+    )
+
+
+def find(tx: Tx, workspace_id: str, event_id: str) -> StoredEvent | None:
+    """The event with this id, if there is one."""
+    row = tx.one(_q.find, workspace_id=workspace_id, event_id=event_id)
+    return None if row is None else stored(row)
+
+
+def latest_seq(tx: Tx, workspace_id: str) -> int:
+    """The last sequence given out in the workspace; 0 where there is none."""
+    row = tx.one(_q.latest_seq, workspace_id=workspace_id)
+    return 0 if row is None else int(row["seq"])
+
+
+def page(
+    tx: Tx,
+    workspace_id: str,
+    *,
+    conversation_id: AnyOr = ANY,
+    thread_id: AnyOr = ANY,
+    event_types: Iterable[str] | None = None,
+    outcome: str | None = None,
+    before_seq: int | None = None,
+    limit: int = MAX_PAGE_ITEMS,
+) -> list[StoredEvent]:
+    """Events before `before_seq` (None: from the newest), newest first, at most `limit`."""
+    query = _q.page
+    params: dict[str, Any] = {
+        "workspace_id": workspace_id,
+        "before_seq": _NEWEST if before_seq is None else before_seq,
+        "any_thread": int(thread_id is ANY),
+        "thread_id": None if thread_id is ANY else thread_id,
+        "event_types": None if event_types is None else _json(list(event_types)),
+        "outcome": outcome,
+        "limit": limit,
+    }
+    if conversation_id is not ANY:
+        query = _q.page_conversation
+        params["conversation_id"] = conversation_id
+    return [stored(row) for row in tx.all(query, **params)]
+
+
+def _content_of(event: Event) -> tuple[Any, ...]:
+    """The columns that never change, in the order of `chain.EVENT_FIELDS` (and of `insert`)."""
+    envelope, actor, subject = event.envelope, event.envelope.actor, event.envelope.subject
+    return (
+        event.event_id,
+        event.request_digest,
+        envelope.event_type,
+        envelope.source,
+        envelope.bot_id,
+        envelope.conversation_id,
+        envelope.thread_id,
+        actor and actor.actor_type,
+        actor and actor.actor_id,
+        actor and actor.actor_name and actor.actor_name.replace("\x00", ""),
+        subject and subject.subject_type,
+        subject and subject.subject_id,
+        _summary(envelope),
+        _json(envelope),
+        int(event.content_redacted),
+        event.requester,
+        None if envelope.event_time is None else round(envelope.event_time * 1000),
+        event.created_at,
+    )
+
+
+def _summary(envelope: EventEnvelope) -> str:
+    """The first characters of the input. NUL is left out: it cannot stand in PostgreSQL's text."""
+    text = envelope.input.text
+    if text is None:
+        text = text_of(envelope.input.contents)
+    return text[: MAX_INPUT_SUMMARY_CHARS * 2].replace("\x00", "")[:MAX_INPUT_SUMMARY_CHARS]
+
+
+def stored(row: Row) -> StoredEvent:
+    """A row of the log as a value."""
+    body, steering = row["body"], row["steering"]
+    return StoredEvent(
+        workspace_id=row["workspace_id"],
+        event_id=row["event_id"],
+        seq=row["seq"] or 0,
+        envelope=None if body is None else _envelopes.decode(body),
+        request_digest=row["request_digest"],
+        event_type=row["event_type"],
+        source=row["source"],
+        bot_id=row["bot_id"],
+        conversation_id=row["conversation_id"],
+        thread_id=row["thread_id"],
+        actor_type=row["actor_type"],
+        actor_id=row["actor_id"],
+        actor_name=row["actor_name"],
+        subject_type=row["subject_type"],
+        subject_id=row["subject_id"],
+        input_summary=row["input_summary"],
+        content_redacted=bool(row["content_redacted"]),
+        requester=row["requester"],
+        outcome=row["outcome"],
+        run_id=row["run_id"],
+        routing=_objects.decode(row["routing"]),
+        steering=None if steering is None else _objects.decode(steering),
+        event_time=row["event_time"],
+        created_at=row["created_at"],
+    )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,330 @@
+"""The journal: everything a run did, in order.
+
+Every entry has its position (1..n per run); results also have their sequence (1..n). Consecutive deltas
+share a row, one JSON text per line. Retention may delete rows of deltas: positions and sequences then have
+gaps, and a cursor that points into one is expired.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from hostler.domain.retention import CursorLostError
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import Query, load
+from hostler_protocol.limits import KIB, MAX_PAGE_BYTES, MAX_PAGE_ITEMS
+
+Kind = Literal[
+    "lifecycle",
+    "context",
+    "attempt",
+    "result",
+    "intent",
+    "call",
+    "warning",
+    "refusal",
+    "steering",
+    "decision",
+    "cancellation",
+]
+
+DELTA = "message.delta"
+MAX_BATCH_ENTRIES = 256
+"""Deltas in one row: reading one of them reads them all."""
+MAX_BATCH_BYTES = 64 * KIB
+MAX_INLINE_BYTES = 64 * KIB
+"""Data longer than this stands in the blob folder, named by `blob`."""
+MAX_RESULTS = 1_000
+"""Results given at once."""
+_ROWS_PER_QUERY = 32
+"""Rows read before the sizes are looked at: at most 2 MiB."""
+
+_q = load(__file__)
+
+
+class _Lifecycle(msgspec.Struct):
+    cause: str
+
+
+_causes = msgspec.json.Decoder(_Lifecycle)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What is to be journalled.
+
+    `data` is one JSON text; a result's is `{"data": ..., "usage"?: ..., "timestamp"?: ...}`.
+    With `blob` (sha256 of the data in the blob folder, put there before) `data` says what is worth knowing
+    without reading it. `at`: UTC epoch milliseconds, None: when it is stored.
+    """
+
+    kind: Kind
+    type: str
+    data: bytes | str
+    blob: str | None = None
+    at: int | None = None
+
+
+class Deltas(msgspec.Struct, frozen=True):
+    """Consecutive deltas that are to be journalled: the data of each, which are entries of their own."""
+
+    data: list[bytes]
+
+
+Entries = Sequence[Entry | Deltas]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as it stands in the journal; `sequence` where it is a result."""
+
+    position: int
+    sequence: int | None
+    attempt: int
+    kind: Kind
+    type: str
+    data: str
+    blob: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """Entries in the order asked for; `more` where others follow."""
+
+    items: list[StoredEntry]
+    more: bool
+
+
+def append(
+    tx: Tx,
+    workspace_id: str,
+    run_id: str,
+    attempt: int,
+    entries: Entries,
+    *,
+    position: int,
+    sequence: int,
+) -> None:
+    """Write `entries` after the given last position and sequence.
+
+    Only stores/runs calls it: it is what hands out positions and sequences, under the fencing token.
+    """
+    now = tx.now
+    rows: list[tuple[Any, ...]] = []
+    for entry, text, count in _rows_of(entries):
+        position += count
+        last: int | None = None
+        if entry.kind == "result":
+            last = sequence = sequence + count
+        at = now if entry.at is None else entry.at
+        kind, type_, blob = entry.kind, entry.type, entry.blob
+        rows.append((run_id, position, count, last, attempt, kind, type_, text, blob, at, workspace_id))
+    tx.run_rows(_q.insert, rows)
+
+
+def page(tx: Tx, run_id: str, after_position: int = 0, limit: int = MAX_PAGE_ITEMS) -> EntryPage:
+    """Entries after `after_position`, oldest first, at most `limit` and about 4 MiB.
+
+    CursorLostError when the entry at `after_position` was dropped by retention.
+    """
+    entries = _following(tx, _q.page, run_id, after_position, by_sequence=False)
+    return _bounded(entries, limit, MAX_PAGE_BYTES)
+
+
+def page_backward(tx: Tx, run_id: str, before_position: int, limit: int = MAX_PAGE_ITEMS) -> EntryPage:
+    """Entries before `before_position`, newest first, at most `limit` and about 4 MiB."""
+
+    def entries() -> Iterator[StoredEntry]:
+        before = before_position
+        while rows := tx.all(
+            _q.page_backward,
+            run_id=run_id,
+            before=before,
+            bound=before + MAX_BATCH_ENTRIES,
+            limit=_ROWS_PER_QUERY,
+        ):
+            for row in rows:
+                yield from (e for e in reversed(_entries_of(row)) if e.position < before_position)
+            before = rows[-1]["last_position"] - rows[-1]["count"] + 1
+
+    return _bounded(entries(), limit, MAX_PAGE_BYTES)
+
+
+def results(
+    tx: Tx,
+    run_id: str,
+    after_sequence: int = 0,
+    *,
+    max_items: int = MAX_RESULTS,
+    max_bytes: int = MAX_PAGE_BYTES,
+) -> EntryPage:
+    """Results after `after_sequence`, one item each, at most `max_items` and about `max_bytes`.
+
+    CursorLostError when the result at `after_sequence` was dropped by retention.
+    """
+    entries = _following(tx, _q.results, run_id, after_sequence, by_sequence=True)
+    return _bounded(entries, max_items, max_bytes)
+
+
+def of_type(
+    tx: Tx, run_id: str, result_type: str, *, after_position: int = 0, limit: int = MAX_PAGE_ITEMS
+) -> EntryPage:
+    """Results of one type, oldest first."""
+
+    def entries() -> Iterator[StoredEntry]:
+        after = after_position
+        while rows := tx.all(_q.of_type, run_id=run_id, type=result_type, after=after, limit=_ROWS_PER_QUERY):
+            for row in rows:
+                yield from (e for e in _entries_of(row) if e.position > after_position)
+            after = rows[-1]["last_position"]
+
+    return _bounded(entries(), limit, MAX_PAGE_BYTES)
+
+
+class Made(NamedTuple):
+    """A call, an intent or a result of an attempt; `data` of a call alone."""
+
+    kind: Kind
+    type: str
+    data: str
+
+
+def calls_and_results(tx: Tx, run_id: str, since_attempt: int) -> Iterator[Made]:
+    """What attempts from `since_attempt` on did, oldest first, without their deltas."""
+    after, limit = 0, _ROWS_PER_QUERY
+    while rows := tx.all(
+        _q.calls_and_results, run_id=run_id, attempt=since_attempt, after=after, limit=limit
+    ):
+        yield from (Made(row["kind"], row["type"], row["data"]) for row in rows)
+        after = rows[-1]["last_position"]
+
+
+def queued_because(tx: Tx, run_id: str) -> str | None:
+    """Why a run was put into its queue last; None where it never was."""
+    row = tx.one(_q.last_lifecycle, run_id=run_id, type="queued")
+    return None if row is None else _causes.decode(row["data"]).cause
+
+
+def first_context(tx: Tx, run_id: str) -> str | None:
+    """The context that a run's first attempt began with, as JSON; None where the journal holds none."""
+    row = tx.one(_q.first_context, run_id=run_id)
+    return None if row is None else str(row["data"])
+
+
+def model_calls(tx: Tx, run_id: str, attempt: int) -> Iterator[str]:
+    """Data of the `call` entries of an attempt's model calls, oldest first."""
+    after = 0
+    while rows := tx.all(_q.model_calls, run_id=run_id, attempt=attempt, after=after, limit=_ROWS_PER_QUERY):
+        yield from (row["data"] for row in rows)
+        after = rows[-1]["last_position"]
+
+
+def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bool) -> Iterator[StoredEntry]:
+    """What follows `after`, refusing a cursor into what was dropped."""
+    key = "last_sequence" if by_sequence else "last_position"
+    after = max(after, 0)
+    start = after
+    while True:
+        rows = tx.all(query, run_id=run_id, after=start, limit=_ROWS_PER_QUERY)
+        if start == after > 0 and _is_dropped(tx, run_id, rows, key, after):
+            raise CursorLostError(run_id, "sequence" if by_sequence else "position", after)
+        if not rows:
+            return
+        for row in rows:
+            first = row[key] - row["count"] + 1
+            yield from _entries_of(row)[max(0, after + 1 - first) :]
+        start = rows[-1][key] + 1
+
+
+def _is_dropped(tx: Tx, run_id: str, rows: Sequence[Row], key: str, after: int) -> bool:
+    """Whether the entry at `after` is gone, and more with it; `rows` are what is kept from there on."""
+    if rows:
+        return int(rows[0][key] - rows[0]["count"]) >= after
+    last = tx.one(_q.last_of_run, run_id=run_id)
+    return last is not None and int(last[key]) > after
+
+
+def _bounded(entries: Iterator[StoredEntry], limit: int, max_bytes: int) -> EntryPage:
+    """As many as fit; always at least one, so that a reader gets on."""
+    items: list[StoredEntry] = []
+    size = 0
+    for entry in entries:
+        size += len(entry.data)
+        if items and (len(items) >= limit or size > max_bytes):
+            return EntryPage(items, more=True)
+        items.append(entry)
+    return EntryPage(items, more=False)
+
+
+def _entries_of(row: Row) -> list[StoredEntry]:
+    """The entries of one row, oldest first."""
+    count, last_sequence = row["count"], row["last_sequence"]
+    lines = [row["data"]] if count == 1 else row["data"].split("\n")
+    first = row["last_position"] - count + 1
+    return [
+        StoredEntry(
+            position=first + index,
+            sequence=None if last_sequence is None else last_sequence - count + 1 + index,
+            attempt=row["attempt"],
+            kind=row["kind"],
+            type=row["type"],
+            data=line,
+            blob=row["blob"],
+            at=row["at"],
+        )
+        for index, line in enumerate(lines)
+    ]
+
+
+def _rows_of(entries: Entries) -> Iterator[tuple[Entry, str, int]]:
+    """Each row's entry, text, and how many it holds: consecutive deltas together, all else alone."""
+    deltas: list[bytes | str] = []
+    at: int | None = None
+    for entry in entries:
+        more: Sequence[bytes | str]
+        if isinstance(entry, Deltas):
+            more, more_at = entry.data, None
+        elif entry.type == DELTA and entry.kind == "result" and entry.blob is None:
+            more, more_at = (entry.data,), entry.at
+        else:
+            if deltas:
+                yield from _rows_of_deltas(deltas, at)
+                deltas = []
+            yield entry, _line(entry.data), 1
+            continue
+        if deltas and more_at != at:
+            yield from _rows_of_deltas(deltas, at)
+            deltas = []
+        deltas += more
+        at = more_at
+    if deltas:
+        yield from _rows_of_deltas(deltas, at)
+
+
+def _rows_of_deltas(deltas: Sequence[bytes | str], at: int | None) -> Iterator[tuple[Entry, str, int]]:
+    start = 0
+    while start < len(deltas):
+        row = deltas[start : start + MAX_BATCH_ENTRIES]
+        ends = list(accumulate(map(len, row)))
+        row = row[: max(1, bisect_right(ends, MAX_BATCH_BYTES))]
+        yield Entry("result", DELTA, "", at=at), _lines(row), len(row)
+        start += len(row)
+
+
+def _lines(texts: Sequence[bytes | str]) -> str:
+    """The JSON texts of a row, one a line: outside its strings a line end is only space."""
+    joined = b"\n".join([text if isinstance(text, bytes) else text.encode() for text in texts])
+    if joined.count(b"\n") == len(texts) - 1:  # decoded at once: most rows are many deltas
+        return joined.decode()
+    return "\n".join(map(_line, texts))
+
+
+def _line(text: bytes | str) -> str:
+    line = text.decode() if isinstance(text, bytes) else text
+    return line.replace("\n", " ")

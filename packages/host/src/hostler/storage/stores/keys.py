@@ -1,0 +1,139 @@
+"""API keys: random tokens of which only a hash is stored.
+
+A plain SHA-256 is right here, where it would be wrong for passwords: a token has 256 random bits, so there
+is nothing to guess and nothing for a slow hash to slow down, while every request pays for the hash. Looking
+up by the hash of what was sent leaks nothing about stored tokens through time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import msgspec
+
+from hostler.domain.api_keys import new_token
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.ids import new_id
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+_q = load(__file__)
+_MAX_REMOTE_PLUGINS = 1_000
+_lists = msgspec.json.Decoder(list[str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """What a key opens. Times are UTC epoch milliseconds."""
+
+    key_id: str
+    workspace_id: str
+    name: str
+    subject: str
+    roles: frozenset[str]
+    rights: frozenset[str]
+    plugin: str | None
+    """The one plugin identity (`author/name`) a remote plugin's token is bound to."""
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+
+def remote_plugins(tx: Tx) -> list[str]:
+    """The plugins (`author/name`) that have a token to dial in with, at most 1,000."""
+    return [str(row["plugin"]) for row in tx.all(_q.remote_plugins, now=tx.now, limit=_MAX_REMOTE_PLUGINS)]
+
+
+def create(
+    tx: Tx,
+    workspace_id: str,
+    *,
+    name: str,
+    subject: str,
+    roles: Collection[str] = (),
+    rights: Collection[str] = (),
+    plugin: str | None = None,
+    expires_at: int | None = None,
+) -> tuple[ApiKey, str]:
+    """Make a key; it and its token, which can never be read again."""
+    if expires_at is not None and expires_at <= tx.now:
+        raise InvalidArgumentError("expires_at lies in the past: name a later time, or none")
+    token = new_token()
+    key = ApiKey(
+        key_id=new_id(),
+        workspace_id=workspace_id,
+        name=name,
+        subject=subject,
+        roles=frozenset(roles),
+        rights=frozenset(rights),
+        plugin=plugin,
+        created_at=tx.now,
+        expires_at=expires_at,
+        revoked_at=None,
+    )
+    tx.run(
+        _q.insert,
+        key_id=key.key_id,
+        workspace_id=workspace_id,
+        key_hash=_hash(token),
+        name=name,
+        subject=subject,
+        roles=_list(roles),
+        rights=_list(rights),
+        plugin=plugin,
+        created_at=key.created_at,
+        expires_at=expires_at,
+    )
+    return key, token
+
+
+def find_by_token(tx: Tx, token: str) -> ApiKey | None:
+    """The key that `token` opens; None where it is unknown, revoked or expired."""
+    row = tx.one(_q.by_hash, key_hash=_hash(token))
+    if row is None or row["revoked_at"] is not None:
+        return None
+    if row["expires_at"] is not None and row["expires_at"] <= tx.now:
+        return None
+    return _key(row)
+
+
+def find(tx: Tx, workspace_id: str, key_id: str) -> ApiKey | None:
+    """The key with this id."""
+    row = tx.one(_q.find, workspace_id=workspace_id, key_id=key_id)
+    return None if row is None else _key(row)
+
+
+def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[ApiKey]:
+    """Keys by id, following the id `after`; revoked and expired ones too."""
+    return [_key(row) for row in tx.all(_q.page, workspace_id=workspace_id, after=after, limit=limit)]
+
+
+def revoke(tx: Tx, workspace_id: str, key_id: str) -> bool:
+    """Revoke a key. False: there is none, or it is revoked already."""
+    return tx.run(_q.revoke, workspace_id=workspace_id, key_id=key_id, now=tx.now) == 1
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _list(names: Collection[str]) -> str:
+    return msgspec.json.encode(sorted(names)).decode()
+
+
+def _key(row: Row) -> ApiKey:
+    return ApiKey(
+        key_id=row["key_id"],
+        workspace_id=row["workspace_id"],
+        name=row["name"],
+        subject=row["subject"],
+        roles=frozenset(_lists.decode(row["roles"])),
+        rights=frozenset(_lists.decode(row["rights"])),
+        plugin=row["plugin"],
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+    )

@@ -1,0 +1,303 @@
+"""What is told of pauses: the inbox, and what webhooks are sent, with what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.domain.pause_values import Pause, nobody_was_asked
+from hostler.domain.pauses import MAX_CALLS, ROWS_KEPT_SECONDS, PauseStatus
+from hostler.domain.webhooks import MAX_WEBHOOKS, NoticeEvent, Webhook, event_of
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import pause_calls, settings
+from hostler_protocol.errors import InvalidArgumentError, NotFoundError
+from hostler_protocol.ids import new_id
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+DeliveryStatus = Literal["pending", "delivered", "dead"]
+WEBHOOK = "webhook"
+"""The kind of setting that a receiver is stored as."""
+MAX_ERROR_CHARS = 500
+MAX_DUE = 100
+
+_q = load(__file__)
+_LATEST = 2**62
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """One thing to know. Times are UTC epoch milliseconds."""
+
+    workspace_id: str
+    notice_id: str
+    event: NoticeEvent
+    pause_id: str
+    run_id: str
+    conversation_id: str | None
+    body: dict[str, Any]
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A notice on its way to one webhook, or arrived, or given up (`dead`)."""
+
+    workspace_id: str
+    delivery_id: str
+    notice_id: str
+    webhook: str
+    event: NoticeEvent
+    status: DeliveryStatus
+    attempts: int
+    next_at: int
+    http_status: int | None
+    error: str | None
+    created_at: int
+    settled_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A delivery that is being tried, under a token, and what is to be sent."""
+
+    delivery: Delivery
+    token: str
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """A webhook for which something is due."""
+
+    workspace_id: str
+    webhook: str
+
+
+def of_pause(
+    tx: Tx, pause: Pause, *, before: PauseStatus | None, extended: bool = False
+) -> NoticeEvent | None:
+    """Tell of a change of a pause: an entry of the inbox, and a delivery for each webhook that wants it.
+
+    `extended`: calls were added, its status is what it was. None where the change is nothing to tell, or
+    nobody was asked anything.
+    """
+    event = "pause.extended" if extended else event_of(before, pause.status)
+    if event is None or nobody_was_asked(pause_calls.of_pause(tx, pause)):
+        return None
+    notice_id, ws = new_id(), pause.workspace_id
+    tx.run(
+        _q.insert,
+        workspace_id=ws,
+        notice_id=notice_id,
+        event=event,
+        pause_id=pause.pause_id,
+        run_id=pause.run_id,
+        conversation_id=pause.conversation_id,
+        body=msgspec.json.encode(_body(tx, pause, event, notice_id)).decode(),
+        now=tx.now,
+    )
+    wanted = [hook for hook in webhooks(tx, ws) if hook.wants(event)]
+    tx.run_many(
+        _q.insert_delivery,
+        [
+            {
+                "workspace_id": ws,
+                "delivery_id": new_id(),
+                "notice_id": notice_id,
+                "webhook": hook.name,
+                "event": event,
+                "now": tx.now,
+            }
+            for hook in wanted
+        ],
+    )
+    return event
+
+
+def webhooks(tx: Tx, workspace_id: str) -> list[Webhook]:
+    """The receivers of a workspace. One that cannot be read is left out: the configuration reports it."""
+    hooks: list[Webhook] = []
+    for setting in settings.page(tx, workspace_id, WEBHOOK, limit=MAX_WEBHOOKS):
+        with contextlib.suppress(msgspec.ValidationError, InvalidArgumentError):
+            hooks.append(msgspec.convert(setting.spec, Webhook))
+    return hooks
+
+
+def page(
+    tx: Tx, workspace_id: str, *, before: tuple[int, str] | None = None, limit: int = MAX_PAGE_ITEMS
+) -> list[Notice]:
+    """The inbox, newest first, before (created_at, notice id)."""
+    at, notice_id = before or (_LATEST, "")
+    rows = tx.all(_q.page, workspace_id=workspace_id, before_at=at, before_id=notice_id, limit=limit)
+    return [_notice(row) for row in rows]
+
+
+def due(tx: Tx) -> list[Receiver]:
+    """Receivers for which something can be sent now, of all workspaces, at most 100."""
+    rows = tx.all(_q.due, now=tx.now, limit=MAX_DUE)
+    return [Receiver(row["workspace_id"], row["webhook"]) for row in rows]
+
+
+def seconds_to_next(tx: Tx) -> float | None:
+    """How long until something can be tried; None: nothing is pending."""
+    row = tx.one(_q.next_due)
+    return None if row is None or row["at"] is None else max(0.0, (row["at"] - tx.now) / 1000)
+
+
+def claim(tx: Tx, receiver: Receiver, lease_ms: int) -> Claimed | None:
+    """Take the next delivery of a receiver for the time of one try; None: nothing is due, or another host
+    has it. A try counts when it begins, so that one that kills its host counts too.
+    """
+    names = {"workspace_id": receiver.workspace_id}
+    row = tx.one(_q.first_due, **names, webhook=receiver.webhook, now=tx.now)
+    if row is None:
+        return None
+    delivery, token = _delivery(row), new_id()
+    taken = tx.run(
+        _q.claim,
+        **names,
+        delivery_id=delivery.delivery_id,
+        token=token,
+        lease_until=tx.now + lease_ms,
+        attempts=delivery.attempts,
+        now=tx.now,
+    )
+    if not taken:
+        return None
+    claimed = _delivery({**row, "attempts": delivery.attempts + 1})
+    return Claimed(claimed, token, _objects.decode(row["body"]))
+
+
+def delivered(tx: Tx, claimed: Claimed, http_status: int) -> bool:
+    """It arrived. False: the lease was over, and somebody else has the delivery."""
+    return _settle(tx, claimed, "delivered", http_status=http_status)
+
+
+def failed(tx: Tx, claimed: Claimed, *, http_status: int | None, error: str, again_in: float | None) -> bool:
+    """The try failed; the next one in so many seconds, or none (None): it is dead."""
+    status: DeliveryStatus = "dead" if again_in is None else "pending"
+    next_at = tx.now + int((again_in or 0.0) * 1000)
+    return _settle(
+        tx, claimed, status, http_status=http_status, error=error[:MAX_ERROR_CHARS], next_at=next_at
+    )
+
+
+def deliveries(
+    tx: Tx,
+    workspace_id: str,
+    *,
+    status: DeliveryStatus | None = None,
+    webhook: str | None = None,
+    before: tuple[int, str] | None = None,
+    limit: int = MAX_PAGE_ITEMS,
+) -> list[Delivery]:
+    """Deliveries, newest first, before (created_at, delivery id)."""
+    at, delivery_id = before or (_LATEST, "")
+    rows = tx.all(
+        _q.deliveries,
+        workspace_id=workspace_id,
+        status=status,
+        webhook=webhook,
+        before_at=at,
+        before_id=delivery_id,
+        limit=limit,
+    )
+    return [_delivery(row) for row in rows]
+
+
+def send_again(tx: Tx, workspace_id: str, delivery_id: str) -> Delivery:
+    """Try a delivery that is over once more, from the start; one that is pending stays. NotFoundError."""
+    names = {"workspace_id": workspace_id, "delivery_id": delivery_id}
+    tx.run(_q.send_again, **names, now=tx.now)
+    row = tx.one(_q.find_delivery, **names)
+    if row is None:
+        raise NotFoundError(f"there is no delivery {delivery_id!r}")
+    return _delivery(row)
+
+
+def drop_old(tx: Tx, workspace_id: str) -> int:
+    """Remove what is as old as the pauses it tells of may become; how many notices."""
+    before = tx.now - ROWS_KEPT_SECONDS * 1000
+    tx.run(_q.drop_deliveries, workspace_id=workspace_id, before=before)
+    return tx.run(_q.drop_notices, workspace_id=workspace_id, before=before)
+
+
+def _settle(
+    tx: Tx,
+    claimed: Claimed,
+    status: DeliveryStatus,
+    *,
+    http_status: int | None,
+    error: str | None = None,
+    next_at: int = 0,
+) -> bool:
+    settled = tx.run(
+        _q.settle,
+        workspace_id=claimed.delivery.workspace_id,
+        delivery_id=claimed.delivery.delivery_id,
+        token=claimed.token,
+        status=status,
+        http_status=http_status,
+        error=error,
+        next_at=next_at,
+        settled_at=None if status == "pending" else tx.now,
+    )
+    return settled == 1
+
+
+def _body(tx: Tx, pause: Pause, event: NoticeEvent, notice_id: str) -> dict[str, Any]:
+    """Ids and states alone: what was asked is fetched by whoever may see it."""
+    names = {"workspace_id": pause.workspace_id, "pause_id": pause.pause_id}
+    calls = tx.all(_q.calls, **names, limit=MAX_CALLS)
+    return {
+        "event": event,
+        "id": notice_id,
+        "at": tx.now / 1000,
+        "workspace_id": pause.workspace_id,
+        "pause": {
+            "id": pause.pause_id,
+            "run_id": pause.run_id,
+            "conversation_id": pause.conversation_id,
+            "segment": pause.segment,
+            "revision": pause.revision,
+            "status": pause.status,
+            "expires_at": None if pause.expires_at is None else pause.expires_at / 1000,
+            "url": f"/v1/pauses/{pause.pause_id}",
+            "calls": [dict(call) for call in calls],
+        },
+    }
+
+
+def _notice(row: Row) -> Notice:
+    return Notice(
+        workspace_id=row["workspace_id"],
+        notice_id=row["notice_id"],
+        event=row["event"],
+        pause_id=row["pause_id"],
+        run_id=row["run_id"],
+        conversation_id=row["conversation_id"],
+        body=_objects.decode(row["body"]),
+        created_at=row["created_at"],
+    )
+
+
+def _delivery(row: Row) -> Delivery:
+    return Delivery(
+        workspace_id=row["workspace_id"],
+        delivery_id=row["delivery_id"],
+        notice_id=row["notice_id"],
+        webhook=row["webhook"],
+        event=row["event"],
+        status=row["status"],
+        attempts=row["attempts"],
+        next_at=row["next_at"],
+        http_status=row["http_status"],
+        error=row["error"],
+        created_at=row["created_at"],
+        settled_at=row["settled_at"],
+    )

@@ -1,0 +1,182 @@
+"""The calls of a pause: asked, decided, carried out. Whoever changes one holds the row of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hostler.domain.pause_values import Given, NewCall, Pause, PausedCall, args_hash
+from hostler.domain.pauses import (
+    DECISIONS,
+    EXECUTIONS,
+    MAX_SWEPT_PAUSES,
+    Decided,
+    Execution,
+    ReviewReason,
+    expiry_seconds,
+)
+from hostler.domain.tools import ToolPin
+from hostler.storage.port import Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import pause_facts
+from hostler.storage.stores.pause_rows import call_of, json_of
+
+_q = load(__file__)
+
+
+def of_pause(tx: Tx, pause: Pause) -> list[PausedCall]:
+    """The calls of a pause, in the order they were asked."""
+    rows = tx.all(_q.of_pause, workspace_id=pause.workspace_id, pause_id=pause.pause_id)
+    return [call_of(row) for row in rows]
+
+
+def find(tx: Tx, pause: Pause, call_id: str) -> PausedCall | None:
+    """One call of a pause."""
+    row = tx.one(_q.find, workspace_id=pause.workspace_id, pause_id=pause.pause_id, call_id=call_id)
+    return None if row is None else call_of(row)
+
+
+def changed(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[PausedCall]:
+    """Calls of whatever workspace whose tool is gone."""
+    return [call_of(row) for row in tx.all(_q.changed, limit=limit)]
+
+
+def insert(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, first_ordinal: int) -> None:
+    """Write new calls, undecided."""
+    for ordinal, call in enumerate(calls, first_ordinal):
+        in_doubt = call.kind == "in_doubt"
+        asked = call.asked
+        tx.run(
+            _q.insert,
+            workspace_id=pause.workspace_id,
+            pause_id=pause.pause_id,
+            call_id=call.call_id,
+            run_id=pause.run_id,
+            ordinal=ordinal,
+            kind=call.kind,
+            revision=pause.revision,
+            asked=msgspec.json.encode(asked).decode(),
+            args_hash=args_hash(asked.arguments),
+            execution="in_doubt" if in_doubt else "none",
+            effect_key=call.effect_key,
+            review="in_doubt" if in_doubt else None,
+            created_at=tx.now,
+            expires_at=None if in_doubt else expires_at(tx.now, asked.expires_in),
+        )
+
+
+def expires_at(now: int, expires_in: float | None) -> int:
+    """When a call asked now expires (UTC epoch milliseconds)."""
+    return now + int(expiry_seconds(expires_in) * 1000)
+
+
+def decide(
+    tx: Tx,
+    pause: Pause,
+    call: PausedCall,
+    to: Decided,
+    *,
+    cause: str,
+    actor: str,
+    given: Given | None = None,
+    similar_id: str | None = None,
+) -> None:
+    """Record what was decided. ValueError where the table has no such change."""
+    if (call.decision, to) not in DECISIONS:
+        raise ValueError(f"a call that is {call.decision} does not become {to}")
+    written = tx.run(
+        _q.decide,
+        **_named(call),
+        decision=to,
+        decided_by=actor,
+        given=None if given is None else _given(given),
+        similar_id=similar_id,
+        review=None,
+        now=tx.now,
+    )
+    if written != 1:
+        raise RuntimeError(f"call {call.call_id} was decided meanwhile, although its run was held")
+    pause_facts.of_decision(tx, pause, call, to=to, cause=cause, actor=actor)
+
+
+def edit(tx: Tx, call: PausedCall, arguments: dict[str, object], by: str) -> None:
+    """Other arguments are to be decided on from now."""
+    tx.run(
+        _q.edit,
+        **_named(call),
+        effective=json_of(arguments),
+        args_hash=args_hash(arguments),
+        edited_by=by,
+    )
+
+
+def execute(
+    tx: Tx,
+    pause: Pause,
+    call: PausedCall,
+    to: Execution,
+    *,
+    cause: str,
+    actor: str,
+    effect_key: str | None = None,
+    resolution: int | None = None,
+    review: ReviewReason | None = None,
+    given: Given | None = None,
+    handed_over: bool = False,
+) -> None:
+    """Record what the host did. ValueError where the table has no such change."""
+    if (call.execution, to) not in EXECUTIONS:
+        raise ValueError(f"a call that is {call.execution} does not become {to}")
+    written = tx.run(
+        _q.execute,
+        **_named(call),
+        execution=to,
+        execution_before=call.execution,
+        epoch=pause.epoch if to == "reserved" else call.epoch,
+        effect_key=effect_key or call.effect_key,
+        resolution=call.resolution if resolution is None else resolution,
+        review=review,
+        given=_given(given or call.given),
+        handed_over=int(handed_over),
+    )
+    if written != 1:
+        raise RuntimeError(f"call {call.call_id} was carried out meanwhile, although its run was held")
+    pause_facts.of_execution(tx, pause, call, to=to, cause=cause, actor=actor)
+
+
+def hand_over(tx: Tx, call: PausedCall) -> None:
+    """Its outcome was given to the runner."""
+    tx.run(_q.hand_over, **_named(call))
+
+
+def ask_again(
+    tx: Tx,
+    pause: Pause,
+    call: PausedCall,
+    *,
+    cause: str,
+    actor: str,
+    review: ReviewReason | None,
+    pin: ToolPin | None = None,
+) -> None:
+    """Undo an approval that no longer holds: undecided, at the next revision. `pin`: of the tool as it is."""
+    asked = call.asked if pin is None else msgspec.structs.replace(call.asked, pin=pin)
+    tx.run(
+        _q.ask_again,
+        **_named(call),
+        review=review,
+        revision=pause.revision + 1,
+        asked=msgspec.json.encode(asked).decode(),
+        expires_at=expires_at(tx.now, asked.expires_in),
+    )
+    if call.decision != "undecided":
+        pause_facts.of_decision(tx, pause, call, to="undecided", cause=cause, actor=actor)
+
+
+def _named(call: PausedCall) -> dict[str, str]:
+    return {"workspace_id": call.workspace_id, "pause_id": call.pause_id, "call_id": call.call_id}
+
+
+def _given(given: Given) -> str:
+    return msgspec.json.encode(given).decode()

@@ -1,0 +1,62 @@
+"""What is written down of every change of a pause: one audit fact, one entry in the journal of its run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostler.domain.pause_values import Pause, PausedCall
+from hostler.storage.port import Tx
+from hostler.storage.stores import audit, run_notes
+from hostler.storage.stores.journal import Entry
+from hostler_protocol.ids import canonical_json
+
+
+def of_pause(tx: Tx, pause: Pause, *, before: str | None, cause: str, actor: str, **more: Any) -> None:
+    """The pause went from `before` to the status it has now."""
+    body = {
+        "run_id": pause.run_id,
+        "segment": pause.segment,
+        "revision": pause.revision,
+        "epoch": pause.epoch,
+        "from": before,
+        "to": pause.status,
+        "cause": cause,
+        **more,
+    }
+    _write(tx, pause, f"pause.{pause.status}", actor, body)
+
+
+def of_decision(tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str, actor: str) -> None:
+    """A call was decided, or is to be decided again."""
+    _write(tx, pause, f"pause.call.{to}", actor, _of_call(pause, call, call.decision, to, cause))
+
+
+def of_vote(tx: Tx, pause: Pause, call: PausedCall, vote: str, *, key_id: str, actor: str) -> None:
+    """Somebody voted; whether that decides is a fact of its own."""
+    body = {"run_id": pause.run_id, "call_id": call.call_id, "vote": vote, "key_id": key_id}
+    audit.record(tx, pause.workspace_id, actor, "pause.vote", pause.pause_id, body)
+
+
+def of_execution(tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str, actor: str) -> None:
+    """The host did something with a call. The journal has it from the call's own entries."""
+    body = _of_call(pause, call, call.execution, to, cause)
+    audit.record(tx, pause.workspace_id, actor, f"pause.execution.{to}", pause.pause_id, body)
+
+
+def _of_call(pause: Pause, call: PausedCall, before: str, to: str, cause: str) -> dict[str, Any]:
+    return {
+        "run_id": pause.run_id,
+        "call_id": call.call_id,
+        "revision": pause.revision,
+        "epoch": pause.epoch,
+        "from": before,
+        "to": to,
+        "cause": cause,
+        "args_hash": call.args_hash,
+    }
+
+
+def _write(tx: Tx, pause: Pause, action: str, actor: str, body: dict[str, Any]) -> None:
+    audit.record(tx, pause.workspace_id, actor, action, pause.pause_id, body)
+    entry = {"pause_id": pause.pause_id, "actor": actor, **body}
+    run_notes.note(tx, pause.run_id, [Entry("decision", action, canonical_json(entry))])

@@ -1,0 +1,149 @@
+"""Votes on calls of pauses: who said what, with which key; and the requests they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from hostler.domain.approvers import Vote, VoteKind, tally
+from hostler.domain.events import Caller
+from hostler.domain.pause_values import CastVote, Pause, PausedCall, VoteWord
+from hostler.storage.port import Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import approval_rules, keys, pause_facts
+
+_q = load(__file__)
+
+INSTALLATION_KEY_ID = "admin"
+"""The key an installation is started with (http/auth); it stands in no table and cannot be revoked."""
+
+
+class Request(NamedTuple):
+    """An action request that was answered under its Idempotency-Key."""
+
+    body_digest: str
+    answer: str
+
+
+def record(
+    tx: Tx,
+    pause: Pause,
+    call: PausedCall,
+    vote: VoteWord,
+    caller: Caller,
+    *,
+    args_hash: str | None = None,
+    comment: str | None = None,
+) -> None:
+    """Note a vote. `args_hash`: of other arguments than the call has now."""
+    tx.run(
+        _q.insert,
+        workspace_id=pause.workspace_id,
+        pause_id=pause.pause_id,
+        call_id=call.call_id,
+        revision=call.revision,
+        args_hash=args_hash or call.args_hash,
+        subject=caller.subject,
+        key_id=caller.key_id,
+        vote=vote,
+        comment=comment,
+        now=tx.now,
+    )
+    pause_facts.of_vote(tx, pause, call, vote, key_id=caller.key_id, actor=caller.subject)
+
+
+def of_pause(tx: Tx, pause: Pause) -> list[CastVote]:
+    """All votes of a pause, of earlier revisions too, in the order they were given."""
+    rows = tx.all(_q.of_pause, workspace_id=pause.workspace_id, pause_id=pause.pause_id)
+    return [
+        CastVote(
+            row["call_id"],
+            row["revision"],
+            row["args_hash"],
+            row["subject"],
+            row["key_id"],
+            row["vote"],
+            row["comment"],
+            row["created_at"],
+        )
+        for row in rows
+    ]
+
+
+def counted(votes: Iterable[CastVote], call: PausedCall) -> list[Vote]:
+    """The approvals and denials of a call, as domain/approvers counts them."""
+    of_call = [one for one in votes if one.call_id == call.call_id]
+    if call.kind == "in_doubt":  # who said that it had not happened wants it made
+        resolved = [one for one in of_call if one.vote == "not_happened"]
+        return [Vote(one.key_id, one.subject, "approve", call.args_hash, call.revision) for one in resolved]
+    words: dict[str, VoteKind] = {"approve": "approve", "deny": "deny"}
+    return [
+        Vote(one.key_id, one.subject, words[one.vote], one.args_hash, one.revision)
+        for one in of_call
+        if one.vote in words
+    ]
+
+
+def present(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, Caller]:
+    """Who holds these keys by now, with the roles and rights of today; revoked keys are left out.
+
+    A key that has run out by itself still speaks for what was said with it.
+    """
+    holders: dict[str, Caller] = {}
+    for key_id in set(key_ids):
+        if key_id == INSTALLATION_KEY_ID:
+            holders[key_id] = Caller(
+                workspace_id, "admin", key_id, frozenset({"admin"}), frozenset({"installation"})
+            )
+            continue
+        key = keys.find(tx, workspace_id, key_id)
+        if key is not None and key.revoked_at is None and key.plugin is None:
+            holders[key_id] = Caller(workspace_id, key.subject, key_id, key.roles, key.rights)
+    return holders
+
+
+def still_approved(tx: Tx, pause: Pause, call: PausedCall) -> bool:
+    """Whether those who approved the call may still do so: looked at again before it is executed."""
+    if call.similar_id is not None:
+        standing = approval_rules.find(tx, pause.workspace_id, call.similar_id)
+        if standing is None or standing.revoked_at is not None:
+            return False
+        votes = [Vote(standing.key_id, standing.subject, "approve", call.args_hash, call.revision)]
+    else:
+        votes = counted(of_pause(tx, pause), call)
+    rule = call.asked.rule
+    if call.kind == "in_doubt":
+        rule = msgspec.structs.replace(rule, min_approvals=1)
+    holders = present(tx, pause.workspace_id, [vote.key_id for vote in votes])
+    counting = tally(rule, pause.requester, votes, holders, args_hash=call.args_hash, revision=call.revision)
+    return counting.outcome == "approved"
+
+
+def find_request(tx: Tx, pause: Pause, caller: Caller, request_key: str) -> Request | None:
+    """What was answered to this caller under this key."""
+    row = tx.one(
+        _q.request,
+        workspace_id=pause.workspace_id,
+        pause_id=pause.pause_id,
+        key_id=caller.key_id,
+        request_key=request_key,
+    )
+    return None if row is None else Request(row["body_digest"], row["answer"])
+
+
+def keep_request(
+    tx: Tx, pause: Pause, caller: Caller, request_key: str, *, body_digest: str, answer: str
+) -> None:
+    """Keep the answer, in the transaction of the decisions it tells of."""
+    tx.run(
+        _q.keep_request,
+        workspace_id=pause.workspace_id,
+        pause_id=pause.pause_id,
+        key_id=caller.key_id,
+        request_key=request_key,
+        body_digest=body_digest,
+        answer=answer,
+        now=tx.now,
+    )

@@ -1,0 +1,307 @@
+"""Pauses: opened once per segment of a run, one unsettled at a time, every change with its facts.
+
+Whoever changes a pause holds the row of its run (`run_notes.hold`), so what was read stays true until the end
+of the transaction. Times are UTC epoch milliseconds by the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from hostler.domain import runs as runs_domain
+from hostler.domain.pause_checks import check_calls, check_room
+from hostler.domain.pause_values import Given, NewCall, NewPause, Pause, PausedCall
+from hostler.domain.pauses import HOST, MAX_SWEPT_PAUSES, PauseStatus, is_settled, may_become
+from hostler.storage.port import Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import notices, pause_calls, pause_facts, run_notes
+from hostler.storage.stores.pause_rows import pause_of
+from hostler_protocol.errors import ConflictError, NotFoundError
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+from hostler_protocol.runs import RunStatus
+
+_q = load(__file__)
+_LATEST = 2**62
+_MAX_SEGMENTS = 1_000
+
+
+class Due(NamedTuple):
+    """A pause that the sweeper has to look at."""
+
+    workspace_id: str
+    pause_id: str
+
+
+def open(tx: Tx, new: NewPause, *, cause: str, actor: str) -> Pause:  # noqa: A001  used as pauses.open
+    """Open the next pause of a run: in review with a call in doubt, ready where nobody is asked anything.
+
+    PayloadTooLargeError, InvalidArgumentError for what is over a limit; ConflictError where the run has an
+    unsettled pause, or has ended.
+    """
+    check_calls(new.calls)
+    run = run_notes.hold(tx, new.run_id)
+    if run is None or run.finished_at is not None:
+        raise ConflictError(f"run {new.run_id} has ended: it waits for nothing")
+    before = unsettled(tx, new.run_id)
+    if before is not None and before.form == "explicit" and before.status == "resuming":
+        move(tx, before, "resumed", cause="the runner went on and pauses again", actor=actor)
+    elif before is not None:
+        raise ConflictError(
+            f"run {new.run_id} has an unsettled pause: the next one opens when that is settled"
+        )
+    row = tx.one(
+        _q.insert,
+        workspace_id=run.workspace_id,
+        pause_id=new.pause_id,
+        run_id=new.run_id,
+        conversation_id=run.conversation_id,
+        requester=run.requester,
+        status="needs_review" if any(call.kind == "in_doubt" for call in new.calls) else "open",
+        form=new.form,
+        agent_version=run.agent_version,
+        on_message=new.on_message,
+        state=new.state,
+        state_digest=new.state_digest,
+        state_blob=new.state_blob,
+        state_format=new.state_format,
+        data_key=new.data_key,
+        created_at=tx.now,
+    )
+    if row is None:
+        raise RuntimeError("an insert with RETURNING gave no row")
+    pause = pause_of(row)
+    pause_calls.insert(tx, pause, new.calls, first_ordinal=0)
+    pause_facts.of_pause(tx, pause, before=None, cause=cause, actor=actor, calls=_named(new.calls))
+    _deny(tx, pause, new.calls)
+    if all(call.denied is not None for call in new.calls):
+        return move(tx, pause, "ready", cause="nobody is asked", actor=HOST, resumed_by=HOST)
+    pause = note_expiry(tx, pause)
+    notices.of_pause(tx, pause, before=None)
+    return pause
+
+
+def _deny(tx: Tx, pause: Pause, calls: Sequence[NewCall]) -> None:
+    """Decide the calls that nobody is asked."""
+    denied = {call.call_id: call.denied for call in calls if call.denied is not None}
+    for call in pause_calls.of_pause(tx, pause) if denied else ():
+        if call.call_id in denied:
+            given = Given(comment=denied[call.call_id])
+            pause_calls.decide(tx, pause, call, "denied", cause="nobody is asked", actor=HOST, given=given)
+
+
+def add_calls(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, actor: str) -> Pause:
+    """Further calls that wait with an open pause; its revision stays, nothing that was shown has changed."""
+    check_calls(calls)
+    if pause.status not in {"open", "needs_review"}:
+        raise ConflictError(f"pause {pause.pause_id} is {pause.status}: it takes no further calls")
+    standing = pause_calls.of_pause(tx, pause)
+    check_room(len(standing), len(calls))
+    pause_calls.insert(tx, pause, calls, first_ordinal=len(standing))
+    if pause.status == "open" and any(call.kind == "in_doubt" for call in calls):
+        pause = move(tx, pause, "needs_review", cause="a call may have been made: nobody knows", actor=actor)
+    pause = note_expiry(tx, pause)
+    notices.of_pause(tx, pause, before=pause.status, extended=True)
+    return pause
+
+
+def find(tx: Tx, workspace_id: str, pause_id: str) -> Pause | None:
+    """The pause, if the workspace has it."""
+    row = tx.one(_q.find, workspace_id=workspace_id, pause_id=pause_id)
+    return None if row is None else pause_of(row)
+
+
+def get(tx: Tx, workspace_id: str, pause_id: str) -> Pause:
+    """The pause; NotFoundError where the workspace has none of this id."""
+    pause = find(tx, workspace_id, pause_id)
+    if pause is None:
+        raise NotFoundError(f"there is no pause {pause_id!r}")
+    return pause
+
+
+def unsettled(tx: Tx, run_id: str) -> Pause | None:
+    """What the run waits for, or goes on with."""
+    row = tx.one(_q.unsettled, run_id=run_id)
+    return None if row is None else pause_of(row)
+
+
+def of_run(tx: Tx, run_id: str, limit: int = _MAX_SEGMENTS) -> list[Pause]:
+    """The pauses of a run, the latest first."""
+    return [pause_of(row) for row in tx.all(_q.of_run, run_id=run_id, limit=limit)]
+
+
+def gone_on_from(tx: Tx, run_id: str, base_attempt: int) -> Pause | None:
+    """The pause whose state the attempts since `base_attempt` go on from: the runner asked for it itself."""
+    row = tx.one(_q.last_explicit, run_id=run_id)
+    pause = None if row is None else pause_of(row)
+    if pause is None or pause.status not in {"ready", "resuming", "resumed"}:
+        return None
+    return pause if pause.status == "ready" or pause.epoch >= base_attempt else None
+
+
+def page(
+    tx: Tx,
+    workspace_id: str,
+    *,
+    conversation_id: str | None = None,
+    run_id: str | None = None,
+    status: PauseStatus | None = None,
+    before: tuple[int, str] | None = None,
+    limit: int = MAX_PAGE_ITEMS,
+) -> list[Pause]:
+    """Pauses newest first, at most `limit`. A filter that is None does not filter.
+
+    `before`: (created_at, pause id) of the last one seen.
+    """
+    before_time, before_id = before or (_LATEST, "")
+    params: dict[str, Any] = {
+        "workspace_id": workspace_id,
+        "before_time": before_time,
+        "before_id": before_id,
+        "status": status,
+        "limit": limit,
+    }
+    if run_id is not None and conversation_id is None:
+        return [pause_of(row) for row in tx.all(_q.page_run, run_id=run_id, **params)]
+    params["run_id"] = run_id
+    if conversation_id is None:
+        return [pause_of(row) for row in tx.all(_q.page, **params)]
+    return [pause_of(row) for row in tx.all(_q.page_conversation, conversation_id=conversation_id, **params)]
+
+
+def due(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[Due]:
+    """Open pauses with a call that nobody answered in time."""
+    return [Due(row["workspace_id"], row["pause_id"]) for row in tx.all(_q.due, now=tx.now, limit=limit)]
+
+
+def left_behind(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[Due]:
+    """Ready pauses whose run is still paused."""
+    return [Due(row["workspace_id"], row["pause_id"]) for row in tx.all(_q.left_behind, limit=limit)]
+
+
+def next_due(tx: Tx) -> int | None:
+    """When the next call expires."""
+    row = tx.one(_q.next_due)
+    return None if row is None or row["due"] is None else int(row["due"])
+
+
+def note_expiry(tx: Tx, pause: Pause) -> Pause:
+    """Set when the next undecided call of the pause expires."""
+    times = [
+        call.expires_at
+        for call in pause_calls.of_pause(tx, pause)
+        if call.decision == "undecided" and call.expires_at is not None
+    ]
+    if times and min(times) != pause.expires_at:
+        tx.run(_q.set_expiry, workspace_id=pause.workspace_id, pause_id=pause.pause_id, expires_at=min(times))
+    return get(tx, pause.workspace_id, pause.pause_id)
+
+
+def parked(tx: Tx, pause: Pause, since: int | None = None) -> None:
+    """The run is paused from now on; its deadline stands still, perhaps `since` before."""
+    at = tx.now if since is None else since
+    tx.run(_q.set_parked, workspace_id=pause.workspace_id, pause_id=pause.pause_id, parked_at=at)
+
+
+def move(
+    tx: Tx,
+    pause: Pause,
+    to: PauseStatus,
+    *,
+    cause: str,
+    actor: str,
+    asked_again: bool = False,
+    epoch: int | None = None,
+    attempts: int | None = None,
+    losses: int | None = None,
+    resumed_by: str | None = None,
+) -> Pause:
+    """Change the status, with its facts. ValueError where the table has no such change."""
+    if not may_become(pause.status, to):
+        raise ValueError(f"a pause that is {pause.status} does not become {to}")
+    row = tx.one(
+        _q.move,
+        workspace_id=pause.workspace_id,
+        pause_id=pause.pause_id,
+        status=to,
+        status_before=pause.status,
+        epoch=pause.epoch if epoch is None else epoch,
+        epoch_before=pause.epoch,
+        attempts=pause.attempts if attempts is None else attempts,
+        losses=pause.losses if losses is None else losses,
+        asked_again=int(asked_again),
+        expires_at=pause.expires_at,
+        resumed_by=resumed_by,
+        settled=int(is_settled(to)),
+        now=tx.now,
+    )
+    if row is None:
+        raise RuntimeError(f"pause {pause.pause_id} changed although its run was held")
+    moved = pause_of(row)
+    pause_facts.of_pause(tx, moved, before=pause.status, cause=cause, actor=actor)
+    notices.of_pause(tx, moved, before=pause.status)
+    return moved
+
+
+def settle(tx: Tx, pause: Pause, *, actor: str) -> Pause:
+    """Bring the pause where its calls say: `ready` when every one is settled, `open` again after a review."""
+    calls = pause_calls.of_pause(tx, pause)
+    if pause.status not in {"open", "needs_review"} or any(call.review is not None for call in calls):
+        return pause
+    if all(call.settled for call in calls):
+        cause = "what happened is known" if pause.status == "needs_review" else "every call is settled"
+        return move(tx, pause, "ready", cause=cause, actor=actor, resumed_by=actor)
+    if pause.status == "needs_review":
+        pause = move(tx, pause, "open", cause="asked again", actor=actor, asked_again=True)
+    return note_expiry(tx, pause)
+
+
+def close(tx: Tx, pause: Pause, to: PauseStatus, *, cause: str, actor: str) -> Pause:
+    """End an unsettled pause without going on: what is undecided becomes `cancelled`."""
+    for call in pause_calls.of_pause(tx, pause):
+        if call.decision == "undecided":
+            pause_calls.decide(tx, pause, call, "cancelled", cause=cause, actor=actor)
+    return move(tx, pause, to, cause=cause, actor=actor)
+
+
+def expire(tx: Tx, pause: Pause) -> list[PausedCall]:
+    """Mark what nobody answered in time; which calls. Only in an open pause."""
+    if pause.status != "open":
+        return []
+    late = [
+        call
+        for call in pause_calls.of_pause(tx, pause)
+        if call.decision == "undecided" and call.expires_at is not None and call.expires_at <= tx.now
+    ]
+    for call in late:
+        pause_calls.decide(tx, pause, call, "expired", cause="nobody answered in time", actor="clock")
+    return late
+
+
+def end_with_run(
+    tx: Tx, run_id: str, attempt: int | None, status: RunStatus, *, cause: str, actor: str
+) -> Pause | None:
+    """The run is about to end with `status`: settle its pause before the last entry of its journal.
+
+    None: there is nothing to settle, or the run may not end like that from where it stands (`attempt` None:
+    whatever its attempt is). A pause whose every outcome the runner had, or whose continuation it went on
+    from, is `resumed`.
+    """
+    if tx.dialect == "postgres":  # another host may be opening one in this moment
+        run_notes.hold(tx, run_id)
+    pause = unsettled(tx, run_id)
+    run = None if pause is None else run_notes.hold(tx, run_id)
+    if run is None or pause is None:
+        return None
+    if attempt not in (None, run.attempt) or not runs_domain.may_become(run.status, status):
+        return None
+    if pause.status == "resuming":
+        answered = all(call.handed_over for call in pause_calls.of_pause(tx, pause))
+        if answered or pause.form == "explicit":
+            return move(tx, pause, "resumed", cause=cause, actor=actor)
+    return close(tx, pause, "cancelled", cause=cause, actor=actor)
+
+
+def _named(calls: Sequence[NewCall]) -> list[dict[str, Any]]:
+    """What the journal says of calls: ids, kinds and tools; arguments stand in the calls' own entries."""
+    return [{"call_id": call.call_id, "kind": call.kind, "tool_name": call.asked.tool_name} for call in calls]

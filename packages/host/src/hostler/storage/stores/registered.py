@@ -1,0 +1,217 @@
+"""Files registered in place: artifacts whose bytes stay where they are, under folders the operator allowed.
+
+A path is resolved once, when it is registered. From then on it is walked from the file system's root, each
+step opened relative to the one before and never through a symbolic link, so that a link put into the way
+between a check and the read leads nowhere. What was opened is compared with what was registered: the size
+always; where inode or times have changed, the digest of the whole file. A file that changed is refused, never
+served as something it is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from hostler.storage.stores.blob_files import CHUNK_BYTES
+from hostler.storage.stores.blobs import Blob, check_range
+from hostler_protocol.errors import InvalidArgumentError, StorageError
+
+T = TypeVar("T")
+
+MAX_REMEMBERED = 4_096
+"""Files that were found unchanged under new times, so that each is read whole only once."""
+_THREADS = 2
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block
+_SYSTEM_FOLDERS = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys", "usr")
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """What tells, without reading it, that a file is the same. Times in nanoseconds."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+
+
+class RegisteredFile(msgspec.Struct, frozen=True):
+    """A file as it was registered: its real path, digest and stamp. Never leaves the host."""
+
+    path: str
+    sha256: str
+    stamp: Stamp
+
+    @property
+    def blob(self) -> Blob:
+        """Digest and size."""
+        return Blob(self.sha256, self.stamp.size)
+
+
+def encode_registered(file: RegisteredFile) -> str:
+    """The JSON that is stored."""
+    return msgspec.json.encode(file).decode()
+
+
+def decode_registered(text: str) -> RegisteredFile:
+    """Read what was stored."""
+    return msgspec.json.decode(text, type=RegisteredFile)
+
+
+class RegisteredFiles:
+    """The folders that files may be registered in, and the reading of them.
+
+    `roots`: allowed folders; system folders, a home folder itself and `private` ones (the host's own data)
+    are refused with InvalidArgumentError, as is whatever contains them.
+    """
+
+    def __init__(self, roots: Sequence[Path], *, private: Sequence[Path] = ()) -> None:
+        self._private = [Path(os.path.realpath(folder)) for folder in private]
+        self._roots = [self._checked_root(root) for root in roots]
+        self._unchanged: OrderedDict[tuple[str, str, Stamp], None] = OrderedDict()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hostler-registered")
+
+    def close(self) -> None:
+        """Wait for what is running."""
+        self._threads.shutdown()
+
+    async def register(self, path: Path) -> RegisteredFile:
+        """Check a file and take its digest.
+
+        InvalidArgumentError where it is no ordinary file under an allowed folder, or changes meanwhile.
+        """
+        return await self._in_thread(lambda: self._register(path))
+
+    async def read(self, file: RegisteredFile, offset: int, length: int) -> bytes:
+        """The bytes from `offset` on, at most `length`; short only at the end.
+
+        StorageError where the file is gone, lies under no allowed folder any more, or has changed.
+        """
+        check_range(offset, length)
+        return await self._in_thread(lambda: self._read(file, offset, length))
+
+    # -- inside, on a thread --------------------------------------------------------------------------------
+
+    def _register(self, path: Path) -> RegisteredFile:
+        try:
+            real = Path(os.path.realpath(path))
+        except OSError as error:  # a folder on the way was exchanged just now
+            raise InvalidArgumentError(f"{path} cannot be registered: {error.strerror or error}") from error
+        if not self._is_allowed(real):
+            raise InvalidArgumentError(
+                f"{path} lies in no allowed folder; allowed are: {', '.join(map(str, self._roots)) or 'none'}"
+            )
+        try:
+            with _opened(real) as descriptor:
+                before = _stamp(descriptor)
+                sha256 = _digest(descriptor)
+                if _stamp(descriptor) != before:
+                    raise InvalidArgumentError(f"{path} is being written: register it when it is finished")
+        except OSError as error:
+            raise InvalidArgumentError(f"{path} cannot be registered: {error.strerror or error}") from error
+        return RegisteredFile(str(real), sha256, before)
+
+    def _read(self, file: RegisteredFile, offset: int, length: int) -> bytes:
+        if not self._is_allowed(Path(file.path)):
+            raise StorageError("the file of this artifact no longer lies in an allowed folder")
+        try:
+            with _opened(Path(file.path)) as descriptor:
+                before = _stamp(descriptor)
+                self._check_unchanged(file, descriptor, before)
+                content = _pread(descriptor, offset, length)
+                if _stamp(descriptor) != before:
+                    raise StorageError("the file of this artifact changed while it was read")
+        except OSError as error:
+            raise StorageError(
+                f"the file of this artifact cannot be read where it was registered: {error.strerror or error}"
+            ) from error
+        return content
+
+    def _check_unchanged(self, file: RegisteredFile, descriptor: int, now: Stamp) -> None:
+        if now == file.stamp:
+            return
+        known = (file.path, file.sha256, now)
+        if known in self._unchanged:
+            self._unchanged.move_to_end(known)
+            return
+        if now.size != file.stamp.size or _digest(descriptor) != file.sha256:
+            raise StorageError("the file of this artifact has changed since it was registered")
+        self._unchanged[known] = None
+        if len(self._unchanged) > MAX_REMEMBERED:
+            self._unchanged.popitem(last=False)
+
+    def _is_allowed(self, real: Path) -> bool:
+        if ".." in real.parts or any(real.is_relative_to(folder) for folder in self._private):
+            return False
+        return any(real.is_relative_to(root) and real != root for root in self._roots)
+
+    def _checked_root(self, root: Path) -> Path:
+        real = Path(os.path.realpath(root))
+        if not real.is_dir():
+            raise InvalidArgumentError(f"{root} is not a folder")
+        if len(real.parts) == 1 or real.parts[1] in _SYSTEM_FOLDERS:
+            raise InvalidArgumentError(f"{root} is a system folder: name a folder of your own files")
+        for kept in (Path(os.path.realpath(Path.home())), *self._private):
+            if kept.is_relative_to(real):
+                raise InvalidArgumentError(f"{root} holds {kept}, which is private: name a folder inside it")
+        if any(real.is_relative_to(folder) for folder in self._private):
+            raise InvalidArgumentError(f"{root} lies in the host's own data: name another folder")
+        return real
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+@contextlib.contextmanager
+def _opened(real: Path) -> Iterator[int]:
+    """The ordinary file at a path without links; OSError where a step is a link or something else."""
+    *folders, name = real.parts[1:]
+    at = os.open("/", _DIRECTORY)
+    try:
+        for folder in folders:
+            below = os.open(folder, _DIRECTORY, dir_fd=at)
+            os.close(at)
+            at = below
+        descriptor = os.open(name, _FILE, dir_fd=at)
+    finally:
+        os.close(at)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("it is not an ordinary file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _stamp(descriptor: int) -> Stamp:
+    found = os.fstat(descriptor)
+    return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _digest(descriptor: int) -> str:
+    digest = hashlib.sha256()
+    offset = 0
+    while chunk := os.pread(descriptor, CHUNK_BYTES, offset):
+        digest.update(chunk)
+        offset += len(chunk)
+    return digest.hexdigest()
+
+
+def _pread(descriptor: int, offset: int, length: int) -> bytes:
+    parts: list[bytes] = []
+    while length > 0 and (part := os.pread(descriptor, length, offset)):
+        parts.append(part)
+        offset += len(part)
+        length -= len(part)
+    return b"".join(parts)

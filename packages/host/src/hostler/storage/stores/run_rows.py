@@ -1,0 +1,237 @@
+"""Runs as values: what opens one, how one stands, and how the store answers.
+
+Structs, like all values that every run makes: a frozen dataclass takes ten times as long to make.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hostler.domain.agents import Agent
+from hostler.storage.port import Row
+from hostler.storage.stores.hosts import ALONE, Membership
+from hostler_protocol.content import Usage
+from hostler_protocol.ids import new_id
+from hostler_protocol.runs import RunStatus
+
+_usages = msgspec.json.Decoder(Usage)
+_objects = msgspec.json.Decoder(dict[str, Any])
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run when it is opened. Times are UTC epoch milliseconds."""
+
+    workspace_id: str
+    run_id: str
+    agent_id: str
+    agent_name: str
+    agent_version: int
+    runner_id: str
+    lane: str
+    event_id: str | None = None
+    parent_run_id: str | None = None
+    bot_id: str | None = None
+    conversation_id: str | None = None
+    thread_id: str | None = None
+    requester: str | None = None
+    parallel: bool = False
+    """Does not hold its lane, nor wait for it."""
+    priority: int = 0
+    not_before: int | None = None
+    deadline_at: int | None = None
+    binding: dict[str, Any] | None = None
+    ordinal: int | None = None
+    """Its place among those that wait; None: behind all that came before."""
+    follows: str | None = None
+    """The run whose messages it goes on with."""
+    gathering: str | None = None
+    """Whose further messages it waits for until `not_before`, prolonged at most until `gather_until`."""
+    gather_until: int | None = None
+    gathered_bytes: int = 0
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run as it stands. Times are UTC epoch milliseconds; `cost` is a decimal number as text."""
+
+    workspace_id: str
+    run_id: str
+    agent_id: str
+    agent_name: str
+    agent_version: int
+    runner_id: str
+    lane: str
+    event_id: str | None
+    parent_run_id: str | None
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    requester: str | None
+    parallel: bool
+    priority: int
+    not_before: int | None
+    status: RunStatus
+    status_code: str | None
+    attempt: int
+    base_attempt: int
+    """The first attempt of those whose journal this one goes on from; its own number: it began anew."""
+    crashes: int
+    position: int
+    sequence: int
+    kept_sequence: int
+    """Sequence of the last completed message: what a new attempt keeps."""
+    host_id: str | None
+    host_epoch: int
+    """The epoch of its host in which it was claimed."""
+    cancel_reason: str | None
+    cancel_grace: int | None
+    """What a cancelled runner is given to end by itself, in milliseconds; None: what the host gives."""
+    cancel_requested_at: int | None
+    cancel_requested_by: str | None
+    """Who asked first for the run's end: a subject, `run:ID`, `host` or `clock`."""
+    grant_json: str | None
+    binding: dict[str, Any]
+    usage: Usage | None
+    cost: str | None
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    deadline_at: int | None
+    ordinal: int
+    steers: int
+    """Messages it absorbed and has not pulled."""
+    follows: str | None
+    """The run that ended with messages it had not pulled, which this one goes on with."""
+    gathered: int
+    """Messages of its turn; 0: it did not wait for any."""
+
+    @property
+    def member(self) -> Membership:
+        """Who claimed it; of a run that nobody has claimed it says nothing."""
+        return Membership(self.host_id or "", self.host_epoch)
+
+
+class Attempt(NamedTuple):
+    """One attempt of a run."""
+
+    run_id: str
+    attempt: int
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """The position of the first entry and the sequence of the first result (none: of the next one)."""
+
+    position: int
+    sequence: int
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """The run changed its status. `position` and `sequence` are those of the first entry given along."""
+
+    before: RunStatus
+    attempt: int
+    position: int
+    sequence: int
+    steers: int = 0
+    """Messages that the run absorbed and has not pulled."""
+
+
+class Fenced(msgspec.Struct, frozen=True):
+    """Nothing was written: the run is in this status and attempt, which do not allow it."""
+
+    status: RunStatus
+    attempt: int
+
+
+def new_run_after(
+    run: Run,
+    agent: Agent,
+    *,
+    event_id: str,
+    requester: str | None,
+    lane: str,
+    run_id: str | None = None,
+    parallel: bool = False,
+    ordinal: int | None = None,
+    follows: str | None = None,
+) -> NewRun:
+    """A run for `agent` in the conversation of an earlier one, bound as that was."""
+    return NewRun(
+        workspace_id=run.workspace_id,
+        run_id=run_id or new_id(),
+        agent_id=agent.agent_id,
+        agent_name=agent.name,
+        agent_version=agent.version,
+        runner_id=agent.spec.runner,
+        event_id=event_id,
+        bot_id=run.bot_id,
+        conversation_id=run.conversation_id,
+        thread_id=run.thread_id,
+        requester=requester,
+        lane=lane,
+        parallel=parallel,
+        priority=agent.spec.priority,
+        binding=dict(run.binding),
+        ordinal=ordinal,
+        follows=follows,
+    )
+
+
+def opened_run(run: NewRun, status: RunStatus, claim: Membership | None, *, ordinal: int, now: int) -> Run:
+    """A new run as it stands once it is stored and its first entry is journalled."""
+    return Run(
+        workspace_id=run.workspace_id,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        agent_name=run.agent_name,
+        agent_version=run.agent_version,
+        runner_id=run.runner_id,
+        lane=run.lane,
+        event_id=run.event_id,
+        parent_run_id=run.parent_run_id,
+        bot_id=run.bot_id,
+        conversation_id=run.conversation_id,
+        thread_id=run.thread_id,
+        requester=run.requester,
+        parallel=run.parallel,
+        priority=run.priority,
+        not_before=run.not_before,
+        status=status,
+        status_code=None,
+        attempt=1,
+        base_attempt=1,
+        crashes=0,
+        position=1,
+        sequence=0,
+        kept_sequence=0,
+        host_id=None if claim is None else claim.host_id,
+        host_epoch=ALONE if claim is None else claim.epoch,
+        cancel_reason=None,
+        cancel_grace=None,
+        cancel_requested_at=None,
+        cancel_requested_by=None,
+        grant_json=None,
+        binding=dict(run.binding or {}),
+        usage=None,
+        cost=None,
+        created_at=now,
+        started_at=None,
+        finished_at=None,
+        deadline_at=run.deadline_at,
+        ordinal=ordinal,
+        steers=0,
+        follows=run.follows,
+        gathered=0 if run.gathering is None else 1,
+    )
+
+
+def run_of(row: Row) -> Run:
+    """A row of `runs` as a Run."""
+    usage = None if row["usage"] is None else _usages.decode(row["usage"])
+    binding = _objects.decode(row["binding"])
+    return Run(*_columns({**row, "parallel": bool(row["parallel"]), "binding": binding, "usage": usage}))
+
+
+_columns = itemgetter(*Run.__struct_fields__)

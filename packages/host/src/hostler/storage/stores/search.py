@@ -1,0 +1,253 @@
+"""Full-text search over the transcript, newest first, at a cost that does not grow with the conversation.
+
+The index is asked for items of the scope that hold all tokens of the query, and proposes candidates newest
+first; those that fit the filters and hold every term literally are hits. How many candidates are looked at is
+bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import Query as Statement
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import transcripts
+from hostler.storage.stores.keyspace import page_limit
+from hostler.storage.stores.tokens import Query, parse_query, thread_token, tokens_of, wanted_tokens
+from hostler.storage.stores.transcripts import NEWEST, StoredItem
+from hostler.storage.stores.unfiltered import ANY, AnyOr
+
+_q = load(__file__)
+
+MAX_CANDIDATES = 2_000
+"""Proposed items a search looks at; reached where the tokens are common and the literal text is not."""
+MAX_COUNTED = 100
+"""Hits that are counted; a larger total helps nobody at its price."""
+_FIRST_BATCH = 11
+"""What a search for ten hits looks at where everything proposed is one."""
+_BATCH = 50
+_BATCHES_OF_ANY_THREAD = 3
+"""So many after the newest: candidates of other threads are passed over one by one at first. Nearly always
+there are none, and combining the thread's list with the words' costs more."""
+_WINDOW = 1_000
+"""PostgreSQL: the newest items whose text is looked at before the index, which gives all matches at once, is
+asked. What one item in a hundred says is found among them."""
+_CLOCK_SLACK_MS = 300_000
+"""How far times of neighbouring sequences may be out of order (clocks of several hosts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """What was found, newest first.
+
+    `complete`: all there is was looked at, and `total_count` is exact. Else it says about how many there are,
+    up to 100: what the index proposes, before filters and literal comparison.
+    """
+
+    items: list[StoredItem]
+    total_count: int
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    conversation_id: AnyOr
+    thread_id: AnyOr
+    bot_id: AnyOr
+    role: str | None
+    after: int | None
+    before: int | None
+
+    @property
+    def has_thread(self) -> bool:
+        """Whether one thread of one conversation is asked for."""
+        return isinstance(self.conversation_id, str) and self.thread_id is not ANY
+
+    def passes(self, row: Row) -> bool:
+        return (
+            (self.conversation_id is ANY or row["conversation_id"] == self.conversation_id)
+            and (self.thread_id is ANY or row["thread_id"] == self.thread_id)
+            and (self.bot_id is ANY or row["bot_id"] == self.bot_id)
+            and (self.role is None or row["role"] == self.role)
+            and (self.after is None or row["created_at"] > self.after)
+            and (self.before is None or row["created_at"] < self.before)
+        )
+
+
+def search(
+    tx: Tx,
+    ws: str,
+    query: str,
+    *,
+    conversation_id: AnyOr = ANY,
+    thread_id: AnyOr = ANY,
+    bot_id: AnyOr = ANY,
+    role: str | None = None,
+    after: int | None = None,
+    before: int | None = None,
+    before_seq: int | None = None,
+    limit: int = 10,
+) -> Hits:
+    """Items that hold every term of `query` (`tokens.parse_query`), at most 100.
+
+    `after`, `before`: UTC epoch milliseconds, exclusive. InvalidArgumentError for a query that names nothing.
+    """
+    limit = page_limit(limit)
+    asked = parse_query(query)
+    if conversation_id is None:  # items of no conversation belong to nobody
+        return Hits([], 0, True)
+    fits = _Filter(conversation_id, thread_id, bot_id, role, after, before)
+    low, high = 0, NEWEST if before_seq is None else before_seq
+    if after is not None:
+        low = _first_seq_at(tx, ws, after - _CLOCK_SLACK_MS) - 1
+    if before is not None:
+        high = min(high, _first_seq_at(tx, ws, before + _CLOCK_SLACK_MS))
+    between = (low, high)
+    if tx.dialect == "postgres":
+        phases = _phases_postgres(tx, ws, fits, asked, between)
+        found, complete = _verified(phases, fits, asked, limit, MAX_COUNTED)
+        return Hits(transcripts.items(tx, ws, found[:limit]), len(found), complete)
+    waiting = _waiting_sqlite(tx, ws, fits, asked, between)
+    proposals = _Proposals(tx, ws, fits, asked, between)
+    phases = iter((iter(waiting), proposals.rows()))
+    found, complete = _verified(phases, fits, asked, limit, limit + 1)
+    total = len(found)
+    if total > limit:
+        total = max(total, min(len(waiting) + len(proposals.newest), MAX_COUNTED))
+    return Hits(transcripts.items(tx, ws, found[:limit]), total, complete)
+
+
+def _verified(
+    phases: Iterator[Iterator[Row]], fits: _Filter, asked: Query, limit: int, enough: int
+) -> tuple[list[int], bool]:
+    """Sequences of the hits among what is proposed, and whether everything was looked at."""
+    found: list[int] = []
+    looked_at = 0
+    for phase in phases:
+        for row in phase:
+            looked_at += 1
+            if fits.passes(row) and asked.matches(row["search_text"]):
+                found.append(row["seq"])
+            if len(found) >= enough or looked_at >= MAX_CANDIDATES:
+                return found, False
+        if len(found) > limit:  # the next phase is dearer
+            return found, False
+    return found, True
+
+
+def _waiting_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> list[Row]:
+    """What the index would propose of those it does not hold yet, newest first."""
+    low, high = between
+    conversation = fits.conversation_id if isinstance(fits.conversation_id, str) else None
+    rows = tx.all(_q.waiting, ws=ws, after_seq=low, before_seq=high, conversation_id=conversation)
+    words = set(asked.tokens)
+    return [
+        row
+        for row in rows
+        if asked.matches(row["search_text"]) and words.issubset(tokens_of(row["search_text"]))
+    ]
+
+
+class _Proposals:
+    """SQLite: what the index proposes between two sequences (exclusive), newest first."""
+
+    def __init__(self, tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> None:
+        self._tx, self._ws, self._fits = tx, ws, fits
+        self._between = between
+        self._match = _match_sqlite(ws, fits, asked)
+
+    @cached_property
+    def newest(self) -> list[int]:
+        """The numbers of the newest, at most MAX_COUNTED: read once, for the hits and for their count."""
+        return self._numbers(self._match, NEWEST, MAX_COUNTED)
+
+    def rows(self) -> Iterator[Row]:
+        """What is proposed; no more is read than is taken, but for the rest of a batch."""
+        match, numbers, more = self._match, self.newest, MAX_COUNTED
+        yield from self._items(numbers[:_FIRST_BATCH])
+        yield from self._items(numbers[_FIRST_BATCH:])
+        for batch in count():
+            if len(numbers) < more:
+                return
+            if self._fits.has_thread and batch == _BATCHES_OF_ANY_THREAD:
+                match += f' "{_thread_of(self._ws, self._fits)}"'
+            numbers, more = self._numbers(match, numbers[-1], _BATCH), _BATCH
+            yield from self._items(numbers)
+
+    def _numbers(self, match: str, before: int, limit: int) -> list[int]:
+        low, high = self._between
+        bounds = {"after_seq": low, "before_seq": high, "before_doc": before}
+        rows = self._tx.all(_q.matching, ws=self._ws, match=match, **bounds, limit=limit)
+        return [row["doc"] for row in rows]
+
+    def _items(self, numbers: list[int]) -> list[Row]:
+        return self._tx.all(_q.proposed, ws=self._ws, docs=json.dumps(numbers)) if numbers else []
+
+
+def _match_sqlite(ws: str, fits: _Filter, asked: Query) -> str:
+    tokens = wanted_tokens("sqlite", ws, fits.conversation_id, fits.bot_id, asked.tokens)
+    return " ".join(f'"{token}"' for token in tokens)
+
+
+def _thread_of(ws: str, fits: _Filter) -> str:
+    if not isinstance(fits.conversation_id, str) or fits.thread_id is ANY:
+        raise RuntimeError("a search over threads has no thread's token")
+    return thread_token(ws, fits.conversation_id, fits.thread_id)
+
+
+def _phases_postgres(
+    tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]
+) -> Iterator[Iterator[Row]]:
+    """First the newest items by their text; then, where that was not enough, all older ones by the index."""
+    low, high = between
+    scope: dict[str, Any] = {"ws": ws}
+    floor_of, recent = _q.floor_anywhere, _q.recent_anywhere
+    if isinstance(fits.conversation_id, str):
+        floor_of, recent = _q.floor, _q.recent
+        scope["conversation_id"] = fits.conversation_id
+    tx.run(_q.by_index)
+    row = tx.one(floor_of, **scope, after_seq=low, before_seq=high, window=_WINDOW)
+    if row is None or row["seq"] is None:
+        return
+    floor = int(row["seq"])
+    words = set(asked.tokens)
+    rows = _batches(tx, recent, (floor - 1, high), **scope, term=max(asked.terms, key=len))
+    yield (row for row in rows if words.issubset(tokens_of(row["search_text"])))
+    tokens = wanted_tokens("postgres", ws, fits.conversation_id, fits.bot_id, asked.tokens)
+    if fits.has_thread:
+        tokens.append(_thread_of(ws, fits))
+    match = " & ".join(f"'{token}'" for token in tokens)
+    yield _batches(tx, _q.proposed, (low, floor), ws=ws, match=match)
+
+
+def _batches(tx: Tx, query: Statement, between: tuple[int, int], **params: Any) -> Iterator[Row]:
+    low, high = between
+    limit = _FIRST_BATCH
+    while True:
+        rows = tx.all(query, after_seq=low, before_seq=high, limit=limit, **params)
+        yield from rows
+        if len(rows) < limit:
+            return
+        high, limit = rows[-1]["seq"], _BATCH
+
+
+def _first_seq_at(tx: Tx, ws: str, when: int) -> int:
+    """The first sequence whose item is not older than `when`, by bisection; NEWEST where there is none.
+
+    Times rise with sequences but for clock skew, which callers allow for.
+    """
+    low, high = 1, transcripts.latest_seq(tx, ws) + 1
+    while low < high:
+        middle = (low + high) // 2
+        row = tx.one(_q.time_from, ws=ws, seq=middle)
+        if row is not None and row["created_at"] < when:
+            low = int(row["seq"]) + 1
+        else:
+            high = middle
+    return low if tx.one(_q.time_from, ws=ws, seq=low) is not None else NEWEST

@@ -1,0 +1,85 @@
+"""Skills: what was recorded of each at first sight, what a person confirmed, and what was seen last."""
+
+from __future__ import annotations
+
+from hostler.domain.skills import Skill, SkillPin, sight_of
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import audit
+from hostler_protocol.errors import ConflictError, NotFoundError
+
+MAX_SKILLS = 10_000
+"""Skills that are remembered, also those that are not configured any more."""
+
+_q = load(__file__)
+
+
+def page(tx: Tx, workspace_id: str) -> dict[str, SkillPin]:
+    """All that are known, by name."""
+    rows = tx.all(_q.page, workspace_id=workspace_id, limit=MAX_SKILLS)
+    return {row["name"]: _pin(row) for row in rows}
+
+
+def see(tx: Tx, workspace_id: str, skill: Skill) -> SkillPin:
+    """Take a skill as it is in its folder now; what is known of it then. Each change is audited, once."""
+    known = _find(tx, workspace_id, skill.name)
+    sight = sight_of(known, skill.source, skill.digest)
+    if known is not None and sight == "known":
+        return known
+    tx.run(
+        _q.record if known is None else _q.see,
+        workspace_id=workspace_id,
+        name=skill.name,
+        source=skill.source,
+        version=skill.text.version,
+        digest=skill.digest,
+        **({"now": tx.now} if known is None else {}),
+    )
+    body = {"digest": skill.digest, "version": skill.text.version, "source": skill.source}
+    if known is not None:
+        body["confirmed_digest"] = known.digest
+    action = "skill.recorded" if known is None else f"skill.{sight}"
+    audit.record(tx, workspace_id, actor="host", action=action, target=skill.name, body=body)
+    return _get(tx, workspace_id, skill.name)
+
+
+def confirm(tx: Tx, workspace_id: str, name: str, digest: str, actor: str) -> SkillPin:
+    """Let a skill be used as it was last seen. NotFoundError; ConflictError: that is not of this digest."""
+    known = _get(tx, workspace_id, name)
+    if known.seen_digest != digest:
+        raise ConflictError(
+            f"skill {name!r} has another digest by now: look at it again, and confirm what is there",
+            digest=known.seen_digest,
+        )
+    if known.may_be_used:
+        return known
+    tx.run(_q.confirm, workspace_id=workspace_id, name=name, digest=digest, actor=actor, now=tx.now)
+    body = {"digest": digest, "before": known.digest, "version": known.seen_version, "source": known.source}
+    audit.record(tx, workspace_id, actor=actor, action="skill.confirmed", target=name, body=body)
+    return _get(tx, workspace_id, name)
+
+
+def _find(tx: Tx, workspace_id: str, name: str) -> SkillPin | None:
+    row = tx.one(_q.find, workspace_id=workspace_id, name=name)
+    return None if row is None else _pin(row)
+
+
+def _get(tx: Tx, workspace_id: str, name: str) -> SkillPin:
+    found = _find(tx, workspace_id, name)
+    if found is None:
+        raise NotFoundError(f"there is no skill {name!r}")
+    return found
+
+
+def _pin(row: Row) -> SkillPin:
+    return SkillPin(
+        name=row["name"],
+        source=row["source"],
+        version=row["version"],
+        digest=row["digest"],
+        seen_version=row["seen_version"],
+        seen_digest=row["seen_digest"],
+        recorded_at=row["recorded_at"],
+        confirmed_at=row["confirmed_at"],
+        confirmed_by=row["confirmed_by"],
+    )

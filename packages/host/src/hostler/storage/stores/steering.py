@@ -1,0 +1,140 @@
+"""Steers: which run absorbed which message, in which order, and what became of each.
+
+The run's row counts what it has not pulled, and both its end and a claim write that row: on either database
+one of them comes first, and the other sees what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hostler.domain.steering import MAX_STEERS_PER_RUN, SteerStatus
+from hostler.storage.port import Query, Row, Tx
+from hostler.storage.sql.statements import load
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+_q = load(__file__)
+MAX_LEFT = 10_000
+"""Steers of one run that are looked at when it ends: it had at most a hundred, or inherited them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """One message and one run that absorbed it. Times are UTC epoch milliseconds."""
+
+    workspace_id: str
+    run_id: str
+    position: int
+    event_id: str
+    status: SteerStatus
+    claimed_at: int
+    settled_at: int | None
+    attempt: int | None
+    step: int | None
+    sequence: int | None
+    next_run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A run has absorbed a message: as which of them, and what runs it."""
+
+    position: int
+    runner_id: str
+
+
+def claim(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> Claimed | None:
+    """Let a run absorb a message.
+
+    None: it is over, or was told to end, or has as many as it may that it did not pull.
+    """
+    row = tx.one(_q.absorb, workspace_id=workspace_id, run_id=run_id, most=MAX_STEERS_PER_RUN)
+    if row is None:
+        return None
+    tx.run(
+        _q.insert,
+        workspace_id=workspace_id,
+        run_id=run_id,
+        position=row["steered"],
+        event_id=event_id,
+        claimed_at=tx.now,
+    )
+    return Claimed(row["steered"], row["runner_id"])
+
+
+def inherit(tx: Tx, workspace_id: str, run_id: str, event_ids: Sequence[str]) -> None:
+    """Give messages to a run that was just opened, in this order."""
+    if not event_ids:
+        return
+    tx.run(_q.inherit, workspace_id=workspace_id, run_id=run_id, count=len(event_ids))
+    place = {"workspace_id": workspace_id, "run_id": run_id, "claimed_at": tx.now}
+    tx.run_many(
+        _q.insert,
+        [{**place, "position": number, "event_id": one} for number, one in enumerate(event_ids, start=1)],
+    )
+
+
+def queued(tx: Tx, workspace_id: str, run_id: str, limit: int = MAX_LEFT) -> list[Steer]:
+    """What a run absorbed and has not pulled, in order."""
+    return [_steer(row) for row in tx.all(_q.queued, workspace_id=workspace_id, run_id=run_id, limit=limit)]
+
+
+def page(
+    tx: Tx, workspace_id: str, run_id: str, *, after: int = 0, limit: int = MAX_PAGE_ITEMS
+) -> list[Steer]:
+    """Everything a run absorbed, in order, from behind the position `after`."""
+    rows = tx.all(_q.page, workspace_id=workspace_id, run_id=run_id, after=after, limit=limit)
+    return [_steer(row) for row in rows]
+
+
+def injected(tx: Tx, steers: Sequence[Steer], *, attempt: int, step: int, sequence: int) -> None:
+    """The runner pulled these.
+
+    `step`: position of the first one's journal entry, those of the others follow; `sequence`: of the last
+    result before them.
+    """
+    rows = [
+        {**_place(tx, one), "attempt": attempt, "step": step + number, "sequence": sequence}
+        for number, one in enumerate(steers)
+    ]
+    _settle(tx, _q.injected, steers, rows)
+
+
+def requeued(tx: Tx, steers: Sequence[Steer], next_run_id: str) -> None:
+    """These go to the next run of the lane."""
+    _settle(tx, _q.requeued, steers, [{**_place(tx, one), "next_run_id": next_run_id} for one in steers])
+
+
+def dropped(tx: Tx, steers: Sequence[Steer]) -> None:
+    """These are for nobody any more."""
+    _settle(tx, _q.dropped, steers, [_place(tx, one) for one in steers])
+
+
+def give_back(tx: Tx, workspace_id: str, run_id: str) -> list[Steer]:
+    """A run begins again from nothing: what it had pulled waits for it as before. Those that do now."""
+    pulled = [_steer(row) for row in tx.all(_q.pulled, workspace_id=workspace_id, run_id=run_id)]
+    if pulled:
+        tx.run(_q.given_back, workspace_id=workspace_id, run_id=run_id)
+        tx.run(_q.count, workspace_id=workspace_id, run_id=run_id, change=len(pulled))
+    return pulled
+
+
+def _settle(tx: Tx, query: Query, steers: Sequence[Steer], rows: list[dict[str, object]]) -> None:
+    if steers:
+        first = steers[0]
+        tx.run_many(query, rows)
+        tx.run(_q.count, workspace_id=first.workspace_id, run_id=first.run_id, change=-len(steers))
+
+
+def _place(tx: Tx, steer: Steer) -> dict[str, object]:
+    return {
+        "workspace_id": steer.workspace_id,
+        "run_id": steer.run_id,
+        "position": steer.position,
+        "now": tx.now,
+    }
+
+
+def _steer(row: Row) -> Steer:
+    return Steer(**{name: row[name] for name in Steer.__dataclass_fields__})

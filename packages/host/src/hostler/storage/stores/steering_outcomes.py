@@ -1,0 +1,167 @@
+"""What becomes of steers: the run at work absorbs a message, its runner pulls it, or the next run gets it.
+
+A claim is part of the transaction that stores the event, a pull part of the one that writes the call's
+journal entry, and what is left is settled in the one that ends the run. So each steer ends exactly once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hostler.domain.agents import Agent
+from hostler.domain.events import Event
+from hostler.domain.steering import claim_record
+from hostler.storage.port import Tx
+from hostler.storage.stores import agents, audit, events, runs, waiting
+from hostler.storage.stores import steering as steers
+from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.run_rows import Fenced, Run, new_run_after
+from hostler.storage.stores.steering import Steer
+
+_encode = msgspec.json.encode
+_DELETED = "its content was deleted"
+
+
+def absorb(tx: Tx, run: Run, event: Event) -> bool:
+    """Let `run`, the last one of its lane, absorb an event that is stored already. False: it cannot now."""
+    claimed = steers.claim(tx, run.workspace_id, run.run_id, event.event_id)
+    if claimed is None:
+        return False
+    record = claim_record(run.run_id, claimed.runner_id, tx.now)
+    events.set_steering(tx, run.workspace_id, event.event_id, record)
+    entry = _entry("steering.queued", event.event_id, place=claimed.position)
+    runs.annotate(tx, run.workspace_id, run.run_id, [entry])
+    return True
+
+
+def inject(
+    tx: Tx, workspace_id: str, run_id: str, attempt: int, *, taken: list[Steer], gone: list[Steer]
+) -> bool:
+    """Give an attempt the messages it pulled; those whose content is `gone` are dropped.
+
+    False, and nothing written: the attempt was superseded.
+    """
+    entries = [_entry("steering.injected", one.event_id, place=one.position) for one in taken]
+    entries += [_entry("steering.dropped", one.event_id, reason=_DELETED) for one in gone]
+    appended = runs.append(tx, run_id, attempt, entries)
+    if isinstance(appended, Fenced):
+        return False
+    sequence = appended.sequence - 1
+    steers.injected(tx, taken, attempt=attempt, step=appended.position, sequence=sequence)
+    for number, one in enumerate(taken):
+        _tell(
+            tx,
+            one,
+            status="injected",
+            injected_at=tx.now / 1000,
+            attempt=attempt,
+            step=appended.position + number,
+            sequence=sequence,
+        )
+    waiting.place(tx, workspace_id, [one.event_id for one in taken])
+    waiting.discard(tx, workspace_id, [one.event_id for one in gone])
+    _drop(tx, gone, _DELETED)
+    return True
+
+
+def settle(tx: Tx, run_id: str) -> None:
+    """A run has ended: what it absorbed and did not pull goes to the next run of its lane, or is dropped.
+
+    The first becomes the event of that run, which takes the ended one's place in the lane; the others are
+    steers of it. Both are ahead of anything newer.
+    """
+    run = runs.by_id(tx, run_id)
+    if run is None:
+        return
+    left = steers.queued(tx, run.workspace_id, run_id)
+    if not left:
+        return
+    agent = _agent(tx, run)
+    if agent is None or agent.spec.concurrency.leftover == "drop":
+        why = "the agent's policy drops what a run has not read" if agent else "its agent is not known"
+        entries = [_entry("steering.dropped", one.event_id, reason=why) for one in left]
+        _drop(tx, left, why)
+        waiting.place(tx, run.workspace_id, [one.event_id for one in left])
+        for one in left:
+            body = {"run_id": run_id, "reason": why}
+            audit.record(tx, run.workspace_id, "host", "steering.dropped", f"event:{one.event_id}", body)
+    else:
+        next_run = _open_next(tx, run, agent, left)
+        entries = [_entry("steering.requeued", one.event_id, next_run_id=next_run) for one in left]
+    runs.annotate(tx, run.workspace_id, run_id, entries)
+
+
+def give_back(tx: Tx, run_id: str) -> None:
+    """A run begins again from nothing: what it had pulled is to be pulled again."""
+    run = runs.by_id(tx, run_id)
+    if run is None:
+        return
+    pulled = steers.give_back(tx, run.workspace_id, run_id)
+    if pulled:
+        entries = [_entry("steering.queued", one.event_id, place=one.position) for one in pulled]
+        runs.annotate(tx, run.workspace_id, run_id, entries)
+        waiting.take_back(tx, run.workspace_id, [one.event_id for one in pulled])
+    for one in pulled:
+        record = claim_record(run_id, run.runner_id, one.claimed_at)
+        events.set_steering(tx, run.workspace_id, one.event_id, record)
+
+
+def _open_next(tx: Tx, run: Run, agent: Agent, left: list[Steer]) -> str:
+    first, *rest = left
+    ws = run.workspace_id
+    event = events.find(tx, ws, first.event_id)
+    following = new_run_after(
+        run,
+        agent,
+        event_id=first.event_id,
+        requester=None if event is None else event.requester,
+        lane=run.lane,
+        ordinal=run.ordinal,
+        follows=run.run_id,
+    )
+    runs.open(tx, following, None)
+    steers.requeued(tx, left, following.run_id)
+    steers.inherit(tx, ws, following.run_id, [one.event_id for one in rest])
+    _tell(tx, first, status="requeued", next_run_id=following.run_id, requeued_at=tx.now / 1000)
+    events.set_outcome(
+        tx, ws, first.event_id, "queued", following.run_id, {} if event is None else event.routing
+    )
+    for one in rest:
+        record = claim_record(following.run_id, following.runner_id, tx.now)
+        events.set_steering(tx, ws, one.event_id, {**record, "requeued_from_run_id": run.run_id})
+        known = events.find(tx, ws, one.event_id)
+        routing = {} if known is None else known.routing
+        events.set_outcome(tx, ws, one.event_id, "steered", following.run_id, routing)
+    return following.run_id
+
+
+def _agent(tx: Tx, run: Run) -> Agent | None:
+    """What serves the next run: the agent as it is now, or as it was where it is gone or switched off."""
+    current = agents.by_id(tx, run.workspace_id, run.agent_id)
+    if current is not None and current.spec.enabled:
+        return current
+    return agents.version(tx, run.workspace_id, run.agent_id, run.agent_version)
+
+
+def _drop(tx: Tx, left: list[Steer], why: str) -> None:
+    steers.dropped(tx, left)
+    for one in left:
+        _tell(tx, one, status="dropped", dropped_at=tx.now / 1000, reason=why)
+
+
+def _tell(tx: Tx, steer: Steer, **changes: Any) -> None:
+    """What the sender sees of it."""
+    event = events.find(tx, steer.workspace_id, steer.event_id)
+    known = {} if event is None or event.steering is None else event.steering
+    events.set_steering(tx, steer.workspace_id, steer.event_id, {**known, **changes})
+
+
+def _entry(type_: str, event_id: str, **more: Any) -> Entry:
+    return Entry("steering", type_, _encode({"source_event_id": event_id, **more}))
+
+
+def _plain(value: msgspec.Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(value)
+    return plain

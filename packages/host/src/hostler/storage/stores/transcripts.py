@@ -1,0 +1,415 @@
+"""The transcript: every completed message, in pages by sequence.
+
+A message gets its sequence when its transaction ends; from the commit on it is in pages and can be found
+(`stores.search`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores.keyspace import page_limit
+from hostler.storage.stores.plain import without_nul
+from hostler.storage.stores.tokens import Place, fold, indexed_tokens, tokens_of
+from hostler.storage.stores.unfiltered import ANY, AnyOr
+from hostler_protocol.content import ArtifactRef, Message, text_of
+from hostler_protocol.ids import new_id
+from hostler_protocol.limits import (
+    DEFAULT_PAGE_ITEMS,
+    MAX_PAGE_BYTES,
+    MAX_PAGE_ITEMS,
+    MAX_TRANSCRIPT_CONTENT_CHARS,
+)
+
+_q = load(__file__)
+
+NEWEST = 2**62
+"""Above every sequence."""
+ITEM_OVERHEAD_BYTES = 1024
+"""What an item takes of a page beside its content: ids, cursor, names of fields. A message has room for
+twice a page, so that ids of the greatest length do no harm."""
+MAX_ROWS_BYTES = MAX_PAGE_BYTES - 64 * 1024
+INDEX_EVERY = 32
+"""SQLite: so many messages of a workspace go into the text index together, in the transaction of the last of
+them: one piece of index for all instead of one for each. Searches read through those that wait."""
+LONG_TEXT_CHARS = 8 * 1024
+"""A longer text does not wait, so that a search reads through 256 KiB at most, and no group of
+writes indexes more than that and its own texts."""
+_MAX_WAITING = 1_000
+"""Messages indexed at a time: a group that wrote more goes on with the next."""
+
+_refs = msgspec.json.Decoder(list[ArtifactRef])
+_objects = msgspec.json.Decoder(dict[str, Any])
+_messages = msgspec.json.Decoder(Message)
+Direction = Literal["backward", "forward"]
+
+
+class NewTranscriptItem(msgspec.Struct, frozen=True):
+    """A message on its way into the transcript; made by `item_of`."""
+
+    transcript_id: str
+    role: str
+    content: str
+    content_json: str
+    search_text: str
+    artifact_refs: str
+    metadata: str
+    event_id: str | None
+    run_id: str | None
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    message_id: str | None
+    created_at: int | None
+
+    @property
+    def size_bytes(self) -> int:
+        """What the item takes of a page; characters beyond ASCII counted as they are written."""
+        texts = (self.content, self.content_json, self.artifact_refs, self.metadata)
+        return ITEM_OVERHEAD_BYTES + sum(map(_utf8_bytes, texts))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """A transcript item. `created_at` in UTC epoch milliseconds."""
+
+    seq: int
+    transcript_id: str
+    event_id: str | None
+    run_id: str | None
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    role: str
+    item_type: str
+    message_id: str | None
+    content: str
+    content_json: dict[str, Any]
+    artifact_refs: list[ArtifactRef]
+    metadata: dict[str, Any]
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptPage:
+    """Items in the page's direction; `has_more`: there are further ones in that direction."""
+
+    items: list[StoredItem]
+    has_more: bool
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def item_of(
+    message: Message,
+    *,
+    event_id: str | None = None,
+    run_id: str | None = None,
+    bot_id: str | None = None,
+    conversation_id: str | None = None,
+    thread_id: str | None = None,
+    metadata: dict[str, Any] | None = None,
+    transcript_id: str | None = None,
+    created_at: int | None = None,
+) -> NewTranscriptItem:
+    """Prepare a message: its text, its text to be found, its JSON. Pure; done before the transaction.
+
+    NUL characters are left out of everything. `created_at` None: the transaction's time.
+    """
+    encoded = msgspec.json.encode(message).decode()
+    if "\\u0000" in encoded:
+        message = msgspec.convert(without_nul(msgspec.to_builtins(message)), Message)
+        encoded = msgspec.json.encode(message).decode()
+    text = text_of(message.content)
+    folded = fold(text)
+    return NewTranscriptItem(
+        transcript_id=transcript_id or new_id(),
+        role=message.role,
+        content=text[:MAX_TRANSCRIPT_CONTENT_CHARS],
+        content_json=encoded,
+        search_text=folded,
+        artifact_refs=msgspec.json.encode(message.artifact_refs).decode(),
+        metadata=msgspec.json.encode(without_nul(metadata or {})).decode(),
+        event_id=event_id,
+        run_id=run_id,
+        bot_id=bot_id,
+        conversation_id=conversation_id,
+        thread_id=thread_id,
+        message_id=message.message_id,
+        created_at=created_at,
+    )
+
+
+def append(tx: Tx, ws: str, item: NewTranscriptItem, then: Callable[[int], None] | None = None) -> None:
+    """Add a message; `then(seq)` is called with its sequence when the transaction ends."""
+    tx.at_end(("heads", ws, "transcript"), partial(_store, ws), (item, then))
+
+
+def _store(ws: str, tx: Tx, added: list[tuple[NewTranscriptItem, Callable[[int], None] | None]]) -> None:
+    """Give all new messages of a workspace their sequences, and write them."""
+    head = tx.one(_q.advance, ws=ws, items=len(added))
+    if head is None:
+        raise RuntimeError("an upsert with RETURNING gave no row")
+    last = int(head["seq"])
+    first = last - len(added) + 1
+    written = [(seq, item) for seq, (item, _) in enumerate(added, start=first)]
+    tx.run_rows(_q.insert, [_row(tx, ws, seq, item) for seq, item in written])
+    if tx.dialect == "postgres":  # which lets new entries wait by itself
+        entries = ({"ws": ws, "seq": seq, "tokens": _tokens(tx, ws, item)} for seq, item in written)
+        tx.run_many(_q.index, entries)
+    elif last // INDEX_EVERY > (first - 1) // INDEX_EVERY or any(
+        len(item.search_text) > LONG_TEXT_CHARS for item, _ in added
+    ):
+        index_waiting(tx, ws, written)
+    for seq, (_, then) in enumerate(added, start=first):
+        if then is not None:
+            then(seq)
+
+
+def _row(tx: Tx, ws: str, seq: int, item: NewTranscriptItem) -> tuple[Any, ...]:
+    """The parameters of `insert`, in their order."""
+    return (
+        ws,
+        seq,
+        item.transcript_id,
+        item.event_id,
+        item.run_id,
+        item.bot_id,
+        item.conversation_id,
+        item.thread_id,
+        item.role,
+        "message",
+        item.message_id,
+        item.content,
+        item.content_json,
+        item.search_text,
+        item.artifact_refs,
+        item.metadata,
+        item.size_bytes,
+        tx.now if item.created_at is None else item.created_at,
+    )
+
+
+def index_waiting(tx: Tx, ws: str, written: Sequence[tuple[int, NewTranscriptItem]] = ()) -> None:
+    """SQLite: put what waits into the text index, in order, last what was `written` just now.
+
+    What waits is what follows the last message in the index: there is no mark that could be wrong.
+    """
+    indexed = tx.one(_q.last_indexed, ws=ws)
+    after = 0 if indexed is None else int(indexed["seq"])
+    before = written[0][0] if written else NEWEST
+    last = tx.one(_q.last_doc)
+    next_doc = 1 if last is None else int(last["doc"]) + 1
+    while after + 1 < before:
+        rows = tx.all(_q.waiting, ws=ws, after=after, before=before, limit=_MAX_WAITING)
+        if not rows:
+            break
+        _index(tx, ws, [(row["seq"], _Found(*_found(row))) for row in rows], next_doc)
+        next_doc += len(rows)
+        after = rows[-1]["seq"]
+    _index(tx, ws, written, next_doc)
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """A message as the text index takes it."""
+
+    bot_id: str | None
+    conversation_id: str | None
+    thread_id: str | None
+    search_text: str
+
+
+_found = itemgetter(*_Found.__struct_fields__)
+_given = itemgetter(*NewTranscriptItem.__struct_fields__)
+_Indexed = _Found | NewTranscriptItem
+
+
+def _index(tx: Tx, ws: str, items: Sequence[tuple[int, _Indexed]], first_doc: int) -> None:
+    tx.run_rows(_q.insert_doc, [(doc, ws, seq) for doc, (seq, _) in enumerate(items, start=first_doc)])
+    entries = [(doc, _tokens(tx, ws, item)) for doc, (_, item) in enumerate(items, start=first_doc)]
+    tx.run_rows(_q.index, entries)
+
+
+def _tokens(tx: Tx, ws: str, item: _Indexed) -> str:
+    place = Place(ws, item.bot_id, item.conversation_id, item.thread_id)
+    return " ".join(indexed_tokens(tx.dialect, place, tokens_of(item.search_text)))
+
+
+def page(
+    tx: Tx,
+    ws: str,
+    *,
+    conversation_id: AnyOr,
+    thread_id: AnyOr = ANY,
+    bot_id: AnyOr = ANY,
+    before_seq: int | None = None,
+    after_seq: int | None = None,
+    limit: int = DEFAULT_PAGE_ITEMS,
+    direction: Direction = "backward",
+) -> TranscriptPage:
+    """Items strictly between `after_seq` and `before_seq`: backward newest first, forward oldest first.
+
+    At most 100 items and 4 MiB, but always one if there is one. A `conversation_id` of None has no history:
+    items of no conversation belong to nobody.
+    """
+    limit = page_limit(limit)
+    if conversation_id is None:
+        return TranscriptPage([], False)
+    rows = _keys(
+        tx,
+        ws,
+        conversation_id=conversation_id,
+        thread_id=thread_id,
+        bot_id=bot_id,
+        before_seq=NEWEST if before_seq is None else before_seq,
+        after_seq=0 if after_seq is None else after_seq,
+        limit=limit + 1,
+        direction=direction,
+    )
+    taken, room = 0, MAX_ROWS_BYTES
+    for row in rows[:limit]:
+        room -= row["size_bytes"]
+        if room < 0 and taken:
+            break
+        taken += 1
+    return TranscriptPage(items(tx, ws, [row["seq"] for row in rows[:taken]]), len(rows) > taken)
+
+
+def items(tx: Tx, ws: str, seqs: Sequence[int]) -> list[StoredItem]:
+    """The items with these sequences, in the given order; those that are gone are left out."""
+    if not seqs:
+        return []
+    found = {
+        row["seq"]: _stored(row) for row in tx.all(_q.items, ws=ws, seqs=msgspec.json.encode(seqs).decode())
+    }
+    return [found[seq] for seq in seqs if seq in found]
+
+
+def latest_seq(
+    tx: Tx,
+    ws: str,
+    *,
+    conversation_id: AnyOr = ANY,
+    thread_id: AnyOr = ANY,
+    bot_id: AnyOr = ANY,
+    before_seq: int | None = None,
+) -> int:
+    """The sequence of the newest item in a scope (before `before_seq`); 0 where there is none."""
+    if conversation_id is ANY and thread_id is ANY and bot_id is ANY and before_seq is None:
+        head = tx.one(_q.last_seq, ws=ws)
+        return 0 if head is None else int(head["seq"])
+    if conversation_id is None:
+        return 0
+    rows = _keys(
+        tx,
+        ws,
+        conversation_id=conversation_id,
+        thread_id=thread_id,
+        bot_id=bot_id,
+        before_seq=NEWEST if before_seq is None else before_seq,
+        after_seq=0,
+        limit=1,
+        direction="backward",
+    )
+    return int(rows[0]["seq"]) if rows else 0
+
+
+def of_event(tx: Tx, ws: str, event_id: str) -> int | None:
+    """The sequence of the item that an event made."""
+    row = tx.one(_q.of_event, ws=ws, event_id=event_id)
+    return None if row is None else int(row["seq"])
+
+
+def of_run(tx: Tx, ws: str, run_id: str, limit: int = MAX_PAGE_ITEMS) -> list[Message]:
+    """What a run said, in order: its first messages, up to `limit`."""
+    rows = tx.all(_q.of_run, ws=ws, run_id=run_id, limit=limit)
+    return [_messages.decode(row["content_json"]) for row in rows]
+
+
+def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
+    """Delete items and what finds them; how many there were. For retention."""
+    removed = 0
+    for seq in seqs:
+        row = tx.one(_q.doomed, ws=ws, seq=seq)
+        if row is None:
+            continue
+        if tx.dialect == "sqlite":  # an index without content forgets a text only when told it again
+            tx.run(_q.unindex, ws=ws, seq=seq, tokens=_tokens(tx, ws, _Found(*_found(row))))
+            tx.run(_q.delete_doc, ws=ws, seq=seq)
+        else:
+            tx.run(_q.unindex, ws=ws, seq=seq)
+        removed += tx.run(_q.delete, ws=ws, seq=seq)
+    return removed
+
+
+def withdraw(tx: Tx, ws: str, event_id: str) -> NewTranscriptItem | None:
+    """Take the item of an event out again: as it was given to `append`, with the time that it had.
+
+    None: there is none. An item of this very transaction stays: it gets its sequence at the end of it.
+    """
+    row = tx.one(_q.whole_of_event, ws=ws, event_id=event_id)
+    if row is None:
+        return None
+    remove(tx, ws, [int(row["seq"])])
+    return NewTranscriptItem(*_given(row))
+
+
+def merge_index(tx: Tx, pages: int, *, begin: bool) -> bool:
+    """SQLite: rewrite part of the text index, so that removed texts leave the file; whether more is to do.
+
+    The first step begins to merge everything, the others go on with it; each writes about `pages` pages.
+    """
+    before = tx.one(_q.index_changes)
+    tx.run(_q.merge_index, pages=-pages if begin else pages)
+    after = tx.one(_q.index_changes)
+    return before is not None and after is not None and after["changes"] - before["changes"] > 1
+
+
+def _keys(tx: Tx, ws: str, *, direction: Direction, **scope: Any) -> list[Row]:
+    """Sequences and sizes of a scope, by the index that fits it."""
+    backward = direction == "backward"
+    thread_id, bot_id = scope.pop("thread_id"), scope.pop("bot_id")
+    filters = {
+        "thread_id": None if thread_id is ANY else thread_id,
+        "bot_id": None if bot_id is ANY else bot_id,
+    }
+    if scope["conversation_id"] is not ANY and thread_id is not ANY and bot_id is not ANY:
+        query = _q.keys_thread_backward if backward else _q.keys_thread_forward
+        return tx.all(query, ws=ws, **scope, **filters)
+    filters |= {"any_thread": int(thread_id is ANY), "any_bot": int(bot_id is ANY)}
+    if scope["conversation_id"] is not ANY:
+        query = _q.keys_conversation_backward if backward else _q.keys_conversation_forward
+        return tx.all(query, ws=ws, **scope, **filters)
+    del scope["conversation_id"]
+    query = _q.keys_workspace_backward if backward else _q.keys_workspace_forward
+    return tx.all(query, ws=ws, **scope, **filters)
+
+
+def _stored(row: Row) -> StoredItem:
+    return StoredItem(
+        seq=row["seq"],
+        transcript_id=row["transcript_id"],
+        event_id=row["event_id"],
+        run_id=row["run_id"],
+        bot_id=row["bot_id"],
+        conversation_id=row["conversation_id"],
+        thread_id=row["thread_id"],
+        role=row["role"],
+        item_type=row["item_type"],
+        message_id=row["message_id"],
+        content=row["content"],
+        content_json=_objects.decode(row["content_json"]),
+        artifact_refs=_refs.decode(row["artifact_refs"]),
+        metadata=_objects.decode(row["metadata"]),
+        created_at=row["created_at"],
+    )

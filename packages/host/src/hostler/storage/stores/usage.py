@@ -1,0 +1,51 @@
+"""Use and cost of runs, summed for people and for metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler.storage.port import Tx
+from hostler.storage.sql.statements import load
+
+MAX_ROWS = 10_000
+"""Agents times days of one report."""
+_q = load(__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    """One agent on one day. `day`: days since 1970-01-01 UTC.
+
+    Sums leave out what is unknown; None: all of it is.
+    """
+
+    agent_name: str
+    day: int
+    runs: int
+    completed: int
+    failed: int
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cached_tokens: int | None
+    cost: float | None
+
+
+def by_agent(
+    tx: Tx, workspace_id: str, *, since: int, until: int, agent_name: str | None = None, limit: int = MAX_ROWS
+) -> list[UsageRow]:
+    """Use per agent and day of runs created in [since, until) (UTC epoch ms), the latest day first."""
+    rows = tx.all(
+        _q.by_agent,
+        workspace_id=workspace_id,
+        since=since,
+        until=until,
+        agent_name=agent_name,
+        limit=limit,
+    )
+    return [UsageRow(**{name: row[name] for name in UsageRow.__dataclass_fields__}) for row in rows]
+
+
+def open_runs(tx: Tx) -> dict[str, int]:
+    """How many runs are not over, by status, in all workspaces."""
+    return {row["status"]: row["runs"] for row in tx.all(_q.open_runs)}

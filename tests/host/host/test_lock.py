@@ -1,0 +1,135 @@
+"""The lock on a data directory, between real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hostler.host.lock import DataDirLock, Holder, read_holder
+from hostler_protocol.errors import ConflictError, StorageError
+
+HOLD = """
+import os, sys, time
+from pathlib import Path
+from hostler.host.lock import DataDirLock, Holder
+from hostler_protocol.errors import ConflictError
+
+lock = DataDirLock(Path(sys.argv[1]))
+try:
+    lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), url=sys.argv[2] or None))
+except ConflictError as error:
+    print(error.message)
+    sys.exit(3)
+print("held", flush=True)
+sys.stdin.readline()
+"""
+SECONDS = 110
+
+
+def me(url: str | None = None) -> Holder:
+    return Holder(pid=os.getpid(), started_at=time.time(), url=url)
+
+
+def spawn(data: Path, url: str = "") -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", HOLD, str(data), url], stdin=pipe, stdout=pipe, text=True)
+
+
+@contextmanager
+def holding(data: Path, url: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the lock."""
+    with spawn(data, url) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_process_is_told_who_has_it_and_what_to_do(tmp_path: Path) -> None:
+    with holding(tmp_path, "http://127.0.0.1:9999") as first:
+        with pytest.raises(ConflictError) as refused:
+            DataDirLock(tmp_path).acquire(me())
+        for part in (f"process {first.pid}", "http://127.0.0.1:9999", str(tmp_path), "--data"):
+            assert part in refused.value.message
+        held = read_holder(tmp_path)
+        assert held is not None
+        assert (held.pid, held.url) == (first.pid, "http://127.0.0.1:9999")
+
+
+@pytest.mark.parametrize("how", ["kill", "leave"])
+def test_the_lock_goes_with_its_process_however_that_ends(tmp_path: Path, how: str) -> None:
+    with holding(tmp_path) as first:
+        if how == "kill":
+            first.kill()
+        else:
+            assert first.stdin is not None
+            first.stdin.close()
+        first.wait(SECONDS)
+    assert read_holder(tmp_path) is None, "what a dead process wrote is nobody's"
+    with DataDirLock(tmp_path) as lock:
+        lock.acquire(me())
+
+
+def test_of_many_processes_exactly_one_gets_it(tmp_path: Path) -> None:
+    processes = [spawn(tmp_path) for _ in range(6)]
+    try:
+        said = []
+        for process in processes:
+            assert process.stdout is not None
+            said.append(process.stdout.readline())
+        assert sum(line == "held\n" for line in said) == 1
+        assert sum("is in use by" in line for line in said) == 5
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate(timeout=SECONDS)
+
+
+def test_a_look_at_the_holder_disturbs_nobody(tmp_path: Path) -> None:
+    with DataDirLock(tmp_path) as lock:
+        lock.acquire(me())
+        assert read_holder(tmp_path) is not None
+        lock.note(me("http://[::1]:1"))
+        found = read_holder(tmp_path)
+        assert found is not None
+        assert found.url == "http://[::1]:1"
+        lock.note(me())
+        found = read_holder(tmp_path)
+        assert found is not None
+        assert found.url is None, "a shorter note leaves nothing of the longer one"
+    assert read_holder(tmp_path) is None
+    assert read_holder(tmp_path / "nowhere") is None
+
+
+def test_a_lock_is_not_inherited_by_the_plugins_of_a_host(tmp_path: Path) -> None:
+    with DataDirLock(tmp_path) as lock:
+        lock.acquire(me())
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    try:
+        with DataDirLock(tmp_path) as again:
+            again.acquire(me())
+    finally:
+        child.communicate(timeout=SECONDS)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(StorageError, match="--data"):
+        DataDirLock(file / "data").acquire(me())
+
+
+def test_only_the_owner_may_look_into_the_data_directory(tmp_path: Path) -> None:
+    with DataDirLock(tmp_path / "data") as lock:
+        lock.acquire(me())
+        assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+        assert lock.path.stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,162 @@
+"""Migrations: whole steps, once, by one host at a time, and the same schema on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from hostler.storage.port import Dialect
+from hostler.storage.sql import migrate
+from hostler.storage.sql.database import SqlDatabase
+from hostler.storage.sql.migrate import Migration, Migrator, migrations_for
+from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.sqlite import _Migrations, connect
+from hostler.storage.sql.statements import Query
+from hostler_protocol.errors import StorageError
+from support.databases import read, write
+from support.postgres import PostgresServer
+
+COLUMNS = Query(
+    "t.columns",
+    'SELECT m.name AS table_name, c.name AS column_name, c."notnull" AS required FROM sqlite_schema m,'
+    " pragma_table_info(m.name) c WHERE m.type = 'table'",
+    "SELECT table_name, column_name, CASE is_nullable WHEN 'NO' THEN 1 ELSE 0 END AS required"
+    " FROM information_schema.columns WHERE table_schema = 'public'",
+)
+INDEXES = Query(
+    "t.indexes",
+    "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL",
+    "SELECT indexname AS name FROM pg_indexes WHERE schemaname = 'public' AND indexname NOT LIKE %(pkey)s",
+)
+ONLY_HERE = {
+    "sqlite": {"transcript_docs", "sqlite_sequence", "sqlite_stat1"},
+    "postgres": {"writers"},
+}
+NEWER = Query("t.newer", *["INSERT INTO schema_versions VALUES (9999, 'later', '7.8.9', 0)"] * 2)
+
+
+def documented(dialect: Dialect) -> dict[str, set[str]]:
+    """Tables and their columns as the migration files state them, read without a database."""
+    tables: dict[str, set[str]] = {}
+    folder = resources.files("hostler.storage.sql").joinpath("migrations")
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        other = "postgres" if dialect == "sqlite" else "sqlite"
+        if file.name.endswith(".sql") and not file.name.endswith(f".{other}.sql"):
+            table = None
+            for line in file.read_text("utf-8").splitlines():
+                words = line.split()
+                if line.startswith("CREATE TABLE"):
+                    table = words[2]
+                    tables[table] = set()
+                elif line.startswith("ALTER TABLE") and words[3:5] == ["ADD", "COLUMN"]:
+                    tables[words[2]].add(words[5])
+                elif line.startswith(")"):
+                    table = None
+                elif table and words and words[0].isidentifier() and words[0].islower():
+                    tables[table].add(words[0])
+    return tables
+
+
+def schema(database: SqlDatabase) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for row in read(database, lambda tx: tx.all(COLUMNS)):
+        if not str(row["table_name"]).startswith("transcript_search"):  # built differently on purpose
+            found.setdefault(row["table_name"], {})[row["column_name"]] = row["required"]
+    for table in ONLY_HERE[database.dialect]:
+        found.pop(table, None)
+    return found
+
+
+def test_migrating_gives_the_documented_tables(database: SqlDatabase) -> None:
+    found = {table: set(columns) for table, columns in schema(database).items()}
+    found.pop("schema_versions")
+    expected = documented(database.dialect)
+    for table in ("transcript_search", *ONLY_HERE[database.dialect]):
+        expected.pop(table, None)
+    assert found == expected
+
+
+def test_both_databases_have_the_same_tables_columns_and_indexes(
+    tmp_path: Path, postgres_server: PostgresServer, postgres_template: str
+) -> None:
+    ours = open_database(f"{tmp_path}/facts.db")
+    url = postgres_server.create(postgres_template)
+    theirs = open_database(url)
+    first, second = schema(ours), schema(theirs)
+    assert first.keys() == second.keys()
+    for table, columns in first.items():
+        assert columns.keys() == second[table].keys(), table
+    keyed = {"pkey": "%pkey"}
+    names = [
+        {
+            row["name"]
+            for row in read(opened, lambda tx: tx.all(INDEXES, **keyed))
+            if not row["name"].startswith(("transcript_search", "transcript_docs"))
+        }
+        for opened in (ours, theirs)
+    ]
+    assert names[0] == names[1]
+    for opened in (ours, theirs):
+        asyncio.run(opened.close())
+    postgres_server.drop(url)
+
+
+def test_a_database_of_a_newer_build_is_refused_naming_both(database: SqlDatabase, database_url: str) -> None:
+    write(database, lambda tx: tx.run(NEWER))
+    with pytest.raises(StorageError, match=r"7\.8\.9") as caught:
+        open_database(database_url)
+    assert migrate.build_version() in caught.value.message
+    assert caught.value.details == {
+        "database_version": "7.8.9",
+        "build_version": migrate.build_version(),
+    }
+
+
+def test_opening_again_changes_nothing(database: SqlDatabase, database_url: str) -> None:
+    before = schema(database)
+    again = open_database(database_url)
+    assert schema(again) == before
+    asyncio.run(again.close())
+
+
+def test_hosts_that_start_at_once_migrate_once(tmp_path: Path, postgres_server: PostgresServer) -> None:
+    url = postgres_server.create()
+    for address in (f"{tmp_path}/facts.db", url):
+        with ThreadPoolExecutor(6) as pool:
+            opened = list(pool.map(open_database, [address] * 6))
+        for one in opened:
+            assert "runs" in schema(one)
+            asyncio.run(one.close())
+    postgres_server.drop(url)
+
+
+def test_a_migration_that_breaks_off_leaves_whole_ones_and_goes_on_later(tmp_path: Path) -> None:
+    def step(number: int, sql: str) -> Migration:
+        return Migration(number, f"step{number}", sql.replace("; ", ";\n"))
+
+    good = [
+        step(1, "CREATE TABLE a (x bigint);"),
+        step(2, "CREATE TABLE b (x bigint); INSERT INTO b VALUES (1);"),
+    ]
+    broken = [good[0], step(2, "CREATE TABLE b (x bigint); INSERT INTO b VALUES (1); SELECT broken;")]
+    connection = connect(tmp_path / "facts.db")
+    with pytest.raises(sqlite3.OperationalError, match="broken"):
+        Migrator(_Migrations(connection), broken).migrate()
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    assert tables == {"schema_versions", "a"}
+    assert Migrator(_Migrations(connection), good).migrate() == 1
+    assert Migrator(_Migrations(connection), good).migrate() == 0
+    assert connection.execute("SELECT count(*) FROM b").fetchone() == (1,)
+    connection.close()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_migrations_are_numbered_without_doubles(dialect: Dialect) -> None:
+    numbers = [migration.number for migration in migrations_for(dialect)]
+    assert numbers == sorted(set(numbers))
+    assert all("[" not in migration.sql.split("--")[0] for migration in migrations_for(dialect))

@@ -1,0 +1,87 @@
+"""Every statement on tenant data names the workspace, or a key that is unique in the installation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hostler
+from hostler.storage.sql.migrate import migrations_for
+from hostler.storage.sql.statements import Query, load
+
+GLOBAL_KEYS = re.compile(
+    r"\b(run_id|active_lane|lane|parent_run_id|key_hash)\s*(=|>=|>|IN\b|\()", re.IGNORECASE
+)
+"""Ids given out by the host and random (run_id), digests that contain the workspace (lane), the hash of a
+key that itself says which workspace it opens."""
+NO_TENANTS = {"hosts", "installation", "writers", "schema_versions", "blobs"}
+"""Blobs are content without an owner, reached through the artifacts of a workspace only."""
+INSTALLATION_WIDE = {
+    "chain.heads": "a host notes the ends of all hash chains",
+    "deferred.claim": "the worker tries the events of every workspace again",
+    "deferred.next_due": "the worker tries the events of every workspace again",
+    "deferred.count_all": "a metric of the whole host",
+    "hosts.lost": "recovery looks at the runs of every workspace",
+    "keys.remote_plugins": "a starting host waits for the plugins that dial in",
+    "notices.due": "the courier serves the receivers of every workspace",
+    "notices.next_due": "the courier's alarm clock",
+    "pause_calls.changed": "the sweeper of pauses",
+    "pauses.due": "the sweeper of pauses",
+    "pauses.next_due": "the sweeper's alarm clock",
+    "runs.active": "recovery looks at the runs of every workspace",
+    "runs.active_of": "recovery looks at the runs of every workspace",
+    "runs.cancelled_of": "what a host has to cancel among its own",
+    "claims.look": "the dispatcher's look at all queues",
+    "runs.attempts_of": "a host looks for attempts of its own that it does not execute",
+    "runs.count_queued": "the bound of the queue",
+    "transcripts.index": "the row of the text index that belongs to the row just written",
+    "transcripts.last_doc": "the next number in the text index, which is one for the installation",
+    "transcripts.merge_index": "upkeep of the text index",
+    "usage.open_runs": "the operator's metrics",
+}
+"""Statements that cross workspaces on purpose; none is reached by a caller's request."""
+
+
+def statements() -> Iterator[Query]:
+    for file in sorted(Path(hostler.__file__).parent.rglob("*.sql")):
+        if file.parent.name != "migrations":
+            yield from load(file)
+
+
+def tenant_tables() -> set[str]:
+    found = {
+        name
+        for dialect in ("sqlite", "postgres")
+        for migration in migrations_for(dialect)
+        for name in re.findall(r"CREATE (?:VIRTUAL )?TABLE (\w+)", migration.sql)
+    }
+    return found - NO_TENANTS
+
+
+ALL = list(statements())
+TENANT_TABLES = tenant_tables()
+
+
+def names_its_workspace(text: str) -> bool:
+    if re.search(r"\bworkspace_id\s*(=|>|IN\b)", text):
+        return True
+    return text.startswith("INSERT INTO") and "workspace_id" in text
+
+
+@pytest.mark.parametrize("query", ALL, ids=[query.name for query in ALL])
+def test_a_statement_names_its_workspace(query: Query) -> None:
+    for text in {query.sqlite, query.postgres} - {""}:
+        assert (
+            names_its_workspace(text)
+            or GLOBAL_KEYS.search(text)
+            or query.name in INSTALLATION_WIDE
+            or not TENANT_TABLES & set(re.findall(r"\w+", text))
+        ), f"{query.name} reaches rows of any workspace:\n{text}"
+
+
+def test_the_list_of_exceptions_is_no_longer_than_it_must_be() -> None:
+    unknown = INSTALLATION_WIDE.keys() - {query.name for query in ALL}
+    assert not unknown
