@@ -1,4 +1,5 @@
 """The host: events in, runs, results out, and the facts.
 
-Start with `host.Host`, which builds everything; docs/tour.md follows one event through the code.
+Start with `Host` in host/host.py, which builds everything; docs/tour.md follows one event through the code, and
+docs/rooms.md says what is where.
 """
