@@ -20,13 +20,13 @@ HEAVY = {
 }
 """No list of facts needs any of these."""
 HEAVY_OWN = {
-    "host",
+    "host.host",
     "plugins",
     "models.port",
     "sandbox",
-    "sql.database",
+    "storage.sql.database",
     "tools",
-    "config",
+    "host.config",
     "http.app",
     "egress",
 }

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from hostler.calls import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.budgets import RunBudget
 from hostler.calls.cursors import Cursors
+from hostler.calls.functions import CALL_FUNCTIONS, STREAM_FUNCTIONS
 from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.scope import CallScope, Effect, Services
 from hostler.domain.agents import Agent

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
+from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
 from hostler.domain.grants import Catalog
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.models.catalog import build_catalog

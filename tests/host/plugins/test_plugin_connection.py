@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -397,9 +399,11 @@ def test_an_attempt_is_started_once_the_process_is_free_of_the_one_before(tmp_pa
         async with wire(tmp_path) as plugin:
             connection = plugin.connection
             first = await begin(connection, "wait")
+            os.kill(plugin.process.pid, signal.SIGSTOP)  # so that it has not heard of it yet
             connection.cancel_run(first.run_id)
             connection.end_run(first.run_id)
             assert await connection.wait_free([first.run_id], 0) == [first.run_id]
+            os.kill(plugin.process.pid, signal.SIGCONT)
             second = await begin(connection, "echo again", first.run_id)
             assert await second.over == "end"
             assert second.texts == ["again"], "nothing that the first one said is taken for its own"

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.calls import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
+from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
 from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.run_tokens import Guest
 from hostler.calls.scope import CallScope, Effect
