@@ -180,7 +180,7 @@ def test_a_host_whose_agents_became_wrong_starts_and_says_so(hostler: CommandLin
     assert f"echo: {said}" in looked.out
     for options in ((), ("--config", path)):
         with hostler.serving(*map(str, options)) as server:
-            assert f"agent echo: {said}" in server.log
+            server.wait_log(f"agent echo: {said}")
             (found,) = hostler("agents", "list", "--json").json
             assert [(one["place"], one["severity"]) for one in found["problems"]] == [
                 ("config.suffix", "error")
