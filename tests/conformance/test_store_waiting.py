@@ -9,8 +9,7 @@ from hostler.domain.events import Event
 from hostler.domain.slots import Slots
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import claims, events, gathering, runs, search, transcripts, waiting
-from hostler.storage.stores import run_endings as endings
+from hostler.storage.stores import claims, events, gathering, run_endings, runs, search, transcripts, waiting
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun
 from hostler.storage.stores.transcripts import NewTranscriptItem, item_of
@@ -148,7 +147,7 @@ def test_a_queued_run_places_its_whole_turn_when_it_is_claimed(database: SqlData
     write(database, lambda tx: runs.open(tx, new("r2", "e3"), None))
     assert claim(database) == ["r1"]
     assert (transcript(database), waits(database)) == (["e2", "e1"], ["e3", "e0"])
-    write(database, lambda tx: endings.finish(tx, "r1", None, "failed", cause="t", actor="t"))
+    write(database, lambda tx: run_endings.finish(tx, "r1", None, "failed", cause="t", actor="t"))
     assert claim(database) == ["r2"]
     assert transcript(database) == ["e2", "e1", "e3"]
 
@@ -160,12 +159,12 @@ def test_a_run_that_begins_again_places_nothing_twice(database: SqlDatabase) -> 
     for restart in (True, False):
         write(
             database,
-            lambda tx, restart=restart: endings.begin_again(  # type: ignore[misc]
+            lambda tx, restart=restart: run_endings.begin_again(  # type: ignore[misc]
                 tx, "r1", None, cause="lost", actor="t", crashed=True, restart=restart
             ),
         )
         assert claim(database) == ["r1"]
-    write(database, lambda tx: endings.finish(tx, "r1", None, "failed", cause="t", actor="t"))
+    write(database, lambda tx: run_endings.finish(tx, "r1", None, "failed", cause="t", actor="t"))
     assert (transcript(database), waits(database)) == (["e1"], [])
 
 
@@ -185,7 +184,7 @@ def test_a_message_of_an_older_database_that_has_its_place_keeps_it(database: Sq
 def test_a_run_that_ends_in_the_queue_leaves_its_message_in_the_conversation(database: SqlDatabase) -> None:
     said(database, "e1")
     write(database, lambda tx: runs.open(tx, new("r1", "e1"), None))
-    write(database, lambda tx: endings.finish(tx, "r1", None, "cancelled", cause="t", actor="t"))
+    write(database, lambda tx: run_endings.finish(tx, "r1", None, "cancelled", cause="t", actor="t"))
     assert (transcript(database), waits(database)) == (["e1"], [])
 
 

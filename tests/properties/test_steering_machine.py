@@ -27,8 +27,7 @@ from hostler.domain.steering import TRANSITIONS, SteerStatus
 from hostler.runs.admission import Opening, open_event
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import agents, claims, events, runs
-from hostler.storage.stores import run_endings as endings
+from hostler.storage.stores import agents, claims, events, run_endings, runs
 from hostler.storage.stores import steering as steers
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
@@ -149,7 +148,7 @@ class SteeringMachine(RuleBasedStateMachine):
         entries = [Entry("result", "run.failed", body)]
 
         def work(tx: Tx) -> Any:
-            return endings.finish(
+            return run_endings.finish(
                 tx, run.run_id, run.attempt, status, cause="test", actor="h", entries=entries
             )
 
@@ -165,7 +164,7 @@ class SteeringMachine(RuleBasedStateMachine):
         run = self.work.run
         write(
             self.database,
-            lambda tx: endings.begin_again(
+            lambda tx: run_endings.begin_again(
                 tx, run.run_id, run.attempt, cause="lost", actor="h", crashed=True, restart=restart
             ),
         )
@@ -181,7 +180,9 @@ class SteeringMachine(RuleBasedStateMachine):
         if self.work is None:
             return
         run_id = self.work.run.run_id
-        write(self.database, lambda tx: endings.request_cancel(tx, WS, run_id, reason="enough", actor="ada"))
+        write(
+            self.database, lambda tx: run_endings.request_cancel(tx, WS, run_id, reason="enough", actor="ada")
+        )
 
     # -- what always holds ------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import pytest
 
 from hostler.domain.bindings import Binding, FilterOutcome, Unrouted
 from hostler.domain.filters import MAX_FILTER_BYTES, Evaluator, check_filter
-from hostler.runs import filters as filtering
+from hostler.runs import filters
 from hostler.runs.filters import FilterProcesses
 from hostler_protocol.errors import InvalidArgumentError
 from support.databases import run
@@ -185,7 +185,7 @@ def test_answers_of_a_process_that_is_gone_by_now_count() -> None:
         stdout.feed_eof()
         stdin = Mock(drain=AsyncMock(side_effect=ConnectionResetError("Connection lost")))
         answered: list[FilterOutcome] = []
-        await filtering._ask(Mock(stdin=stdin, stdout=stdout), b"job", 2, answered)
+        await filters._ask(Mock(stdin=stdin, stdout=stdout), b"job", 2, answered)
         return answered
 
     assert run(ask()) == [FilterOutcome(True)]

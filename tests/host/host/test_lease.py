@@ -135,6 +135,25 @@ def test_a_host_that_cannot_renew_its_lease_stops_before_it_is_over(database: Sq
     run(story())
 
 
+def test_a_host_whose_renewals_fail_unexpectedly_stops_as_well(
+    database: SqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with keeping(database) as kept:
+            with monkeypatch.context() as broken:
+                broken.setattr(hosts, "renew", _broken)
+                await kept.until(lambda: len(kept.ended) > 0)
+            assert kept.members_while_ending == [None], "it claims nothing any more"
+            assert "not renewed" in kept.ended[0]
+            await kept.until(lambda: kept.joined > 0)
+
+    run(story())
+
+
+def _broken(*args: Any, **given: Any) -> Any:
+    raise LookupError("a mistake of the host")
+
+
 def test_a_host_that_was_taken_over_from_ends_its_work_before_it_joins(database: SqlDatabase) -> None:
     async def story() -> None:
         async with keeping(database, fails=2) as kept:

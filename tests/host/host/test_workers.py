@@ -154,6 +154,18 @@ def test_a_worker_that_does_not_end_is_left_behind_and_logged(caplog: pytest.Log
     assert "the worker stubborn does not end" in caplog.text
 
 
+def test_a_worker_whose_absence_does_harm_waits_no_longer_than_it_may() -> None:
+    async def story() -> None:
+        failing = Failing(LookupError("one"), LookupError("two"))
+        workers = Workers(back_off=lambda failed: 3600.0)
+        workers.start("lease", failing.work, longest_wait=0.0)
+        async with asyncio.timeout(SECONDS):
+            await failing.worked.wait()
+        await workers.stop()
+
+    asyncio.run(story())
+
+
 def test_two_workers_do_not_share_a_name() -> None:
     async def story() -> None:
         workers = Workers()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from hostler.domain.scopes import StateArea
-from hostler.journal import run_log as runlog
+from hostler.journal import run_log
 from hostler.journal.feed import Feed, StoredResult
 from hostler.journal.run_log import FencedError, Item, RunLog
 from hostler.storage.port import Tx
@@ -253,7 +253,7 @@ def test_nothing_is_taken_after_the_last_item(database: SqlDatabase) -> None:
 def test_a_database_that_takes_nothing_is_waited_for(
     database: SqlDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runlog, "FIRST_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(run_log, "FIRST_RETRY_SECONDS", 0.001)
 
     async def story() -> None:
         shaky = Shaky(database, refusals=3)

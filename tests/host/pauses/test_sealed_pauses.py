@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hostler.domain.sealing import SealedError
-from hostler.pauses import explicit_states as pause_states
+from hostler.pauses import explicit_states
 from hostler.pauses.encryption import Vault
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
@@ -27,7 +27,7 @@ def test_26_a_sealed_state_is_readable_nowhere_and_gone_with_its_key(
 
     async def scenario() -> None:
         state = {"secret": CANARY, "more": "x" * padding}
-        kept = await pause_states.keep(blobs, vault, "p1", state)
+        kept = await explicit_states.keep(blobs, vault, "p1", state)
         await database.write(open_run)
         await database.write(
             lambda tx: open_pause(
@@ -42,14 +42,14 @@ def test_26_a_sealed_state_is_readable_nowhere_and_gone_with_its_key(
             )
         )
         pause = await database.read(lambda tx: pauses.get(tx, WORKSPACE, "p1"))
-        assert await pause_states.load(blobs, vault, pause) == state
+        assert await explicit_states.load(blobs, vault, pause) == state
         for table, row in await everything(database):
             assert CANARY not in row, table
         for file in tmp_path.rglob("*"):
             if file.is_file():
                 assert CANARY.encode() not in file.read_bytes(), file
         with pytest.raises(SealedError):
-            await pause_states.load(blobs, Vault([b"o" * 32]), pause)
+            await explicit_states.load(blobs, Vault([b"o" * 32]), pause)
 
     run(scenario())
 

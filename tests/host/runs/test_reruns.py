@@ -16,7 +16,7 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.misfits import convert
 from hostler.domain.tapes import Tape, decode_tape, read_tape
 from hostler.host.config import ConfigFile, PluginEntry
-from hostler.journal import export as taping
+from hostler.journal import export
 from hostler.journal.export import tape_of
 from hostler.journal.replaying import Replayer
 from hostler.journal.replaying.replayer import Cast
@@ -293,7 +293,7 @@ def test_dead_letters_are_listed_until_they_are_done_again(tmp_path: Path) -> No
 def test_an_export_leaves_out_what_is_too_large_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(taping, "MAX_BLOB_BYTES", 1000)
+    monkeypatch.setattr(export, "MAX_BLOB_BYTES", 1000)
 
     async def main() -> None:
         async with outside() as there, host(tmp_path, there.port) as served:

@@ -8,9 +8,8 @@ from hostler.calls.pages import PAGE_ROOM_BYTES, capped
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.context import conversation_of, event_ref_of
 from hostler.storage.port import Tx
-from hostler.storage.stores import events
+from hostler.storage.stores import events, steering_outcomes
 from hostler.storage.stores import steering as steers
-from hostler.storage.stores import steering_outcomes as steering
 from hostler.storage.stores.steering import Steer
 from hostler_protocol.calls import SteeringPullParams, SteeringPullReply
 from hostler_protocol.errors import CancelledCallError, HostlerError
@@ -52,7 +51,9 @@ def take(tx: Tx, scope: CallScope, limit: int) -> list[SteeringInputItem] | Host
         items.append(item)
     if not taken and not gone:
         return []
-    if not steering.inject(tx, scope.workspace_id, scope.run_id, scope.attempt, taken=taken, gone=gone):
+    if not steering_outcomes.inject(
+        tx, scope.workspace_id, scope.run_id, scope.attempt, taken=taken, gone=gone
+    ):
         return CancelledCallError("this attempt of the run was superseded")
     return items
 

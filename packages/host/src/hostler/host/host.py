@@ -29,7 +29,7 @@ from hostler.host.config_entries import EntryKind
 from hostler.host.config_file import ConfigSource, read_config_file
 from hostler.host.data_directory import check_address, check_database, note_database
 from hostler.host.inventories import Inventories
-from hostler.host.lease import HostLease, host_id_of
+from hostler.host.lease import BEATS_PER_LEASE, HostLease, host_id_of
 from hostler.host.lock import DataDirLock, Holder, RemovalGate
 from hostler.host.maintenance import Holdings, keep_tidy
 from hostler.host.noted_heads import NotedHeads
@@ -47,7 +47,7 @@ from hostler.plugins.tool_servers import McpProcesses
 from hostler.runs.attempt import ActiveRun
 from hostler.runs.attempt_parts import Equipment
 from hostler.runs.child_runs import RunController
-from hostler.runs.dispatch import Dispatcher
+from hostler.runs.dispatch import LOOK_SECONDS, Dispatcher
 from hostler.runs.filters import FilterProcesses
 from hostler.runs.orchestrator import Accepted, Orchestrator
 from hostler.runs.prepare import Preparer
@@ -256,7 +256,8 @@ class Host:
     async def _begin_work(self) -> None:
         if self.db.dialect == "postgres":
             await self._lease.begin()
-            self.workers.start("lease", self._lease.keep)
+            beat = self.settings.lease_seconds / BEATS_PER_LEASE  # nobody else sees in time that it is lost
+            self.workers.start("lease", self._lease.keep, longest_wait=beat)
             self.workers.start("recovery", self._lease.watch_others)
         for agent in await self.bindery.agents(self.settings.workspace):
             self._add_shipped(agent.spec.runner)
@@ -269,7 +270,7 @@ class Host:
         await self.mcp.settle(MCP_SECONDS)
         settings = self.settings
         retention = partial(keep_tidy, self.held, self._retention, settings.collect_seconds)
-        self.workers.start("dispatcher", self.dispatcher.work)
+        self.workers.start("dispatcher", self.dispatcher.work, longest_wait=LOOK_SECONDS)
         self.workers.start("retention", retention)
         self.workers.start("audit heads", partial(self.noted_heads.keep, settings.note_heads_seconds))
         self.workers.start("webhooks", self.courier.work)

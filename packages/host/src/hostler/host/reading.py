@@ -1,7 +1,7 @@
 """What a route that only reads needs of a host, without the host.
 
-Opening a host imports all of it, takes the lock of the data directory and starts threads. A list of runs or
-agents needs none of that.
+Opening a host imports all of it, takes the lock of the data directory and starts threads. A list of runs
+needs none of that.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hostler.domain.breaker import back_off_seconds
+from hostler.domain.breaker import MAX_BACK_OFF_SECONDS, back_off_seconds
 
 log = logging.getLogger(__name__)
 
@@ -68,12 +68,14 @@ class Workers:
         self._workers: dict[str, Worker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def start(self, name: str, work: Work) -> None:
-        """Start a worker. ValueError for a name that is taken."""
+    def start(self, name: str, work: Work, *, longest_wait: float = MAX_BACK_OFF_SECONDS) -> None:
+        """Start a worker; `longest_wait` bounds its back-off (seconds). ValueError for a name that is taken."""
         if name in self._workers:
             raise ValueError(f"there is a worker {name!r} already")
         worker = self._workers[name] = Worker(name)
-        self._tasks[name] = asyncio.get_running_loop().create_task(self._keep(worker, work), name=name)
+        self._tasks[name] = asyncio.get_running_loop().create_task(
+            self._keep(worker, work, longest_wait), name=name
+        )
 
     def all(self) -> list[Worker]:
         """Every worker, in the order they were started."""
@@ -94,7 +96,7 @@ class Workers:
                 log.error("the worker %s does not end; it is left behind", task.get_name())
         self._tasks.clear()
 
-    async def _keep(self, worker: Worker, work: Work) -> None:
+    async def _keep(self, worker: Worker, work: Work, longest_wait: float) -> None:
         this = asyncio.current_task()
         try:
             while True:
@@ -107,17 +109,16 @@ class Workers:
                     failure: BaseException = error  # nobody asked this worker to end
                 except Exception as error:  # noqa: BLE001  the top of every worker: recorded below
                     failure = error
-                wait = self._failed(worker, failure)
-                await asyncio.sleep(wait)
+                await asyncio.sleep(self._failed(worker, failure, longest_wait))
                 worker.running, worker.retry_at = True, None
         finally:
             worker.running = False
 
-    def _failed(self, worker: Worker, failure: BaseException) -> float:
+    def _failed(self, worker: Worker, failure: BaseException, longest_wait: float) -> float:
         worker.failures += 1
         worker.failures_in_a_row += 1
         worker.error = f"{type(failure).__name__}: {failure}"[:300]
-        wait = self._back_off(worker.failures_in_a_row)
+        wait = min(self._back_off(worker.failures_in_a_row), longest_wait)
         worker.running, worker.retry_at = False, self._clock() + wait
         log.error(
             "the worker %s failed, %d times in a row; it starts again in %g s",

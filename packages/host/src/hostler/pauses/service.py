@@ -34,7 +34,7 @@ from hostler.domain.pauses import (
     PauseStatus,
 )
 from hostler.domain.tools import ToolPin
-from hostler.pauses import transitions as pause_steps
+from hostler.pauses import transitions
 from hostler.pauses.transitions import Done
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import pause_calls, pause_votes, pauses, runs
@@ -127,22 +127,22 @@ class PauseDesk:
             raise UnprocessableError(
                 f"Idempotency-Key: expected 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters", reason="schema"
             )
-        body_digest = pause_steps.digest_of(request)
+        body_digest = transitions.digest_of(request)
 
         def rehearse(tx: Tx) -> ActionAnswer | None:
             pause, _ = _seen(tx, caller, pause_id)
             if idempotency_key is not None:
-                kept = pause_steps.answered(tx, pause, caller, idempotency_key, body_digest)
+                kept = transitions.answered(tx, pause, caller, idempotency_key, body_digest)
                 if kept is not None:
                     return kept
-            pause_steps.rehearse(tx, caller, pause, request, check_schema)
+            transitions.rehearse(tx, caller, pause, request, check_schema)
             return None
 
         kept = await self._db.read(rehearse)
         if kept is not None:
             return kept
         done = await self._db.write(
-            lambda tx: pause_steps.act(
+            lambda tx: transitions.act(
                 tx, caller, pause_id, request, request_key=idempotency_key, body_digest=body_digest
             )
         )
@@ -155,7 +155,7 @@ class PauseDesk:
         """Cancel the pause, and its run with it. SupersededError where it is over in another way."""
         check_size(reason, MAX_COMMENT_BYTES, "reason")
         await self.get(caller, pause_id)
-        self._tell(await self._db.write(lambda tx: pause_steps.cancel(tx, caller, pause_id, reason)))
+        self._tell(await self._db.write(lambda tx: transitions.cancel(tx, caller, pause_id, reason)))
         return await self.get(caller, pause_id)
 
     async def resolve(
@@ -177,7 +177,7 @@ class PauseDesk:
 
         def rehearse(tx: Tx) -> None:
             pause, _ = _seen(tx, caller, pause_id)
-            call = pause_steps.call_to_resolve(tx, caller, pause, call_id)
+            call = transitions.call_to_resolve(tx, caller, pause, call_id)
             if outcome == "happened" and call.asked.result_schema is not None:
                 try:
                     check_schema(call.asked.result_schema, result, "result")
@@ -186,7 +186,7 @@ class PauseDesk:
 
         await self._db.read(rehearse)
         self._tell(
-            await self._db.write(lambda tx: pause_steps.resolve(tx, caller, pause_id, call_id, request))
+            await self._db.write(lambda tx: transitions.resolve(tx, caller, pause_id, call_id, request))
         )
         return await self.get(caller, pause_id)
 
@@ -297,11 +297,11 @@ def _page(
 
 def _tool_is_back(call: PausedCall, pin: ToolPin, tx: Tx) -> Done | None:
     with contextlib.suppress(NotFoundError):
-        return pause_steps.tool_is_back(tx, call, pin)
+        return transitions.tool_is_back(tx, call, pin)
     return None
 
 
 def _sweep_one(due: Due, tx: Tx) -> Done | None:
     with contextlib.suppress(NotFoundError):  # retention was faster
-        return pause_steps.sweep(tx, due.workspace_id, due.pause_id)
+        return transitions.sweep(tx, due.workspace_id, due.pause_id)
     return None

@@ -26,8 +26,7 @@ from hostler.domain.pause_values import CastVote, Given, Pause, PausedCall, Vote
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
 from hostler.domain.tools import ToolPin
 from hostler.storage.port import Tx
-from hostler.storage.stores import approval_rules, pause_calls, pause_votes, pauses, run_notes
-from hostler.storage.stores import run_endings as endings
+from hostler.storage.stores import approval_rules, pause_calls, pause_votes, pauses, run_endings, run_notes
 from hostler.storage.stores.run_endings import Asked
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import NotFoundError
@@ -277,7 +276,7 @@ def cancel(tx: Tx, caller: Caller, pause_id: str, reason: str | None) -> Done:
 
 def _cancel(tx: Tx, pause: Pause, *, cause: str, actor: str) -> Done:
     closed = pauses.close(tx, pause, "cancelled", cause=cause, actor=actor)
-    asked = endings.request_cancel(tx, pause.workspace_id, pause.run_id, reason=cause, actor=actor)
+    asked = run_endings.request_cancel(tx, pause.workspace_id, pause.run_id, reason=cause, actor=actor)
     return Done(closed, asked=tuple(asked))
 
 
@@ -291,7 +290,7 @@ def supersede(tx: Tx, run_id: str, *, cause: str, actor: str) -> Done | None:
     if run is None or pause is None or pause.status != "open":
         return None
     closed = pauses.close(tx, pause, "superseded", cause=cause, actor=actor)
-    asked = endings.request_cancel(tx, run.workspace_id, run_id, reason=cause, actor=actor)
+    asked = run_endings.request_cancel(tx, run.workspace_id, run_id, reason=cause, actor=actor)
     return Done(closed, asked=tuple(asked))
 
 
@@ -310,7 +309,7 @@ def go_on(tx: Tx, pause: Pause, actor: str) -> Pause:
         deadline = run.deadline_at
         if deadline is not None and pause.parked_at is not None:
             deadline += tx.now - pause.parked_at
-        endings.begin_again(
+        run_endings.begin_again(
             tx, run.run_id, run.attempt, cause="the decisions are in", actor=actor, deadline_at=deadline
         )
     return pause

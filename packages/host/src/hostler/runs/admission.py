@@ -19,10 +19,9 @@ from hostler.domain.ingest import InlineContent
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit
 from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.pauses.transitions import supersede
-from hostler.runs import debounce as gathering
+from hostler.runs import debounce
 from hostler.storage.port import Tx
-from hostler.storage.stores import artifacts, deferred, events, runs, transcripts, waiting
-from hostler.storage.stores import steering_outcomes as steering
+from hostler.storage.stores import artifacts, deferred, events, runs, steering_outcomes, transcripts, waiting
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob
 from hostler.storage.stores.hosts import Membership
@@ -183,7 +182,7 @@ def _would_wait(tx: Tx, opening: Opening, claim: Membership | None) -> bool:
     known = events.find(tx, event.workspace_id, event.event_id)
     if known is not None and known.outcome not in events.UNSETTLED:
         return False
-    if run.not_before is not None or gathering.gathers(event, agent.spec.concurrency.debounce):
+    if run.not_before is not None or debounce.gathers(event, agent.spec.concurrency.debounce):
         return True
     lane = _lane(tx, opening, run)
     begins = claim is not None and (lane.free or lane.parallel)
@@ -192,10 +191,10 @@ def _would_wait(tx: Tx, opening: Opening, claim: Membership | None) -> bool:
 
 def _joined(tx: Tx, opening: Opening, run: NewRun, agent: Agent) -> Opened | None:
     """The event as one more message of a turn that waits for it."""
-    debounce = agent.spec.concurrency.debounce
-    if not gathering.gathers(opening.event, debounce) or run.not_before is not None:
+    seconds = agent.spec.concurrency.debounce
+    if not debounce.gathers(opening.event, seconds) or run.not_before is not None:
         return None
-    joined = gathering.join(tx, run.lane, opening.event, debounce)
+    joined = debounce.join(tx, run.lane, opening.event, seconds)
     if joined is None:
         return None
     return Opened("queued", run=runs.get(tx, run.workspace_id, joined.run_id))
@@ -206,17 +205,17 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Member
     lane = _lane(tx, opening, run)
     admission = lane.admit(concurrency)
     if admission.answer == "steered" and lane.steered is not None:
-        if steering.absorb(tx, lane.steered, event):
+        if steering_outcomes.absorb(tx, lane.steered, event):
             return Opened("steered", run=runs.get(tx, run.workspace_id, lane.steered.run_id))
         lane = _lane(tx, opening, run, steers=False)  # it ended, or is full, since it was looked at
         admission = lane.admit(concurrency)
     if not admission.open:
         return Opened("rejected", reason=admission.reason)
-    if gathering.gathers(event, concurrency.debounce):
-        run = gathering.held(run, event, concurrency.debounce, tx.now)
+    if debounce.gathers(event, concurrency.debounce):
+        run = debounce.held(run, event, concurrency.debounce, tx.now)
     begun = runs.open(tx, run, claim, lane_is_free=lane.free)
     if run.gathering is not None:
-        gathering.begin(tx, run, event)
+        debounce.begin(tx, run, event)
     sender = event.requester or "host"
     cancelled: list[Asked] = []
     if admission.cancel_run_id is not None:

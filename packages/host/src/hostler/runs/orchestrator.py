@@ -28,7 +28,7 @@ from hostler.domain.events import Caller, Event
 from hostler.domain.ingest import artifact_refs_of, event_of
 from hostler.domain.lanes import lane_of
 from hostler.journal.feed import Feed
-from hostler.runs import debounce as gathering
+from hostler.runs import debounce
 from hostler.runs.admission import Opened, Opening, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
 from hostler.runs.routing import Bindery
@@ -195,7 +195,7 @@ class Orchestrator:
         waits = isinstance(opening.resolution, Undecided)
         message = None if run is None and not waits else await _aside(event)
         delayed = opening.not_before is not None
-        begins = agent is not None and not delayed and not gathering.gathers(event, _debounce(agent))
+        begins = agent is not None and not delayed and not debounce.gathers(event, _debounce(agent))
         reserved = None if agent is None else self._dispatcher.reserve(agent, begins=begins)
         claim = None if reserved is None else reserved.claim
         may_wait = reserved is None or reserved.may_wait

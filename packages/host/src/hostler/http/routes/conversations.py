@@ -8,7 +8,7 @@ import msgspec
 
 from hostler.calls.cursors import ScopedCursors
 from hostler.calls.history import transcript_page, transcript_record
-from hostler.host import maintenance as upkeep
+from hostler.host import maintenance
 from hostler.http.answers import Listing
 from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
@@ -289,7 +289,9 @@ async def delete_conversation(ask: Ask) -> DeletionReceipt:
     conversation_id, held = ask.parameters["conversation_id"], ask.surface.host.held
     if not await held.db.read(lambda tx: conversations.known(tx, ask.workspace_id, conversation_id)):
         raise NotFoundError(f"there is no conversation {conversation_id!r}")
-    return await upkeep.delete_conversation(held, ask.workspace_id, conversation_id, by=ask.caller.subject)
+    return await maintenance.delete_conversation(
+        held, ask.workspace_id, conversation_id, by=ask.caller.subject
+    )
 
 
 @endpoint("DELETE", "/v1/actors/{actor_id}", right="conversations:write", tag="conversations")
@@ -299,7 +301,7 @@ async def delete_actor(ask: Ask, query: ActorQuery) -> DeletionReceipt:
     A person of whom nothing is kept gets a receipt of nothing. While a run of theirs is active that is a
     `conflict`; while a backup is being made nothing is deleted (503).
     """
-    return await upkeep.delete_actor(
+    return await maintenance.delete_actor(
         ask.surface.host.held,
         ask.workspace_id,
         ask.parameters["actor_id"],

@@ -61,10 +61,12 @@ class Pins:
     def close(self) -> None:
         """Let all pins of this process go."""
         with self._turn:
-            if self._own is not None and self._alive is not None:
+            if self._own is None or self._alive is None:
+                return
+            with self._locked():  # another process may be looking into the folder
                 shutil.rmtree(self._own, ignore_errors=True)
-                os.close(self._alive)
-                self._own = self._alive = None
+            os.close(self._alive)
+            self._own = self._alive = None
 
     def _folder(self) -> Path:
         with self._turn:

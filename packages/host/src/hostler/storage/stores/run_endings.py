@@ -12,8 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from hostler.storage.port import Tx
-from hostler.storage.stores import audit, pauses, run_notes, runs, waiting
-from hostler.storage.stores import steering_outcomes as steering
+from hostler.storage.stores import audit, pauses, run_notes, runs, steering_outcomes, waiting
 from hostler.storage.stores.journal import Entries, Entry
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
@@ -77,7 +76,7 @@ def finish(
         if moved.before == "queued" and moved.attempt == 1:
             _place_unheard(tx, run_id)
         if moved.steers:
-            steering.settle(tx, run_id)
+            steering_outcomes.settle(tx, run_id)
     return moved
 
 
@@ -128,7 +127,7 @@ def begin_again(
         cost=cost,
     )
     if restart and isinstance(moved, Moved):
-        steering.give_back(tx, run_id)
+        steering_outcomes.give_back(tx, run_id)
     return moved
 
 

@@ -160,8 +160,3 @@ def _tell(tx: Tx, steer: Steer, **changes: Any) -> None:
 
 def _entry(type_: str, event_id: str, **more: Any) -> Entry:
     return Entry("steering", type_, _encode({"source_event_id": event_id, **more}))
-
-
-def _plain(value: msgspec.Struct) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(value)
-    return plain
