@@ -69,7 +69,7 @@ class Workers:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, name: str, work: Work, *, longest_wait: float = MAX_BACK_OFF_SECONDS) -> None:
-        """Start a worker; `longest_wait` bounds its back-off (seconds). ValueError for a name that is taken."""
+        """Start a worker; `longest_wait` bounds its back-off (seconds). ValueError for a name in use."""
         if name in self._workers:
             raise ValueError(f"there is a worker {name!r} already")
         worker = self._workers[name] = Worker(name)
