@@ -24,7 +24,7 @@ import msgspec
 from bench.table import Row, middle, text_of
 
 from hostler.plugins.connection import PluginConnection
-from hostler.plugins.sources import SingleFile
+from hostler.plugins.source import SingleFile
 from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext

@@ -24,13 +24,14 @@ from bench.table import Row, middle, text_of
 from hostler.domain.events import Event
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Tx
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.opening import open_database
-from hostler.storage.stores import events, runs, states, transcripts
+from hostler.storage.stores import events, runs, transcripts
+from hostler.storage.stores import state_values as states
+from hostler.storage.stores.filters import ANY
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Deltas, Entry
-from hostler.storage.stores.tokens import Place, fold, indexed_tokens, tokens_of, wanted_tokens
-from hostler.storage.stores.unfiltered import ANY
+from hostler.storage.stores.search_tokens import Place, fold, indexed_tokens, tokens_of, wanted_tokens
 from hostler_protocol.content import Message
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from hostler_protocol.ids import digest, new_id

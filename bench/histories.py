@@ -14,9 +14,10 @@ from bench.table import Row, middle, text_of
 
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Tx
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.opening import open_database
-from hostler.storage.stores import search, states, transcripts
+from hostler.storage.stores import search, transcripts
+from hostler.storage.stores import state_values as states
 from hostler_protocol.content import Message
 from hostler_protocol.ids import digest
 

@@ -17,7 +17,7 @@ from bench.served import START_SECONDS, start, wait_ready
 from bench.table import Row, middle, text_of
 
 from hostler.host.bundled import bundled
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 
 

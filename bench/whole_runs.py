@@ -24,9 +24,9 @@ from bench.served import PLUGIN, RUNNER, Client, Served, client, message, servin
 from bench.table import Row, middle, text_of
 
 from hostler.plugins.connection import PluginConnection
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
-from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.connect import open_database
 from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId

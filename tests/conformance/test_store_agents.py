@@ -11,8 +11,8 @@ from hostler.domain.agents import AgentSpec, Concurrency
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query, query_of
-from hostler.storage.stores import agents, idempotency, installation, keys
-from hostler.storage.stores import settings as stored_settings
+from hostler.storage.stores import agents, idempotency, installation, settings
+from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores.idempotency import Different, InProgress, New, Replay
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from support.databases import read, run, write
@@ -110,18 +110,18 @@ def test_pages_of_agents_go_by_name(database: SqlDatabase) -> None:
 
 
 def test_settings_are_told_apart_by_workspace_kind_and_name(database: SqlDatabase) -> None:
-    assert write(database, lambda tx: stored_settings.put(tx, "w1", "model", "main", {"x": 1}))
-    assert not write(database, lambda tx: stored_settings.put(tx, "w1", "model", "main", {"x": 1}))
-    assert write(database, lambda tx: stored_settings.put(tx, "w1", "model", "main", {"x": 2}))
-    assert write(database, lambda tx: stored_settings.put(tx, "w1", "tool", "main", {}))
-    assert read(database, lambda tx: stored_settings.get(tx, "w1", "model", "main")).spec == {"x": 2}
-    assert read(database, lambda tx: stored_settings.find(tx, "w2", "model", "main")) is None
-    names = [one.name for one in read(database, lambda tx: stored_settings.page(tx, "w1", "tool"))]
+    assert write(database, lambda tx: settings.put(tx, "w1", "model", "main", {"x": 1}))
+    assert not write(database, lambda tx: settings.put(tx, "w1", "model", "main", {"x": 1}))
+    assert write(database, lambda tx: settings.put(tx, "w1", "model", "main", {"x": 2}))
+    assert write(database, lambda tx: settings.put(tx, "w1", "tool", "main", {}))
+    assert read(database, lambda tx: settings.get(tx, "w1", "model", "main")).spec == {"x": 2}
+    assert read(database, lambda tx: settings.find(tx, "w2", "model", "main")) is None
+    names = [one.name for one in read(database, lambda tx: settings.page(tx, "w1", "tool"))]
     assert names == ["main"]
-    assert write(database, lambda tx: stored_settings.delete(tx, "w1", "model", "main"))
-    assert not write(database, lambda tx: stored_settings.delete(tx, "w1", "model", "main"))
+    assert write(database, lambda tx: settings.delete(tx, "w1", "model", "main"))
+    assert not write(database, lambda tx: settings.delete(tx, "w1", "model", "main"))
     with pytest.raises(NotFoundError, match="model named 'main'"):
-        read(database, lambda tx: stored_settings.get(tx, "w1", "model", "main"))
+        read(database, lambda tx: settings.get(tx, "w1", "model", "main"))
 
 
 def test_a_key_of_the_installation_is_made_once(database: SqlDatabase) -> None:

@@ -17,7 +17,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import artifacts, blobs, uploads
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact, Taken
 from hostler.storage.stores.blobs import Blob, BlobFolder
-from hostler.storage.stores.registered import RegisteredFiles
+from hostler.storage.stores.registered_files import RegisteredFiles
 from hostler.storage.stores.uploads import Part, Received
 from hostler_protocol.errors import (
     CallerError,

@@ -11,8 +11,8 @@ import pytest
 from hostler.calls.budgets import RunBudget
 from hostler.domain.budgets import MILLISECONDS_PER_DAY, Account, Limits, Use
 from hostler.storage.port import Tx
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.opening import open_database
 from hostler.storage.stores import budgets, runs
 from hostler.storage.stores.budgets import Charge
 from hostler.storage.stores.hosts import Membership

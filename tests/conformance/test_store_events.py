@@ -15,9 +15,10 @@ from hostler.domain.events import Event
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query, parse
-from hostler.storage.stores import audit, chain, events
+from hostler.storage.stores import audit, events
+from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores.events import Duplicate, Inserted
-from hostler.storage.stores.unfiltered import ANY
+from hostler.storage.stores.filters import ANY
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from support.databases import read, run, write
 

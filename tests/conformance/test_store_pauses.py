@@ -10,7 +10,8 @@ from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import STATUSES, TRANSITIONS, PauseStatus, is_settled
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import audit, chain, journal, pause_calls, pause_claims, pauses, run_notes, runs
+from hostler.storage.stores import audit, journal, pause_calls, pause_claims, pauses, run_notes, runs
+from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores.blobs import Blob, reference, references
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.pause_retention import drop_of_run, drop_old, drop_states

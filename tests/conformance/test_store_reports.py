@@ -7,7 +7,8 @@ from typing import Any
 
 from hostler.domain.scopes import StateArea
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import conversations, runs, states, transcripts, usage
+from hostler.storage.stores import conversations, runs, transcripts, usage
+from hostler.storage.stores import state_values as states
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.content import Message, Usage

@@ -20,7 +20,6 @@ from hostler.storage.stores import (
     artifacts,
     audit,
     blobs,
-    chain,
     deletion,
     events,
     idempotency,
@@ -28,18 +27,19 @@ from hostler.storage.stores import (
     retention,
     runs,
     search,
-    states,
     transcripts,
     uploads,
 )
+from hostler.storage.stores import hash_chain as chain
+from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob, BlobFolder
+from hostler.storage.stores.filters import ANY
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.retention import DAY_MS, RetentionPolicy
 from hostler.storage.stores.runs import NewRun
 from hostler.storage.stores.transcripts import item_of
-from hostler.storage.stores.unfiltered import ANY
 from hostler_protocol.content import Message
 from hostler_protocol.errors import ConflictError, ExpiredError
 from hostler_protocol.events import Actor, EventEnvelope, Input, Subject

@@ -12,10 +12,11 @@ import pytest
 from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
 from hostler.domain.slots import Slots
 from hostler.storage.port import Tx
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.opening import open_database
 from hostler.storage.sql.statements import Query
-from hostler.storage.stores import claims, hosts, journal, runs
+from hostler.storage.stores import hosts, journal, runs
+from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Deltas, Entry
 from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun, Run

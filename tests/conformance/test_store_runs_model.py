@@ -14,7 +14,8 @@ from hostler.domain.runs import STATUSES, TRANSITIONS, holds_lane, is_terminal
 from hostler.domain.slots import Slots
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query
-from hostler.storage.stores import claims, journal, runs
+from hostler.storage.stores import journal, runs
+from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.runs import Appended, Fenced, Moved, NewRun

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import runs, sources
+from hostler.storage.stores import run_sources as sources
+from hostler.storage.stores import runs
 from hostler.storage.stores.run_rows import NewRun
-from hostler.storage.stores.sources import Source
+from hostler.storage.stores.run_sources import Source
 from hostler_protocol.events import Input
 from support.databases import read, write
 

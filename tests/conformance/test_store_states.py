@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import keyspace, states, storage
-from hostler.storage.stores.states import Conflict, StateValue
+from hostler.storage.stores import key_ranges as keyspace
+from hostler.storage.stores import plugin_storage as storage
+from hostler.storage.stores import state_values as states
+from hostler.storage.stores.state_values import Conflict, StateValue
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MAX_STORAGE_VALUE_BYTES
 from support.databases import read, run, write

@@ -19,8 +19,8 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query
 from hostler.storage.stores import search, transcripts
+from hostler.storage.stores.filters import ANY
 from hostler.storage.stores.transcripts import StoredItem, TranscriptPage, item_of
-from hostler.storage.stores.unfiltered import ANY
 from hostler_protocol.content import ArtifactRef, Content, ImageUrl, ImageUrlElement, Message, TextElement
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import MAX_PAGE_BYTES

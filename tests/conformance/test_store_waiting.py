@@ -9,7 +9,10 @@ from hostler.domain.events import Event
 from hostler.domain.slots import Slots
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import claims, events, gathering, run_endings, runs, search, transcripts, waiting
+from hostler.storage.stores import debounce as gathering
+from hostler.storage.stores import events, run_endings, runs, search, transcripts
+from hostler.storage.stores import run_claims as claims
+from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun
 from hostler.storage.stores.transcripts import NewTranscriptItem, item_of

@@ -13,8 +13,8 @@ import pytest
 
 from hostler.domain.events import Event
 from hostler.storage.port import Tx
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.opening import open_database
 from hostler.storage.stores import artifacts, blobs, conversations, deletion, events, transcripts
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import BlobFolder
@@ -27,7 +27,7 @@ SECRET, SHARED = b"nobody may read this again", b"another workspace has this too
 
 DELETE_UNTIL_KILLED = """
 import asyncio, os, pathlib, signal, sys
-from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.connect import open_database
 from hostler.storage.stores import blobs, deletion
 from hostler.storage.stores.blobs import BlobFolder
 

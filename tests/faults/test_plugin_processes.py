@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from hostler.plugins.orphans import Register
-from hostler.sandbox.marks import INSTANCE_VARIABLE
+from hostler.sandbox.orphans import INSTANCE_VARIABLE
 from hostler_protocol.errors import PluginCrashedError
 from support.plugin_runs import begin, living, run, until_none_living, wire
 

@@ -17,7 +17,7 @@ from hostler.domain.events import Caller
 from hostler.host.config import ConfigFile, PluginEntry, PluginLimitsEntry, Settings
 from hostler.host.host import Host
 from hostler.storage.stores import agents
-from hostler.tools.workspaces.whole import remove_tree
+from hostler.tools.workspaces.tree_removal import remove_tree
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope, Input
 

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox.port import MIB
 from hostler.sandbox.probe import find_sandbox

@@ -14,12 +14,11 @@ import msgspec
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.misfits import convert
+from hostler.domain.type_errors import convert
 from hostler.host.config import ConfigFile
 from hostler.host.host import Host
 from hostler.storage.port import Tx
-from hostler.storage.stores import audit, events, journal, runs
-from hostler.storage.stores import steering as steers
+from hostler.storage.stores import audit, events, journal, runs, steering
 from hostler.storage.stores.events import StoredEvent
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import TERMINAL_STATUSES
@@ -368,7 +367,7 @@ def test_a_message_and_the_end_of_its_run_in_one_commit(database_url: str, tmp_p
                     made.cancel(run_id), *(_send(host, conversation, f"{late} {n}") for n in range(3))
                 )
                 await made.ended(run_id)
-                left = await host.db.read(lambda tx, run_id=run_id: steers.queued(tx, WORKSPACE, run_id))  # type: ignore[misc]
+                left = await host.db.read(lambda tx, run_id=run_id: steering.queued(tx, WORKSPACE, run_id))  # type: ignore[misc]
                 assert left == []
 
     run(story(), SECONDS)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hostler.host.agent_watch import AgentWatch
+from hostler.host.agent_monitor import AgentMonitor
+from hostler.host.audit_heads import AuditHeads
 from hostler.host.host import Host
-from hostler.host.noted_heads import NotedHeads
-from hostler.host.webhooks import Courier
+from hostler.host.webhooks import WebhookSender
 from hostler.host.workers import FAILING_AFTER
-from hostler.pauses.service import PauseDesk
+from hostler.pauses.service import PauseService
 from hostler.runs.dispatch import Dispatcher
 from hostler.runs.rerouting import Rerouter
 from support.http_host import Served, serving
@@ -33,10 +33,10 @@ class Fault:
         for kind, name in (
             (Dispatcher, "_look"),
             (Host, "_retention"),
-            (NotedHeads, "try_note"),
-            (Courier, "_start_lanes"),
-            (PauseDesk, "sweep"),
-            (AgentWatch, "look"),
+            (AuditHeads, "try_note"),
+            (WebhookSender, "_start_lanes"),
+            (PauseService, "sweep"),
+            (AgentMonitor, "look"),
             (Rerouter, "_pause"),
         ):
             monkeypatch.setattr(kind, name, self._failing(getattr(kind, name), f"{kind.__name__}.{name}"))
@@ -72,7 +72,7 @@ def test_workers_that_fail_are_logged_counted_shown_and_start_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     fault = Fault(monkeypatch)
-    monkeypatch.setattr("hostler.host.agent_watch.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hostler.host.agent_monitor.LOOK_SECONDS", 0.05)
     monkeypatch.setattr("hostler.pauses.service.SWEEP_SECONDS", 0.05)
     monkeypatch.setattr("hostler.pauses.service.SHORTEST_SWEEP_SECONDS", 0.05)
     monkeypatch.setattr("hostler.host.webhooks.POLL_SECONDS", 0.05)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.misfits import convert
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.type_errors import convert
 from hostler.host.config import ConfigFile
 from support.databases import run
 from support.stepping import Stage, stage, within

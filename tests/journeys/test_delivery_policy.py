@@ -9,8 +9,8 @@ import msgspec
 
 from hostler.domain.tapes import decode_tape, read_tape
 from hostler.journal.export import tape_of
-from hostler.journal.replaying.replayer import Cast, Replayer
-from hostler.plugins.sources import Folder
+from hostler.journal.replayer import Cast, Replayer
+from hostler.plugins.source import Folder
 from support.databases import run
 from support.stepping import STEPPER, WORKSPACE, Ended, Steps, stage, within
 

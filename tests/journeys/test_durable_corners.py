@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.recording import CallName, FastForward, Recording
-from hostler.pauses import entries as pause_entries
+from hostler.pauses import entries
 from hostler.pauses.transitions import go_on
 from hostler.runs.recovery import recover
 from hostler.storage.port import Tx
@@ -190,7 +190,7 @@ def test_what_a_lost_attempt_did_not_come_to_show_is_shown(database: SqlDatabase
     def begun(tx: Tx) -> None:
         open_run(tx)
         open_pause(tx, call("k1"), call("k2", "question", question_kind="choice"))
-        shown = pause_entries.requested(calls_of(tx)["k1"])
+        shown = entries.requested(calls_of(tx)["k1"])
         runs.append(tx, "r1", 1, [shown])  # and then its host was killed
 
     def results(tx: Tx) -> list[Any]:

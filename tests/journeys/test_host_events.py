@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.config_mistakes import ConfigurationError
 from hostler.domain.events import Caller
-from hostler.domain.misfits import convert
-from hostler.domain.mistakes import ConfigurationError
+from hostler.domain.type_errors import convert
 from hostler.host.config import ConfigFile
 from hostler.storage.stores import events
 from hostler_protocol.errors import (

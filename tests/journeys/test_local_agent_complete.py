@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from hostler.models.tokens import count_tokens
+from hostler.models.token_counts import count_tokens
 from hostler_protocol.content import ModelMessage
 from support.agent_host import ask, hosting
 from support.databases import run

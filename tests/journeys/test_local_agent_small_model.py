@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.misfits import convert
 from hostler.domain.model_entries import ModelEntry
+from hostler.domain.type_errors import convert
 from hostler.host.config import ConfigFile
 from hostler.models.demo import DemoModelMissingError, demo_weights
 from support.agent_host import FOLDER, ask, texts

@@ -12,7 +12,7 @@ import pytest
 
 from hostler.domain.agents import AgentSpec
 from hostler.host.config import ConfigFile
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.storage.port import Query
 from hostler_protocol.errors import PluginStartError
 from support.databases import run

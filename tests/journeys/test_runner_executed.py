@@ -11,7 +11,7 @@ import pytest
 
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import ActRequest, NotApproverError
-from hostler.storage.stores import keys
+from hostler.storage.stores import api_keys
 from support.databases import run
 from support.shop import ADMIN, PLACE, SEND, decide, decision, parked, shop, waiting
 from support.stepping import WORKSPACE, Ended, Stage, Steps
@@ -172,7 +172,9 @@ def test_the_agents_policy_says_who_decides_and_how_long(tmp_path: Path) -> None
 async def finance(host: Stage) -> Caller:
     rights = {"pauses:write"}
     made = await host.host.db.write(
-        lambda tx: keys.create(tx, WORKSPACE, name="finn", subject="finn", roles=["finance"], rights=rights)
+        lambda tx: api_keys.create(
+            tx, WORKSPACE, name="finn", subject="finn", roles=["finance"], rights=rights
+        )
     )
     return Caller(WORKSPACE, "finn", made[0].key_id, frozenset({"finance"}), frozenset(rights))
 

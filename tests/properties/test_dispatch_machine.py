@@ -19,7 +19,8 @@ from hostler.host.workers import Workers
 from hostler.runs.dispatch import Dispatcher
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import claims, runs
+from hostler.storage.stores import run_claims as claims
+from hostler.storage.stores import runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import Attempt, NewRun, Run
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hostler.domain.agents import ToolApprovalPolicy
 from hostler.domain.grants import REMOTE_WORKER_CALLS, Grant, apis_of, decode_grant, resources_of
-from hostler.domain.patterns import best_match, matches
+from hostler.domain.name_patterns import best_match, matches
 from hostler_protocol.calls import CALLS
 from hostler_protocol.grants import STATE_SCOPES
 from hostler_protocol.manifest import Capabilities, Permissions

@@ -27,11 +27,13 @@ from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest, AlreadyDecidedError, PauseExpiredError
 from hostler.domain.pause_values import Pause, PausedCall, args_hash
 from hostler.domain.pauses import MAX_RESUME_ATTEMPTS, is_settled
-from hostler.pauses.service import PauseDesk
+from hostler.pauses.service import PauseService
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
-from hostler.storage.stores import chain, keys, pause_claims, pauses, runs
+from hostler.storage.stores import api_keys as keys
+from hostler.storage.stores import hash_chain as chain
+from hostler.storage.stores import pause_claims, pauses, runs
 from hostler.storage.stores.pause_claims import Refused
 from hostler.storage.stores.run_endings import finish
 from hostler_protocol.errors import HostlerError, PayloadTooLargeError
@@ -103,7 +105,7 @@ class PausesMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = PauseDesk(self.database)
+        self.desk = PauseService(self.database)
         self.people: dict[str, Caller] = {}
         self.run_id = self.pause_id = ""
         self.acknowledged: dict[tuple[str, int], tuple[str, str, str | None]] = {}

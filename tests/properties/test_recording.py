@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from hostler.domain.recording import CallName, RecordedCall, Recording, Resumed, is_effect
 from hostler.journal.call_records import RecordedAnswer
-from hostler.journal.resume import GoingOn
+from hostler.journal.resume import Resumption
 
 EXAMPLES = 2_000 if os.environ.get("HOSTLER_SOAK") else 150
 SPINS = 2_000
@@ -149,9 +149,9 @@ class Attempt:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._stall_seconds = stall_seconds
         recording = world.recording()
-        self._going_on: GoingOn | None = None
+        self._going_on: Resumption | None = None
         if number > 1 and not recording.is_empty:
-            self._going_on = GoingOn(
+            self._going_on = Resumption(
                 recording, self._read, stall_seconds=stall_seconds, live=self._live, diverged=self._diverge
             )
 

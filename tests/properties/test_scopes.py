@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hostler.domain.scopes import StateArea, StateScopes, area_of, scopes_for
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import states
+from hostler.storage.stores import state_values
 from hostler_protocol.events import Actor, EventEnvelope, Input, Subject
 from hostler_protocol.grants import STATE_SCOPES, StateScope
 from support.databases import TEST_SECONDS
@@ -203,7 +203,7 @@ def test_values_in_the_database_reach_their_owner_and_nobody_else(
     async def story() -> None:
         def put_all(tx: Any) -> None:
             for number, (identity, area) in enumerate(areas):
-                states.set(tx, identity.workspace, area, key, states.encode(number))
+                state_values.set(tx, identity.workspace, area, key, state_values.encode(number))
                 expected[identity.owner(_scope(area))] = number
 
         await database.write(put_all)
@@ -211,17 +211,17 @@ def test_values_in_the_database_reach_their_owner_and_nobody_else(
         def look(tx: Any) -> None:
             for identity, area in areas:
                 mine = expected[identity.owner(_scope(area))]
-                assert states.get(tx, identity.workspace, area.scope_key, key).value == mine
-                held = states.snapshot(tx, identity.workspace, {area.scope: area.scope_key}).values[
+                assert state_values.get(tx, identity.workspace, area.scope_key, key).value == mine
+                held = state_values.snapshot(tx, identity.workspace, {area.scope: area.scope_key}).values[
                     area.scope
                 ]
-                assert held == {states.canonical_key(key): mine}
-                assert list(states.list(tx, identity.workspace, area.scope_key).items) == list(held)
+                assert held == {state_values.canonical_key(key): mine}
+                assert list(state_values.list(tx, identity.workspace, area.scope_key).items) == list(held)
 
         await database.read(look)
         await database.write(
             lambda tx: [
-                states.delete(tx, identity.workspace, area.scope_key, key) for identity, area in areas
+                state_values.delete(tx, identity.workspace, area.scope_key, key) for identity, area in areas
             ]
         )
 

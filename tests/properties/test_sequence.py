@@ -21,7 +21,7 @@ from hostler.domain.outcomes import (
     Uploaded,
     Warned,
 )
-from hostler.domain.sequence import MAX_WARNINGS_PER_RUN, ResultStream
+from hostler.domain.result_sequence import MAX_WARNINGS_PER_RUN, ResultStream
 from hostler_protocol.content import Usage
 from hostler_protocol.incoming import ResultArrived
 from hostler_protocol.manifest import Capabilities

@@ -27,8 +27,8 @@ from hostler.domain.steering import TRANSITIONS, SteerStatus
 from hostler.runs.admission import Opening, open_event
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import agents, claims, events, run_endings, runs
-from hostler.storage.stores import steering as steers
+from hostler.storage.stores import agents, events, run_endings, runs, steering
+from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.run_rows import Fenced, NewRun, Run
@@ -196,7 +196,7 @@ class SteeringMachine(RuleBasedStateMachine):
         own: Counter[str] = Counter()
         for run in runs.page(tx, WS, conversation_id=self.conversation):
             own[run.event_id or ""] += 1
-            rows = steers.page(tx, WS, run.run_id)
+            rows = steering.page(tx, WS, run.run_id)
             queued = [row for row in rows if row.status == "queued"]
             assert run.steers == len(queued)
             assert not (queued and run.finished_at), "a run that is over has no message left"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.misfits import convert
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.tool_entries import ToolEntry
+from hostler.domain.type_errors import convert
 from hostler.host.config import ConfigFile
 from support.http_host import Event, Served, iter_events, serving
 from support.model_server import ModelServer

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pytest
 
 from hostler.storage.port import Tx
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.opening import open_database
 from support.postgres import PostgresServer, PostgresUnavailableError
 
 T = TypeVar("T")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hostler.plugins.limits import ProcessLimits, StartLimits
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
-from hostler.sandbox.measure import measure_folders
 from hostler.sandbox.port import KIB, MIB, SandboxLimits
 from hostler.sandbox.probe import find_sandbox
+from hostler.sandbox.usage import measure_folders
 from hostler_protocol.errors import PluginError
 from support.plugin_runs import run
 

@@ -14,7 +14,8 @@ from hostler.domain.agents import AgentSpec
 from hostler.host.config import ConfigFile, Settings
 from hostler.host.host import Host
 from hostler.http.server import HttpServer, serve
-from hostler.storage.stores import agents, keys
+from hostler.storage.stores import agents
+from hostler.storage.stores import api_keys as keys
 from hostler.tools.knowledge.port import KnowledgeService
 from support.trust import plugin_entry
 

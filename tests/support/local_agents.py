@@ -104,7 +104,7 @@ def served(
 ) -> None:
     """Run a test with models `main` and `spare` of one service on a socket."""
     monkeypatch.setattr("hostler_sdk.testing.HostSession", ServedModels)
-    monkeypatch.setattr("hostler.models.retrying.FIRST_BACKOFF_SECONDS", 0.001)
+    monkeypatch.setattr("hostler.models.retry_policy.FIRST_BACKOFF_SECONDS", 0.001)
 
     async def main() -> None:
         async with asyncio.timeout(BOUND_SECONDS), ModelServer() as server:

@@ -20,7 +20,7 @@ from hostler.domain.tool_pins import Sight, StoredPin, changes_of
 from hostler.plugins.tool_servers import McpProcesses
 from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
-from hostler.tools.mcp.port import McpSurroundings
+from hostler.tools.mcp.port import McpContext
 from hostler.tools.mcp.source import McpTools
 from hostler.tools.port import OfferedTool, ToolInvocation
 from hostler_protocol.errors import UnavailableError
@@ -160,7 +160,7 @@ async def benched(
 ) -> AsyncIterator[Bench]:
     """The tools of one server, connected."""
     book = pins or Pins()
-    around = McpSurroundings(McpProcesses(data), book, limits)
+    around = McpContext(McpProcesses(data), book, limits)
     tools = McpTools(WORKSPACE, around)
     bench = Bench(tools, folder, book, data, entry.name)
     try:

@@ -14,10 +14,10 @@ from hostler.domain.pause_actions import (
     PauseView,
 )
 from hostler.domain.pause_values import NewCall
-from hostler.pauses.service import PauseDesk
+from hostler.pauses.service import PauseService
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit, pauses, runs
-from hostler.storage.stores.run_endings import Asked
+from hostler.storage.stores.run_endings import RequestedEnd
 from hostler_protocol.errors import HostlerError
 from support.databases import read, run, write
 from support.pauses import WORKSPACE, calls_of, open_pause, open_run, park, person
@@ -29,8 +29,8 @@ class DeskWorld:
     def __init__(self, database: SqlDatabase) -> None:
         self.database = database
         self.changed: list[str] = []
-        self.cancelled: list[Asked] = []
-        self.desk = PauseDesk(database, on_changed=self.changed.append, on_cancelled=self.cancelled.extend)
+        self.cancelled: list[RequestedEnd] = []
+        self.desk = PauseService(database, on_changed=self.changed.append, on_cancelled=self.cancelled.extend)
         write(database, open_run)
         self.rita = self.person("rita")
         self.boss = self.person("boss", "admin")

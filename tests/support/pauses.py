@@ -6,14 +6,15 @@ from typing import Any
 
 from hostler.domain.approvers import ApproverRule
 from hostler.domain.events import Caller
+from hostler.domain.pause_sealing import Codec
 from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import CallKind
-from hostler.domain.sealing import Codec
 from hostler.domain.tools import ToolPin
 from hostler.pauses.explicit_states import keep
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import parse
-from hostler.storage.stores import keys, pause_calls, pauses, runs
+from hostler.storage.stores import api_keys as keys
+from hostler.storage.stores import pause_calls, pauses, runs
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun, Run

@@ -24,7 +24,7 @@ from hostler.plugins.limits import (
 from hostler.plugins.logs import PluginLog
 from hostler.plugins.process import PluginProcess, start_process
 from hostler.plugins.stdio import StdioTransport
-from hostler.sandbox.kept import Command
+from hostler.sandbox.process import Command
 from hostler_protocol.errors import PluginError
 from hostler_protocol.events import AgentRunContext
 from hostler_protocol.frames import MessageId

@@ -12,7 +12,7 @@ from typing import Any
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest, CallView, PauseView
 from hostler.host.config import ConfigFile
-from hostler.storage.stores import keys
+from hostler.storage.stores import api_keys
 from support.stepping import STEPPER, WORKSPACE, Stage, stage, within
 from support.trust import plugin_entry
 
@@ -41,7 +41,7 @@ async def person(host: Stage, subject: str) -> Caller:
     """Somebody with a key of their own."""
     rights = {"pauses:write"}
     made = await host.host.db.write(
-        lambda tx: keys.create(tx, WORKSPACE, name=subject, subject=subject, rights=rights)
+        lambda tx: api_keys.create(tx, WORKSPACE, name=subject, subject=subject, rights=rights)
     )
     return Caller(WORKSPACE, subject, made[0].key_id, frozenset(), frozenset(rights))
 

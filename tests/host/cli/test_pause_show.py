@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.cli.pause_show import pretty, show_pause, what_next
-from hostler.cli.show import until_paused
-from hostler.cli.visible import ESCAPED, visible
+from hostler.cli.run_output import until_paused
+from hostler.cli.terminal_text import ESCAPED, visible
 from hostler.journal.feed import StoredResult
 from support.databases import run
 

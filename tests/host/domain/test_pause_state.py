@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostler.domain.pause_sealing import PLAIN, SealedError
 from hostler.domain.pause_state import decode_state, encode_state
 from hostler.domain.pauses import STATE_FORMAT
-from hostler.domain.sealing import PLAIN, SealedError
-from hostler.pauses.encryption import Vault
+from hostler.pauses.encryption import PauseCipher
 from hostler.pauses.explicit_states import load
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import pauses
@@ -76,7 +76,7 @@ def test_a_damaged_or_newer_state_is_not_loaded() -> None:
 
 
 @pytest.mark.parametrize("size", [10, 300_000])
-@pytest.mark.parametrize("codec", [PLAIN, Vault([b"k" * 32])], ids=["plain", "sealed"])
+@pytest.mark.parametrize("codec", [PLAIN, PauseCipher([b"k" * 32])], ids=["plain", "sealed"])
 def test_20_a_state_is_kept_in_its_row_or_as_a_blob_sealed_or_not(
     database: SqlDatabase, tmp_path: Path, size: int, codec: Any
 ) -> None:
@@ -91,5 +91,5 @@ def test_20_a_state_is_kept_in_its_row_or_as_a_blob_sealed_or_not(
     if codec is not PLAIN:
         assert b"canary" not in (pause.state or b"")
         with pytest.raises(SealedError):
-            asyncio.run(load(blobs, Vault([b"o" * 32]), pause))
+            asyncio.run(load(blobs, PauseCipher([b"o" * 32]), pause))
     blobs.close()

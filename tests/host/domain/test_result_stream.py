@@ -21,7 +21,7 @@ from hostler.domain.outcomes import (
     Uploaded,
     Warned,
 )
-from hostler.domain.sequence import ResultStream
+from hostler.domain.result_sequence import ResultStream
 from hostler_protocol.content import Usage
 from hostler_protocol.limits import MAX_RESULT_BYTES
 from hostler_protocol.results import AgentRunResult

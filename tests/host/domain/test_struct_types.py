@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.connect import open_database
 
 
 class Late(msgspec.Struct):

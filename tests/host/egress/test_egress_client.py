@@ -26,9 +26,9 @@ from hostler.egress import (
     GuardedTransport,
     client,
     httpx2_client,
-    resolving,
 )
-from hostler.egress.decoding import Decoder
+from hostler.egress import resolver as resolving
+from hostler.egress.decompression import Decoder
 from hostler.egress.limits import MAX_ADDRESSES
 from support.certificates import tls_for
 from support.databases import TEST_SECONDS

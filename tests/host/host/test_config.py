@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hostler.host.config import ConfigFile, PluginEntry, Settings
 from hostler.host.config_file import MAX_CONFIG_BYTES, load_config, parse_config, read_config
 from hostler.host.host import Host
-from hostler.secrets.resolving import resolve_secret
+from hostler.secrets.resolver import resolve_secret
 from hostler_protocol.errors import InvalidArgumentError
 
 YAML = """

@@ -28,7 +28,7 @@ from hostler.domain.webhooks import (
     signature,
     wait_seconds,
 )
-from hostler.host.webhooks import Courier
+from hostler.host.webhooks import WebhookSender
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import notices
@@ -94,8 +94,8 @@ async def only_delivery(
 
 
 @contextlib.asynccontextmanager
-async def courier(database: SqlDatabase, **options: Any) -> AsyncIterator[Courier]:
-    made = Courier(database, WS, **{"pace": 0.001, "try_seconds": 30.0, **options})
+async def courier(database: SqlDatabase, **options: Any) -> AsyncIterator[WebhookSender]:
+    made = WebhookSender(database, WS, **{"pace": 0.001, "try_seconds": 30.0, **options})
     task = asyncio.create_task(made.work())
     try:
         yield made

@@ -113,8 +113,8 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path, monkeypatch: pyte
         assert b"connection: close" in answer
         assert problem_in(answer)["code"] == "deadline_exceeded"
 
-    monkeypatch.setattr("hostler.http.ask.BODY_IDLE_SECONDS", 0.2)
-    monkeypatch.setattr("hostler.http.gateway.DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr("hostler.http.request.BODY_IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("hostler.http.middleware.DRAIN_SECONDS", 0.1)
     run(_with(tmp_path, scenario))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.mistakes import MAX_TOLD
+from hostler.domain.config_mistakes import MAX_TOLD
 from support.http_host import PUPPET_RUNNER, Served, serving
 
 AGENT: dict[str, Any] = {

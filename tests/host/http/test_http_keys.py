@@ -13,10 +13,10 @@ from hostler.http.auth import RIGHTS, KeyHolder, KeyRing, Right, demand, holds
 from hostler.http.keyring import find_key
 from hostler.http.limits import FAILED_AUTH_BURST, KEY_CACHE_SECONDS, MAX_TOKEN_CHARS
 from hostler.http.problems import UnauthenticatedError
-from hostler.http.rates import Rates
+from hostler.http.rate_limits import Rates
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import keys
-from hostler.storage.stores.keys import ApiKey
+from hostler.storage.stores import api_keys
+from hostler.storage.stores.api_keys import ApiKey
 from hostler_protocol.errors import InvalidArgumentError, RateLimitedError, UnauthorizedError
 from support.databases import read, run, write
 
@@ -39,7 +39,7 @@ def ring(database: SqlDatabase, clock: Clock, admin: str | None = "the admin's k
 
 def make(database: SqlDatabase, **fields: object) -> tuple[ApiKey, str]:
     wanted: dict[str, object] = {"name": "k", "subject": "ada", "rights": ["runs:read"], **fields}
-    return write(database, lambda tx: keys.create(tx, "w", **wanted))  # type: ignore[arg-type]
+    return write(database, lambda tx: api_keys.create(tx, "w", **wanted))  # type: ignore[arg-type]
 
 
 def ask(on: KeyRing, token: str, address: str = "10.0.0.1") -> KeyHolder:
@@ -78,7 +78,7 @@ def test_a_revoked_key_is_refused_at_once_here_and_soon_elsewhere(database: SqlD
     key, token = make(database)
     ask(here, token)
     ask(elsewhere, token)
-    assert write(database, lambda tx: keys.revoke(tx, "w", key.key_id))
+    assert write(database, lambda tx: api_keys.revoke(tx, "w", key.key_id))
     here.forget(key.key_id)
     with pytest.raises(UnauthenticatedError):
         ask(here, token)
@@ -102,7 +102,7 @@ def test_a_key_revoked_while_it_is_looked_up_is_not_remembered(database: SqlData
         on = KeyRing(slowly, admin_key=None, workspace_id="w")
         first = asyncio.create_task(on.authenticate(f"Bearer {token}", "a"))
         await looked_up.wait()
-        await database.write(lambda tx: keys.revoke(tx, "w", key.key_id))
+        await database.write(lambda tx: api_keys.revoke(tx, "w", key.key_id))
         on.forget(key.key_id)
         may_answer.set()
         await first

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.http.ask import check_json_type, decode_json, decode_query, path_segment
 from hostler.http.problems import UnsupportedMediaTypeError
+from hostler.http.request import check_json_type, decode_json, decode_query, path_segment
 from hostler.http.sse import frame, last_event_id, pieces_of
 from hostler.journal.feed import StoredResult
 from hostler_protocol._base import Strict

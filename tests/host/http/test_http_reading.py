@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from hostler.cli.directory import DirectoryWire
-from hostler.cli.wire import Reply, Request
+from hostler.cli.in_process import InProcessTransport
+from hostler.cli.transport import Reply, Request
 from hostler.domain.agents import AgentSpec
 from hostler.host.config import ConfigFile
 from hostler.host.data_directory import NOTE_NAME
-from hostler.host.reading import ReadingHost
+from hostler.host.read_only import ReadOnlyHost
 from hostler.storage.sql.migrate import newest_schema
-from hostler.storage.sql.reading import open_for_reading
+from hostler.storage.sql.read_only import open_for_reading
 from hostler.storage.stores import installation
 from hostler_protocol.errors import HostlerError
 from support.command_line import EXAMPLES
@@ -63,9 +63,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, st
 
 async def asked(data: Path, path: str) -> tuple[Reply, Reply, bool]:
     """The answers without and with a host, and whether the first needed none."""
-    light, whole = DirectoryWire(data, None), DirectoryWire(data, None)
+    light, whole = InProcessTransport(data, None), InProcessTransport(data, None)
 
-    def request(wire: DirectoryWire) -> Request:
+    def request(wire: InProcessTransport) -> Request:
         return Request("GET", f"/v1/{path}", {"authorization": f"Bearer {wire.key}"}, b"", 60.0)
 
     try:
@@ -184,7 +184,7 @@ def test_a_directory_that_a_host_refuses_is_refused_with_its_words(
     spoil(data)
 
     async def told(*, light: bool) -> str:
-        wire = DirectoryWire(data, None)
+        wire = InProcessTransport(data, None)
         request = Request("GET", "/v1/runs", {"authorization": f"Bearer {wire.key}"}, b"", 60.0)
         try:
             if light:
@@ -204,13 +204,13 @@ def test_a_directory_that_a_host_refuses_is_refused_with_its_words(
 def test_a_directory_that_is_not_this_build_s_is_left_to_a_host(
     filled: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    assert run(ReadingHost.open(tmp_path)) is None
+    assert run(ReadOnlyHost.open(tmp_path)) is None
     assert not any(tmp_path.iterdir())
     shutil.copy(filled[0] / "hostler.db", tmp_path)
     with closing(sqlite3.connect(tmp_path / "hostler.db")) as db:
         db.execute("DELETE FROM schema_versions WHERE number = ?", [newest_schema("sqlite")])
         db.commit()
     before = (tmp_path / "hostler.db").read_bytes()
-    assert run(ReadingHost.open(tmp_path)) is None
+    assert run(ReadOnlyHost.open(tmp_path)) is None
     assert [file.name for file in tmp_path.iterdir()] == ["hostler.db"]
     assert (tmp_path / "hostler.db").read_bytes() == before

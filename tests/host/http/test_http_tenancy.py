@@ -17,7 +17,9 @@ from hostler.domain.scopes import StateArea
 from hostler.http import auth
 from hostler.http.app import ENDPOINTS
 from hostler.storage.port import Tx
-from hostler.storage.stores import artifacts, keys, notices, settings, states
+from hostler.storage.stores import api_keys as keys
+from hostler.storage.stores import artifacts, notices, settings
+from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from support.databases import run
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving

@@ -9,7 +9,7 @@ from typing import Any
 from hostler.domain.agents import AgentSpec, ResourcePolicy, ToolApprovalPolicy
 from hostler.domain.grants import Grant, decode_grant
 from hostler.host.config import ConfigFile
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.storage.stores import agents, runs
 from support.databases import run
 from support.http_host import PUPPET, WORKSPACE, Served, serving

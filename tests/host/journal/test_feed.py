@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.journal import feed as feed_module
+from hostler.journal import feed
 from hostler.journal.feed import Feed, StoredResult
 from support.databases import run
 
@@ -25,8 +25,8 @@ BATCH = 7
 def small_rings() -> Iterator[None]:
     """A few results fill a ring, and a page holds fewer than a run has."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(feed_module, "RING_BYTES", RING)
-        patch.setattr(feed_module, "BATCH_RESULTS", BATCH)
+        patch.setattr(feed, "RING_BYTES", RING)
+        patch.setattr(feed, "BATCH_RESULTS", BATCH)
         yield
 
 

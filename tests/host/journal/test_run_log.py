@@ -16,7 +16,8 @@ from hostler.journal.run_log import FencedError, Item, RunLog
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.session import ConstraintError
-from hostler.storage.stores import hosts, journal, runs, states
+from hostler.storage.stores import hosts, journal, runs
+from hostler.storage.stores import state_values as states
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.run_rows import NewRun

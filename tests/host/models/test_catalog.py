@@ -13,7 +13,7 @@ import pytest
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.models.catalog import build_catalog, cost_of, usable_catalog
 from hostler.models.port import ModelRequest, RerankRequest
-from hostler.models.tokens import count_tokens, estimate_text
+from hostler.models.token_counts import count_tokens, estimate_text
 from hostler_protocol.content import FunctionSpec, ImageUrl, ImageUrlElement, ModelMessage, TextElement, Usage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 from support.model_server import ModelServer

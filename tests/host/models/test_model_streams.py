@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.models.chat_answer import ChatStream, read_answer
+from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.errors import Endpoint
-from hostler.models.retrying import RetryPolicy, retry_after
+from hostler.models.retry_policy import RetryPolicy, retry_after
 from hostler.models.sse import ServerSentEvent, SseError, SseParser
 from hostler_protocol.calls import ModelChunk
 from hostler_protocol.errors import HostlerError

@@ -15,7 +15,7 @@ import pytest
 from hostler.models import errors
 from hostler.models.limits import MAX_ANSWER_BYTES
 from hostler.models.port import Attachment, ModelRequest, RerankRequest
-from hostler.models.retrying import RetryPolicy
+from hostler.models.retry_policy import RetryPolicy
 from hostler_protocol.content import (
     ArtifactElement,
     ContentElement,
@@ -223,7 +223,7 @@ def test_failures_say_what_to_do(
     streamed: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hostler.models.retrying.FIRST_BACKOFF_SECONDS", 0.001)
+    monkeypatch.setattr("hostler.models.retry_policy.FIRST_BACKOFF_SECONDS", 0.001)
 
     async def test(server: ModelServer) -> None:
         script(server)
@@ -311,7 +311,7 @@ def test_a_service_that_knows_no_stream_options_is_asked_without_them() -> None:
 
 
 def test_a_retry_after_is_kept_to_and_a_later_try_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hostler.models.retrying.FIRST_BACKOFF_SECONDS", 0.001)
+    monkeypatch.setattr("hostler.models.retry_policy.FIRST_BACKOFF_SECONDS", 0.001)
 
     async def test(server: ModelServer) -> None:
         server.fail(429, "slow down", {"retry-after-ms": "300"})
@@ -386,7 +386,7 @@ def test_a_reader_that_stops_early_closes_the_connection() -> None:
 
 def test_no_try_begins_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FIRST_BACKOFF_SECONDS", "MAX_BACKOFF_SECONDS"):
-        monkeypatch.setattr(f"hostler.models.retrying.{name}", 600.0)
+        monkeypatch.setattr(f"hostler.models.retry_policy.{name}", 600.0)
 
     async def test(server: ModelServer) -> None:
         server.fail(503, times=9)

@@ -90,7 +90,7 @@ def test_litellm_answers_like_the_other_providers(monkeypatch: pytest.MonkeyPatc
 def test_litellm_failures_are_ours_and_its_other_arguments_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hostler.models.retrying.FIRST_BACKOFF_SECONDS", 0.001)
+    monkeypatch.setattr("hostler.models.retry_policy.FIRST_BACKOFF_SECONDS", 0.001)
 
     async def main() -> None:
         async with asyncio.timeout(110), ModelServer() as server, litellm_model(server, monkeypatch) as model:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.domain.sealing import PLAIN, Box, SealedError
-from hostler.pauses.encryption import KEY_BYTES, LiveVault, Locked, Vault, open_vault
+from hostler.domain.pause_sealing import PLAIN, Box, SealedError
+from hostler.pauses.encryption import KEY_BYTES, LiveCipher, Locked, PauseCipher, open_vault
 from hostler_protocol.errors import InvalidArgumentError
 
 OLD, NEW = os.urandom(KEY_BYTES), os.urandom(KEY_BYTES)
@@ -22,7 +22,7 @@ EXAMPLES = 2_000 if os.environ.get("HOSTLER_SOAK") else 100
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.text(max_size=200), st.binary(max_size=200))
 def test_what_was_sealed_opens_and_shows_nothing(text: str, data: bytes) -> None:
-    box = Box.new(Vault([NEW]), "p1")
+    box = Box.new(PauseCipher([NEW]), "p1")
     sealed_text, sealed = box.seal_text("args", text), box.seal("state", data)
     assert sealed_text is not None
     assert sealed is not None
@@ -36,7 +36,7 @@ def test_what_was_sealed_opens_and_shows_nothing(text: str, data: bytes) -> None
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(st.data())
 def test_one_altered_bit_anywhere_is_found(data: st.DataObject) -> None:
-    vault = Vault([NEW])
+    vault = PauseCipher([NEW])
     key = vault.new_key("p1")
     sealed = vault.seal("p1", key, "args", b"the arguments")
 
@@ -53,7 +53,7 @@ def test_one_altered_bit_anywhere_is_found(data: st.DataObject) -> None:
 
 
 def test_values_do_not_open_in_another_place() -> None:
-    vault = Vault([NEW])
+    vault = PauseCipher([NEW])
     key = vault.new_key("p1")
     sealed = vault.seal("p1", key, "args", b"x")
     for pause_id, data_key, field in [
@@ -67,16 +67,16 @@ def test_values_do_not_open_in_another_place() -> None:
 
 
 def test_keys_rotate_without_touching_what_is_sealed() -> None:
-    before = Vault([OLD])
+    before = PauseCipher([OLD])
     box = Box.new(before, "p1")
     assert box.data_key is not None
     sealed = box.seal_text("args", "{}")
-    both = Vault([NEW, OLD])
+    both = PauseCipher([NEW, OLD])
     assert Box(both, "p1", box.data_key).open_text("args", sealed) == "{}"
     again = both.rewrapped("p1", box.data_key)
     assert again is not None
     assert both.rewrapped("p1", again) is None
-    only_new = Vault([NEW])
+    only_new = PauseCipher([NEW])
     assert Box(only_new, "p1", again).open_text("args", sealed) == "{}"
     with pytest.raises(SealedError, match="none of the keys in pause_key opens it"):
         Box(only_new, "p1", box.data_key).open_text("args", sealed)
@@ -85,9 +85,9 @@ def test_keys_rotate_without_touching_what_is_sealed() -> None:
 
 
 def test_without_its_data_key_a_text_is_gone() -> None:
-    box = Box.new(Vault([NEW]), "p1")
+    box = Box.new(PauseCipher([NEW]), "p1")
     sealed = box.seal_text("args", "secret")
-    assert Box(Vault([NEW]), "p1", None).open_text("args", sealed) is None
+    assert Box(PauseCipher([NEW]), "p1", None).open_text("args", sealed) is None
 
 
 def test_installations_without_a_key_store_texts_as_they_are_and_never_into_a_sealed_pause() -> None:
@@ -96,7 +96,7 @@ def test_installations_without_a_key_store_texts_as_they_are_and_never_into_a_se
     assert box.seal_text("args", "{}") == box.open_text("args", "{}") == "{}"
     assert box.seal("state", b"x") == box.open("state", b"x") == b"x"
     assert box.seal_text("args", None) is box.open_text("args", None) is None
-    sealed = Box.new(Vault([NEW]), "p1")
+    sealed = Box.new(PauseCipher([NEW]), "p1")
     no_keys = Box(PLAIN, "p1", sealed.data_key)
     with pytest.raises(SealedError):
         no_keys.seal_text("args", "{}")
@@ -110,8 +110,8 @@ def test_keys_come_from_the_environment_and_from_files(tmp_path: Path) -> None:
     environment = {"K": base64.urlsafe_b64encode(NEW).decode().rstrip("=")}
     vault = open_vault(["env:K", f"file:{file}"], environment)
     box = Box.new(vault, "p")
-    assert Box(Vault([NEW]), "p", box.data_key).open_text("f", box.seal_text("f", "x")) == "x"
-    old = Box.new(Vault([OLD]), "p")
+    assert Box(PauseCipher([NEW]), "p", box.data_key).open_text("f", box.seal_text("f", "x")) == "x"
+    old = Box.new(PauseCipher([OLD]), "p")
     assert Box(vault, "p", old.data_key).open_text("f", old.seal_text("f", "x")) == "x"
     assert open_vault([]) is PLAIN
 
@@ -143,9 +143,9 @@ def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.Monkey
 
 
 def test_where_the_keys_are_missing_nothing_is_stored_in_the_clear() -> None:
-    live = LiveVault()
+    live = LiveCipher()
     assert Box.new(live, "p").data_key is None, "nothing is configured"
-    live.replace(Vault([NEW]))
+    live.replace(PauseCipher([NEW]))
     box = Box.new(live, "p")
     sealed = box.seal_text("args", "{}")
     live.replace(Locked("env:K: the environment variable K is not set"))
@@ -155,6 +155,6 @@ def test_where_the_keys_are_missing_nothing_is_stored_in_the_clear() -> None:
         box.open_text("args", sealed)
     with pytest.raises(SealedError):
         box.seal_text("args", "{}")
-    live.replace(Vault([OLD, NEW]))
+    live.replace(PauseCipher([OLD, NEW]))
     assert box.open_text("args", sealed) == "{}"
     assert live.rewrapped("p", box.data_key or b"") is not None

@@ -14,10 +14,11 @@ from hostler.domain.pause_actions import (
     StaleViewError,
     UnprocessableError,
 )
-from hostler.pauses.service import PauseDesk
+from hostler.pauses.service import PauseService
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.stores import approval_rules, keys, pause_claims, runs
+from hostler.storage.stores import api_keys as keys
+from hostler.storage.stores import approval_rules, pause_claims, runs
 from hostler_protocol.errors import NotFoundError
 from support.databases import read, run, write
 from support.pause_desk import DeskWorld, approve, deny
@@ -123,7 +124,7 @@ def test_24_a_tool_that_comes_back_is_asked_about_again(world: DeskWorld) -> Non
     there = {"tool": False}
     changed: list[str] = []
     pin = PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest="s2")
-    desk = PauseDesk(
+    desk = PauseService(
         world.database, on_changed=changed.append, pin=lambda ws, name: pin if there["tool"] else None
     )
     assert run(desk.sweep()) == 0

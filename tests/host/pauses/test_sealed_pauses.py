@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hostler.domain.sealing import SealedError
+from hostler.domain.pause_sealing import SealedError
 from hostler.pauses import explicit_states
-from hostler.pauses.encryption import Vault
+from hostler.pauses.encryption import PauseCipher
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
 from hostler.storage.stores import pauses
@@ -23,7 +23,7 @@ CANARY = "canary-4711-in-the-state"
 def test_26_a_sealed_state_is_readable_nowhere_and_gone_with_its_key(
     database: SqlDatabase, tmp_path: Path, padding: int
 ) -> None:
-    blobs, vault = BlobFolder(tmp_path / "blobs"), Vault([b"k" * 32])
+    blobs, vault = BlobFolder(tmp_path / "blobs"), PauseCipher([b"k" * 32])
 
     async def scenario() -> None:
         state = {"secret": CANARY, "more": "x" * padding}
@@ -49,7 +49,7 @@ def test_26_a_sealed_state_is_readable_nowhere_and_gone_with_its_key(
             if file.is_file():
                 assert CANARY.encode() not in file.read_bytes(), file
         with pytest.raises(SealedError):
-            await explicit_states.load(blobs, Vault([b"o" * 32]), pause)
+            await explicit_states.load(blobs, PauseCipher([b"o" * 32]), pause)
 
     run(scenario())
 

@@ -17,7 +17,7 @@ from hostler.domain.pause_actions import (
     SupersededError,
     UnprocessableError,
 )
-from hostler.pauses.service import PauseDesk
+from hostler.pauses.service import PauseService
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
 from hostler.storage.stores import pauses, runs
@@ -297,7 +297,7 @@ def test_cancelling_a_pause_ends_its_run(world: DeskWorld) -> None:
     world.opens(call("k1"), call("k2"), parked=True)
     world.act(world.rita, approve("k1"))
     with pytest.raises(NotApproverError):
-        run(PauseDesk(world.database).cancel(world.person("anna", "viewer", rights=("admin",)), "p1"))
+        run(PauseService(world.database).cancel(world.person("anna", "viewer", rights=("admin",)), "p1"))
     view = run(world.desk.cancel(world.rita, "p1", reason="changed my mind"))
     assert (view.status, world.run_status()) == ("cancelled", "cancelled")
     assert [one.decision for one in view.calls] == ["approved", "cancelled"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from hostler.plugins.leaving import RunLingersError
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_PROCESS_LIMITS
+from hostler.plugins.lingering_runs import RunLingersError
 from hostler_protocol.errors import (
     CancelledCallError,
     PayloadTooLargeError,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hostler.host.bundled import bundled
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 from support.plugin_runs import WIRE_PLUGIN, run, until_none_living
 

@@ -14,7 +14,7 @@ import pytest
 
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS, StartLimits
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import PluginStartError
 from support.packages import write_wheel

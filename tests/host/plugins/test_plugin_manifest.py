@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hostler.plugins.manifest import parse_manifest, read_manifest
-from hostler.plugins.sources import (
+from hostler.plugins.source import (
     Folder,
     Launch,
     SingleFile,

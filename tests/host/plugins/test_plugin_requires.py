@@ -19,8 +19,8 @@ from hostler.host.config_file import parse_config
 from hostler.plugins import installer
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS
-from hostler.plugins.sources import Folder, launch_of
-from hostler.sandbox.ground import LEAST_LANDLOCK, landlock_version
+from hostler.plugins.source import Folder, launch_of
+from hostler.sandbox.capabilities import LEAST_LANDLOCK, landlock_version
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from support.packages import Index, write_project, write_source, write_wheel
 

@@ -9,7 +9,7 @@ import pytest
 
 from hostler.host.config import PluginEntry
 from hostler.host.config_file import parse_config
-from hostler.plugins.sandboxing import (
+from hostler.plugins.sandbox_spec import (
     WORKSPACE_IDLE_SECONDS,
     allowed_network,
     network_warnings,
@@ -17,7 +17,7 @@ from hostler.plugins.sandboxing import (
     sweep_workspaces,
     workspace_of,
 )
-from hostler.plugins.sources import Folder, Launch
+from hostler.plugins.source import Folder, Launch
 from hostler.sandbox.port import SandboxLimits
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity

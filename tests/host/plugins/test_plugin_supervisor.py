@@ -17,7 +17,7 @@ import pytest
 
 from hostler.host.bundled import bundled
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, DEFAULT_START_LIMITS
-from hostler.plugins.sources import Folder, SingleFile
+from hostler.plugins.source import Folder, SingleFile
 from hostler.plugins.supervisor import Supervisor
 from hostler_protocol.errors import (
     ConflictError,

@@ -13,11 +13,12 @@ import pytest
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.lanes import lane_of
-from hostler.domain.misfits import convert
+from hostler.domain.type_errors import convert
 from hostler.host.config import ConfigFile
 from hostler.runs.orchestrator import Accepted
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, events, gathering, pauses, runs, transcripts
+from hostler.storage.stores import agents, events, pauses, runs, transcripts
+from hostler.storage.stores import debounce as gathering
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.events import EventEnvelope

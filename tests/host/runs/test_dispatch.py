@@ -13,7 +13,7 @@ import pytest
 from hostler.domain.agents import Agent, AgentSpec, Concurrency
 from hostler.host.workers import Workers
 from hostler.runs.dispatch import Dispatcher
-from hostler.runs.queue_room import QueueRoom
+from hostler.runs.queue_limit import QueueLimit
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import agents, hosts, runs
@@ -612,7 +612,7 @@ def test_no_more_wait_than_may_however_many_come_at_once(database: SqlDatabase) 
 def test_the_bound_of_the_queue_goes_by_what_the_database_says(database: SqlDatabase) -> None:
     async def story() -> None:
         now = 0.0
-        room = QueueRoom(database, 2, clock=lambda: now)
+        room = QueueLimit(database, 2, clock=lambda: now)
         assert not await room.is_full()
         for number in range(2):
             await database.write(lambda tx, n=number: runs.open(tx, silently(f"r{n}"), None))  # type: ignore[misc]

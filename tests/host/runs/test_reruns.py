@@ -13,14 +13,13 @@ import msgspec
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.misfits import convert
 from hostler.domain.tapes import Tape, decode_tape, read_tape
+from hostler.domain.type_errors import convert
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.journal import export
 from hostler.journal.export import tape_of
-from hostler.journal.replaying import Replayer
-from hostler.journal.replaying.replayer import Cast
-from hostler.plugins.sources import Folder
+from hostler.journal.replayer import Cast, Replayer
+from hostler.plugins.source import Folder
 from hostler.storage.stores import transcripts
 from support.databases import run
 from support.http_host import OTHER, Served, serving

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.places import parse_place
-from hostler.sandbox.ground import Ground
-from hostler.sandbox.kept import Command, KeptProcess
+from hostler.domain.endpoints import parse_place
+from hostler.sandbox.capabilities import Ground
+from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import MIB, Outcome, SandboxLimits, SandboxSpec
 from hostler.sandbox.probe import find_ground, find_sandbox
+from hostler.sandbox.process import ChildProcess, Command
 from hostler.sandbox.proxy import _check, _Refused
-from hostler.sandbox.sandboxes import MachineSandbox
 from hostler.sandbox.syscalls import number
 from hostler_protocol.errors import UnavailableError
 
@@ -64,7 +64,7 @@ def test_what_a_process_wrote_is_there_after_its_end() -> None:
     async def main() -> None:
         async with asyncio.timeout(BOUND_SECONDS):
             for _ in range(2):
-                process = KeptProcess()
+                process = ChildProcess()
                 await process.begin(Command(["/bin/echo", "hi"], Path("/"), {}), marker=secrets.token_hex(16))
                 await asyncio.shield(process.gone)
                 with process.take_pipe(1, "rb") as output, process.take_pipe(0, "wb"):

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from hostler.sandbox.bpf import ALLOW, ERRNO, KILL, TELL
-from hostler.sandbox.filters import Wanted, asked_calls, filter_program
+from hostler.sandbox.syscall_filter import Wanted, asked_calls, filter_program
 from hostler.sandbox.syscalls import MACHINES, number
 
 LARGE = 1 << 28

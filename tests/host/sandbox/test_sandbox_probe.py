@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from hostler.host.bundled import bundled
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox import probe
-from hostler.sandbox.ground import survey
-from hostler.sandbox.orders import CONFINE
+from hostler.sandbox.capabilities import survey
+from hostler.sandbox.launch_spec import CONFINE
+from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.probe import find_ground
-from hostler.sandbox.sandboxes import MachineSandbox
 from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY, combinations
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")

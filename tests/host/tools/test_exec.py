@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from hostler.domain.tool_entries import ExecEntry, ToolEntry, WorkingFolderSettings
+from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import Mechanism
 from hostler.sandbox.probe import find_ground, find_sandbox
-from hostler.sandbox.sandboxes import MachineSandbox
+from hostler.tools.builtin.command_results import SHOWN_BYTES
 from hostler.tools.builtin.exec import ExecTools
-from hostler.tools.builtin.outcomes import SHOWN_BYTES
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.port import OfferedTool, RunPlace
 from hostler.tools.schema import ToolSchema

@@ -18,7 +18,7 @@ from hostler.domain.tool_entries import ToolEntry
 from hostler.tools.builtin.fetch import FetchTools
 from hostler.tools.builtin.html_text import MAX_LINKS, MAX_TOKENS, page_text
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
-from hostler.tools.foreign import decoded, is_text
+from hostler.tools.untrusted import decoded, is_text
 from hostler_protocol.errors import (
     DeadlineExceededError,
     InvalidArgumentError,

@@ -15,9 +15,9 @@ import pytest
 
 from hostler.domain.tool_entries import FilesEntry, ToolEntry, WorkingFolderSettings
 from hostler.domain.working_folders import FolderOwner
-from hostler.tools.builtin.editing import MAX_NOTES
+from hostler.tools.builtin.edit import MAX_NOTES
 from hostler.tools.builtin.files import MAX_ENTRIES, FilesTools
-from hostler.tools.builtin.searching import MAX_MATCHES
+from hostler.tools.builtin.search import MAX_MATCHES
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import OfferedTool
 from hostler.tools.schema import ToolSchema

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
 from hostler.tools.plugin_tools import PluginTools

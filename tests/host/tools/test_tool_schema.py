@@ -21,7 +21,7 @@ from hostler.tools.schema import (
     ToolSchema,
     check_beside,
 )
-from hostler.tools.steps import MAX_SCHEMA_NODES, StepCounter
+from hostler.tools.schema_cost import MAX_SCHEMA_NODES, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
 

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 
 WIRE = Path(__file__).with_name("wire_plugin.py")

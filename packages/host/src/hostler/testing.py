@@ -23,9 +23,9 @@ from hostler.cli.targets import local_target
 from hostler.domain.divergence import Divergence
 from hostler.domain.tapes import decode_tape, read_tape
 from hostler.host.bundled import shipped_runner
-from hostler.journal.replaying.replayer import Cast, Changes, Replayer
-from hostler.journal.replaying.session import REPLAY_SECONDS, Replayed
-from hostler.plugins.sources import Folder
+from hostler.journal.replay_session import REPLAY_SECONDS, Replayed
+from hostler.journal.replayer import Cast, Changes, Replayer
+from hostler.plugins.source import Folder
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import split_runner_id
 

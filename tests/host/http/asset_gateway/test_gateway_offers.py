@@ -10,7 +10,7 @@ from hostler.calls.run_tokens import GuestCalls, RunDoor
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.tools import ToolPin
 from hostler.http.asset_gateway.messages import RpcError
-from hostler.http.asset_gateway.offers import OFFERS, call_of, definitions
+from hostler.http.asset_gateway.tool_list import OFFERS, call_of, definitions
 from hostler.tools.port import OfferedTool
 from hostler_protocol.calls import CALLS, RetrieveParams
 from support.grants import agent_of, catalog_of, grant_of

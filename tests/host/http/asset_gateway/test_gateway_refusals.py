@@ -15,7 +15,7 @@ import pytest
 from mcp.client.client import Client
 
 from hostler.http.asset_gateway import gateway, sessions
-from hostler.http.rates import Rates
+from hostler.http.rate_limits import Rates
 from support.databases import run
 from support.gates import BOUND_SECONDS
 from support.http_host import OTHER, WORKSPACE

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from hostler.storage.port import Tx
 from hostler.storage.sql import database as database_module
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.opening import open_database
 from hostler.storage.sql.statements import Query, query_of
 from hostler_protocol.errors import StorageError, UnavailableError
 from support.databases import read, run, write

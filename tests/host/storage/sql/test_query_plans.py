@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.connect import open_database
 from hostler.storage.stores import transcripts
 from support.databases import run
 

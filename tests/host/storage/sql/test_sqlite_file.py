@@ -14,8 +14,8 @@ import pytest
 
 from hostler.storage.port import Tx
 from hostler.storage.sql import checkpoints, sqlite
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
-from hostler.storage.sql.opening import open_database
 from hostler.storage.sql.statements import Query, query_of
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 from support.databases import read, run, write
@@ -68,7 +68,7 @@ def test_a_full_disk_refuses_loses_nothing_and_recovers(tmp_path: Path) -> None:
 
 FILLING_CHILD = """
 import asyncio, resource, signal, sys
-from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.statements import Query, query_of
 from hostler_protocol.errors import StorageError
 

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.statements import Query
 from support.databases import read
 
 PAIRS = Query("t.pairs", *["SELECT id, count(*) AS rows FROM t GROUP BY id"] * 2)
 WRITING_CHILD = """
 import asyncio, sys
-from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.statements import Query, query_of
 
 CREATE = Query("t.create", *["CREATE TABLE t (id bigint, half bigint)"] * 2)

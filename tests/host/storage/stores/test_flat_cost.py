@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 from hostler.storage.port import Tx
-from hostler.storage.sql.opening import open_database
+from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.session import SessionTx
 from hostler.storage.sql.sqlite import SqliteDriver
-from hostler.storage.stores import search, states, transcripts
-from hostler.storage.stores.tokens import Place, indexed_tokens
+from hostler.storage.stores import search, transcripts
+from hostler.storage.stores import state_values as states
+from hostler.storage.stores.search_tokens import Place, indexed_tokens
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts reads by /proc/thread-self/io")
 

@@ -10,12 +10,12 @@ from mcp_types import PARSE_ERROR, JSONRPCError, JSONRPCNotification, JSONRPCRes
 
 from hostler.tools.errors import ToolFailedError
 from hostler.tools.mcp import definitions
-from hostler.tools.mcp.answers import check_output, result_of
 from hostler.tools.mcp.definitions import read_definitions
-from hostler.tools.mcp.faults import OWN_CODE, TOO_LARGE_CODE, own_data, own_kind
-from hostler.tools.mcp.intake import FloodError, Intake
+from hostler.tools.mcp.flood import FloodError, Intake
 from hostler.tools.mcp.limits import MAX_DESCRIPTION_CHARS, McpLimits
+from hostler.tools.mcp.results import check_output, result_of
 from hostler.tools.mcp.stdio import LineReader
+from hostler.tools.mcp.transport_errors import OWN_CODE, TOO_LARGE_CODE, own_data, own_kind
 from hostler.tools.schema import ToolSchema
 
 ANYTHING = {"type": "object"}

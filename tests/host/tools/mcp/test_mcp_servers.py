@@ -269,7 +269,7 @@ async def test_a_host_without_the_sdk_says_how_to_get_it(
     def gone(name: str) -> None:
         raise ModuleNotFoundError("No module named 'mcp'", name="mcp")
 
-    monkeypatch.setattr("hostler.tools.mcp.connecting.importlib.import_module", gone)
+    monkeypatch.setattr("hostler.tools.mcp.connector.importlib.import_module", gone)
     folder = tmp_path / "server"
     async with benched(over_stdio(folder), folder, tmp_path / "data", ready=False) as bench:
         await bench.until(lambda: bench.state[0] == "failed")

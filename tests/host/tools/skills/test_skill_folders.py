@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hostler.tools.skills import folders
-from hostler.tools.skills.folders import find_skills, read_file, read_skill, read_text
+from hostler.tools.skills import reader
+from hostler.tools.skills.reader import find_skills, read_file, read_skill, read_text
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from support.skills import SKILL, make_skill
 
@@ -142,7 +142,7 @@ def test_every_size_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("MAX_DEPTH", 0, "over 0 levels"),
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(folders, name, bound)
+            patched.setattr(reader, name, bound)
             with pytest.raises(InvalidArgumentError, match=words):
                 read_skill(folder)
 

@@ -14,8 +14,8 @@ from hostler.domain.grants import Catalog
 from hostler.storage.sql.database import SqlDatabase
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import ToolInvocation
-from hostler.tools.skills import shelf
-from hostler.tools.skills.shelf import Skills
+from hostler.tools.skills import service
+from hostler.tools.skills.service import Skills
 from hostler.tools.sources import ToolSources
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from support.databases import run
@@ -178,7 +178,7 @@ def test_one_that_can_not_be_used_hides_no_other(database: SqlDatabase, tmp_path
 def test_skills_beyond_the_most_that_a_host_has_are_left_out_and_counted(
     database: SqlDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelf, "MAX_SKILLS", 2)
+    monkeypatch.setattr(service, "MAX_SKILLS", 2)
     for name in ("a", "b", "c", "d"):
         make_skill(tmp_path, name)
 

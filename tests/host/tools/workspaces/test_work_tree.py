@@ -13,7 +13,7 @@ import pytest
 
 from hostler.tools.workspaces.paths import MAX_PATH_CHARS, parts_of
 from hostler.tools.workspaces.tree import WorkTree
-from hostler.tools.workspaces.whole import MAX_DEPTH, Usage, measure_tree, remove_tree
+from hostler.tools.workspaces.tree_removal import MAX_DEPTH, Usage, measure_tree, remove_tree
 from hostler_protocol.errors import ConflictError, HostlerError, InvalidArgumentError, NotFoundError
 
 SECRET = b"what lies outside"

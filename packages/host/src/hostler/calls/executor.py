@@ -23,7 +23,7 @@ from hostler.calls.scope import CallScope, Effect
 from hostler.calls.tool_calls import ToolCalls
 from hostler.domain.pauses import NO_QUESTIONS
 from hostler.domain.recording import CallName, RecordedCall, guest_number, is_effect
-from hostler.journal.call_log import CallJournal, CallRecord
+from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import (
     CallEntry,
     Intent,
@@ -34,7 +34,7 @@ from hostler.journal.call_records import (
     intent_of,
 )
 from hostler.journal.fork import Inherited, check_effects
-from hostler.journal.resume import GoingOn
+from hostler.journal.resume import Resumption
 from hostler.journal.run_log import RunLog
 from hostler.pauses.port import People, Question, refusal_of
 from hostler.plugins.connection import PluginConnection
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
 
 
-class RunCalls:
+class CallExecutor:
     """Carries out the calls of one attempt.
 
     `going_on`: the recording that it goes on from, if any. `active` is told whenever a call is over.
@@ -72,7 +72,7 @@ class RunCalls:
         gated: GatedRun,
         scope: CallScope,
         journal: RunLog,
-        going_on: GoingOn | None = None,
+        going_on: Resumption | None = None,
         inherited: Inherited | None = None,
         people: People | None = None,
         confirm: Callable[[], Any] | None = None,
@@ -83,7 +83,7 @@ class RunCalls:
         self._gated = gated
         self._scope = scope
         self._journal = journal
-        self._written = CallJournal(journal, blobs)
+        self._written = CallLog(journal, blobs)
         self._going_on = going_on
         self._inherited = inherited
         self._people = people
@@ -266,7 +266,7 @@ class RunCalls:
     # -- from the recording -----------------------------------------------------------------------
 
     async def _answer_again(
-        self, call_id: MessageId, call: Call, going_on: GoingOn, recorded: RecordedCall
+        self, call_id: MessageId, call: Call, going_on: Resumption, recorded: RecordedCall
     ) -> None:
         """Answer from the recording, in its turn. It stands in the journal already."""
         await asyncio.sleep(0)  # calls that came together are all seen before one of them is answered

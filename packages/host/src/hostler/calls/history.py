@@ -10,8 +10,8 @@ from hostler.calls.scope import CallScope
 from hostler.domain.grants import Grant
 from hostler.storage.stores import search as found
 from hostler.storage.stores import transcripts
+from hostler.storage.stores.filters import ANY, AnyOr
 from hostler.storage.stores.transcripts import StoredItem, TranscriptPage
-from hostler.storage.stores.unfiltered import ANY, AnyOr
 from hostler_protocol.calls import HistoryPageParams, HistorySearchParams
 from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 

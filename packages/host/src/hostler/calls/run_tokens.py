@@ -72,7 +72,7 @@ class Guest(Protocol):
 
 
 class GuestCalls(Protocol):
-    """The calls of an attempt: `run_calls.RunCalls` is one."""
+    """The calls of an attempt: `executor.CallExecutor` is one."""
 
     def begin(self, call_id: MessageId, method: str, params: CallParams, guest: Guest | None = None) -> None:
         """Take a call of a guest: through the same gate and ledger as the runner's own."""

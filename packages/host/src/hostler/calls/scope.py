@@ -14,7 +14,7 @@ from hostler.domain.outcomes import Uploaded
 from hostler.models.port import ModelProvider
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.registered import RegisteredFiles
+from hostler.storage.stores.registered_files import RegisteredFiles
 from hostler.tools.knowledge.port import KnowledgeService
 from hostler.tools.port import ToolService
 from hostler_protocol.calls import HostInfo, RunCreateParams
@@ -111,7 +111,7 @@ class Services:
 
 
 class Meter(Protocol):
-    """Counts what a run uses: `assembling.RunMeter` is one."""
+    """Counts what a run uses: `runs.attempt_parts.RunMeter` is one."""
 
     async def add(self, usage: Usage | None, cost: Decimal | None) -> None:
         """Count one model call."""

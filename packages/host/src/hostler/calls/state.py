@@ -10,8 +10,8 @@ from hostler.calls.scope import CallScope, Effect
 from hostler.domain.payloads import state_scope_key
 from hostler.domain.scopes import area_of
 from hostler.storage.port import Tx
-from hostler.storage.stores import states
-from hostler.storage.stores.states import Conflict, Full
+from hostler.storage.stores import state_values
+from hostler.storage.stores.state_values import Conflict, Full
 from hostler_protocol.calls import (
     DeletedReply,
     KeyPage,
@@ -29,9 +29,9 @@ from hostler_protocol.grants import StateScope
 async def get(scope: CallScope, params: StateGetParams) -> StateGetReply:
     """`state.get`. The conversation's own id stands under `external.conversation_id` until it is set."""
     scope_key = state_scope_key(params.scope, scope.grant)
-    key = states.canonical_key(params.key)
-    stored = await scope.services.db.read(lambda tx: states.get(tx, scope.workspace_id, scope_key, key))
-    if stored.version == 0 and params.scope == "conversation" and key == states.EXTERNAL_CONVERSATION:
+    key = state_values.canonical_key(params.key)
+    stored = await scope.services.db.read(lambda tx: state_values.get(tx, scope.workspace_id, scope_key, key))
+    if stored.version == 0 and params.scope == "conversation" and key == state_values.EXTERNAL_CONVERSATION:
         return StateGetReply(value=scope.grant.conversation_id, version=0)
     return StateGetReply(value=stored.value, version=stored.version)
 
@@ -40,10 +40,10 @@ async def set_(scope: CallScope, params: StateSetParams) -> Effect:
     """`state.set`, with `if_version` only from that version."""
     scope_key = state_scope_key(params.scope, scope.grant)
     area = area_of(cast(StateScope, params.scope), scope_key, scope.grant.agent_id, scope.event.envelope)
-    key, value = states.canonical_key(params.key), states.encode(params.value)
+    key, value = state_values.canonical_key(params.key), state_values.encode(params.value)
 
     def work(tx: Tx) -> StateSetReply | HostlerError:
-        written = states.set(tx, scope.workspace_id, area, key, value, if_version=params.if_version)
+        written = state_values.set(tx, scope.workspace_id, area, key, value, if_version=params.if_version)
         match written:
             case Conflict(version=version):
                 return ConflictError(
@@ -60,8 +60,10 @@ async def set_(scope: CallScope, params: StateSetParams) -> Effect:
 async def delete(scope: CallScope, params: StateDeleteParams) -> Effect:
     """`state.delete`: whether there was a value."""
     scope_key = state_scope_key(params.scope, scope.grant)
-    key = states.canonical_key(params.key)
-    return Effect(lambda tx: DeletedReply(deleted=states.delete(tx, scope.workspace_id, scope_key, key)))
+    key = state_values.canonical_key(params.key)
+    return Effect(
+        lambda tx: DeletedReply(deleted=state_values.delete(tx, scope.workspace_id, scope_key, key))
+    )
 
 
 async def list_(scope: CallScope, params: StateListParams) -> KeyPage:
@@ -71,7 +73,7 @@ async def list_(scope: CallScope, params: StateListParams) -> KeyPage:
     cursors = scope.services.cursors.scoped("state.list", [scope_key, prefix])
     after = "" if params.cursor is None else cursors.read_text(params.cursor)
     keys = await scope.services.db.read(
-        lambda tx: states.list(
+        lambda tx: state_values.list(
             tx, scope.workspace_id, scope_key, prefix=prefix, after=after, limit=capped(params.limit)
         )
     )

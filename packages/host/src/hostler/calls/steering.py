@@ -8,8 +8,7 @@ from hostler.calls.pages import PAGE_ROOM_BYTES, capped
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.context import conversation_of, event_ref_of
 from hostler.storage.port import Tx
-from hostler.storage.stores import events, steering_outcomes
-from hostler.storage.stores import steering as steers
+from hostler.storage.stores import events, steering, steering_outcomes
 from hostler.storage.stores.steering import Steer
 from hostler_protocol.calls import SteeringPullParams, SteeringPullReply
 from hostler_protocol.errors import CancelledCallError, HostlerError
@@ -38,7 +37,7 @@ def take(tx: Tx, scope: CallScope, limit: int) -> list[SteeringInputItem] | Host
     gone: list[Steer] = []
     items: list[SteeringInputItem] = []
     room = PAGE_ROOM_BYTES
-    for steer in steers.queued(tx, scope.workspace_id, scope.run_id, limit):
+    for steer in steering.queued(tx, scope.workspace_id, scope.run_id, limit):
         event = events.find(tx, scope.workspace_id, steer.event_id)
         if event is None or event.envelope is None:
             gone.append(steer)

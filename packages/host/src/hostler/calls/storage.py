@@ -9,7 +9,7 @@ from hostler.calls.scope import CallScope, Effect
 from hostler.calls.state import key_page
 from hostler.domain.keys import base64_of
 from hostler.storage.port import Tx
-from hostler.storage.stores import storage
+from hostler.storage.stores import plugin_storage
 from hostler_protocol.calls import (
     DeletedReply,
     KeyPage,
@@ -28,7 +28,9 @@ from hostler_protocol.limits import MAX_STORAGE_VALUE_BYTES
 async def get(scope: CallScope, params: StorageGetParams) -> StorageGetReply:
     """`storage.get`; None where there is no such key."""
     owner = _owner(scope, params.area)
-    value = await scope.services.db.read(lambda tx: storage.get(tx, scope.workspace_id, owner, params.key))
+    value = await scope.services.db.read(
+        lambda tx: plugin_storage.get(tx, scope.workspace_id, owner, params.key)
+    )
     return StorageGetReply(content_base64=None if value is None else base64.b64encode(value).decode())
 
 
@@ -38,7 +40,7 @@ async def set_(scope: CallScope, params: StorageSetParams) -> Effect:
     value = base64_of("content_base64", params.content_base64, MAX_STORAGE_VALUE_BYTES)
 
     def work(tx: Tx) -> Nothing | HostlerError:
-        full = storage.set(tx, scope.workspace_id, owner, params.key, value)
+        full = plugin_storage.set(tx, scope.workspace_id, owner, params.key, value)
         if full is not None:
             return PayloadTooLargeError(f"{params.area} storage holds {full.limit:,} keys: delete some first")
         return Nothing()
@@ -49,7 +51,9 @@ async def set_(scope: CallScope, params: StorageSetParams) -> Effect:
 async def delete(scope: CallScope, params: StorageDeleteParams) -> Effect:
     """`storage.delete`: whether there was a value."""
     owner = _owner(scope, params.area)
-    return Effect(lambda tx: DeletedReply(deleted=storage.delete(tx, scope.workspace_id, owner, params.key)))
+    return Effect(
+        lambda tx: DeletedReply(deleted=plugin_storage.delete(tx, scope.workspace_id, owner, params.key))
+    )
 
 
 async def keys(scope: CallScope, params: StorageKeysParams) -> KeyPage:
@@ -58,7 +62,7 @@ async def keys(scope: CallScope, params: StorageKeysParams) -> KeyPage:
     cursors = scope.services.cursors.scoped("storage.keys", [scope.workspace_id, owner, prefix])
     after = "" if params.cursor is None else cursors.read_text(params.cursor)
     stored = await scope.services.db.read(
-        lambda tx: storage.keys(
+        lambda tx: plugin_storage.keys(
             tx, scope.workspace_id, owner, prefix=prefix, after=after, limit=capped(params.limit)
         )
     )
@@ -67,4 +71,4 @@ async def keys(scope: CallScope, params: StorageKeysParams) -> KeyPage:
 
 def _owner(scope: CallScope, area: StorageArea) -> str:
     """Whose storage it is: the identity of the grant, never one that a message names."""
-    return scope.grant.owner if area == "plugin" else storage.WORKSPACE
+    return scope.grant.owner if area == "plugin" else plugin_storage.WORKSPACE

@@ -104,7 +104,7 @@ def _show(agent: dict[str, Any]) -> None:
     import yaml
 
     from hostler.domain.agents import AgentSpec
-    from hostler.domain.changes import sparse
+    from hostler.domain.config_changes import sparse
 
     spec = sparse(msgspec.convert(agent["spec"], AgentSpec))
     write_fields((("agent", agent["name"]), ("version", agent["version"]), ("id", agent["agent_id"])))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.cli.facts import Facts, opened_facts, sync_folder
+from hostler.cli.database import Facts, opened_facts, sync_folder
 from hostler.cli.output import err
 from hostler.host.lock import maintenance
 from hostler_protocol._base import Lenient
@@ -91,10 +91,10 @@ async def put_back(source: Path, facts: Facts) -> BackupNote:
 
     InvalidArgumentError where a database other than the directory's own is named.
     """
+    from hostler.host.audit_heads import FILE_NAME
     from hostler.host.data_directory import check_address
     from hostler.host.lock import DataDirLock, Holder
-    from hostler.host.noted_heads import FILE_NAME
-    from hostler.storage.sql.opening import open_database
+    from hostler.storage.sql.connect import open_database
     from hostler.version import VERSION
 
     data_dir = facts.data_dir

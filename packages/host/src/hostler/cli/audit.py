@@ -11,7 +11,7 @@ from hostler.cli.options import DatabaseOption, DataOption, JsonOption, NoKeyOpt
 from hostler.cli.output import FAILED, out, show_error, write_json
 
 if TYPE_CHECKING:
-    from hostler.cli.facts import Facts
+    from hostler.cli.database import Facts
     from hostler.storage.stores.verification import ChainReport
 
 app = typer.Typer(help="The audit log and the hash chains.", no_args_is_help=True)
@@ -40,8 +40,8 @@ def verify(
     It works beside a running server, and checks the heads that the server noted in the data directory.
     Whoever can write there can change those too: keep what --json prints elsewhere, and give it as --anchor.
     """
-    from hostler.cli.facts import opened_facts, with_facts
-    from hostler.host.noted_heads import read_noted, read_own
+    from hostler.cli.database import opened_facts, with_facts
+    from hostler.host.audit_heads import read_noted, read_own
     from hostler.storage.stores.verification import verify_all
 
     async def work(facts: Facts) -> list[ChainReport]:

@@ -12,7 +12,7 @@ from hostler.cli.output import note, write_json
 
 if TYPE_CHECKING:
     from hostler.cli.archive import BackupNote
-    from hostler.cli.facts import Facts
+    from hostler.cli.database import Facts
 
 
 def backup(
@@ -31,7 +31,7 @@ def backup(
     """
 
     from hostler.cli.archive import back_up
-    from hostler.cli.facts import with_facts
+    from hostler.cli.database import with_facts
 
     async def work(facts: Facts) -> BackupNote:
         return await back_up(facts, target.expanduser().resolve())
@@ -56,7 +56,7 @@ def restore(
     """Put a backup into a data directory that holds no facts yet. Everything is checked on the way."""
 
     from hostler.cli.archive import put_back
-    from hostler.cli.facts import with_facts
+    from hostler.cli.database import with_facts
 
     async def work(facts: Facts) -> BackupNote:
         return await put_back(source.expanduser().resolve(), facts)

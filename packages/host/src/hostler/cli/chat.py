@@ -36,8 +36,8 @@ def chat(
     key: KeyOption = None,
 ) -> None:
     """Talk with an agent: it streams, takes what you say meanwhile, and asks before what needs a yes."""
-    from hostler.cli.background import Background
-    from hostler.cli.conversing import converse
+    from hostler.cli.chat_session import converse
+    from hostler.cli.loop_thread import Background
     from hostler.cli.once import Wanted
     from hostler.cli.run import parse_settings
     from hostler.cli.targets import read_target
@@ -70,8 +70,8 @@ def chat(
 async def _open(stack: AsyncExitStack, wanted: Wanted, meant: Target, data_dir: Path) -> Talk:
     from hostler.cli.child_server import serving
     from hostler.cli.client import Api
-    from hostler.cli.reach import find_server
     from hostler.cli.remote import agent_on_server
+    from hostler.cli.server_address import find_server
     from hostler.cli.talk import Talk
 
     address = find_server(wanted.url, wanted.key, data_dir)

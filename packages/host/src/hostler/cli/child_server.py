@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hostler.cli.client import Api
-from hostler.cli.reach import Address
+from hostler.cli.server_address import Address
 from hostler.host.lock import read_holder
 from hostler.http.admin_key import admin_key
 from hostler_protocol.errors import HostError, HostlerError

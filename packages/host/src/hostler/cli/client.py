@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from hostler.cli.routes import route
-from hostler.cli.wire import BrokenError, NotConnectedError, Reply, Request, Wire, needs_library
+from hostler.cli.transport import BrokenError, NotConnectedError, Reply, Request, Transport, needs_library
 from hostler_protocol.errors import (
     HostlerError,
     InvalidArgumentError,
@@ -57,7 +57,7 @@ class AnswerError(HostlerError):
 class Api:
     """One server, spoken to with one key. Errors are HostlerErrors whose message says what to do."""
 
-    def __init__(self, wire: Wire, url: str, key: str, *, in_process: bool = False) -> None:
+    def __init__(self, wire: Transport, url: str, key: str, *, in_process: bool = False) -> None:
         self._wire = wire
         self._headers = {"authorization": f"Bearer {key}", "accept": "*/*", "user-agent": "hostler"}
         self.url = url
@@ -73,12 +73,12 @@ class Api:
         if not _is_address(base):
             raise InvalidArgumentError(f"{url!r} is no address of a server: write http://HOST:PORT")
         if needs_library(base):
-            from hostler.cli.proxied import LibraryWire
+            from hostler.cli.tls_transport import TlsTransport
 
-            return cls(LibraryWire(base), base, key)
-        from hostler.cli.plain_http import PlainWire
+            return cls(TlsTransport(base), base, key)
+        from hostler.cli.http_transport import HttpTransport
 
-        return cls(PlainWire(base), base, key)
+        return cls(HttpTransport(base), base, key)
 
     async def close(self) -> None:
         """End all connections."""

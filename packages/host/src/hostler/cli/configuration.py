@@ -14,8 +14,8 @@ from hostler_protocol.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
-    from hostler.domain.changes import Change, ConfigDiff
-    from hostler.domain.mistakes import Mistake
+    from hostler.domain.config_changes import Change, ConfigDiff
+    from hostler.domain.config_mistakes import Mistake
     from hostler.host.config import ConfigFile
     from hostler.host.config_file import ConfigSource
     from hostler_protocol.errors import HostlerError
@@ -37,7 +37,7 @@ def apply(
     as_json: JsonOption = False,
 ) -> None:
     """Make a configuration hold. What it does not name stays as it is, unless --prune."""
-    from hostler.domain.mistakes import ConfigurationError
+    from hostler.domain.config_mistakes import ConfigurationError
     from hostler.host.config_file import read_config_file
 
     with errors_told():
@@ -69,7 +69,7 @@ async def send_config(
     """
     import msgspec
 
-    from hostler.domain.changes import ConfigDiff
+    from hostler.domain.config_changes import ConfigDiff
 
     only_look = dry_run or bool(source.mistakes)
     try:
@@ -85,7 +85,7 @@ async def send_config(
 
 def _told(error: HostlerError, source: ConfigSource) -> list[Mistake]:
     """What a server found wrong with what was read of a file, at its places in the file."""
-    from hostler.domain.mistakes import Mistake
+    from hostler.domain.config_mistakes import Mistake
 
     errors, warnings = error.details["errors"], error.details.get("warnings") or []
     return [
@@ -181,7 +181,7 @@ def export(
     import msgspec
     import yaml
 
-    from hostler.domain.changes import sparse
+    from hostler.domain.config_changes import sparse
     from hostler.host.config import ConfigFile
 
     async def ask(api: Api) -> ConfigFile:

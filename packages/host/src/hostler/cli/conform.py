@@ -46,7 +46,7 @@ def conform(
 async def _check(source: object, only: list[str] | None, data_dir: Path) -> list[CheckResult]:
     from hostler.plugins.environment import Environments
     from hostler.plugins.limits import DEFAULT_START_LIMITS
-    from hostler.plugins.sources import Folder, SingleFile, argv_of, launch_of, process_environment
+    from hostler.plugins.source import Folder, SingleFile, argv_of, launch_of, process_environment
     from hostler_sdk.conformance import CHECKS, check_plugin
 
     assert isinstance(source, Folder | SingleFile)

@@ -131,10 +131,10 @@ def _play(folder: Path, config: Path, port: int, model: bool) -> int:
 
 
 def _chat(folder: Path, config: Path, port: int, model: bool) -> int:
-    from hostler.cli.background import Background
+    from hostler.cli.chat_session import converse
     from hostler.cli.child_server import start_server
     from hostler.cli.client import Api
-    from hostler.cli.conversing import converse
+    from hostler.cli.loop_thread import Background
     from hostler.cli.talk import Talk
 
     with Background() as background:

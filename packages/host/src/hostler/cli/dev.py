@@ -17,7 +17,7 @@ from hostler.cli.routes import route
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
-    from hostler.plugins.sources import Folder, SingleFile
+    from hostler.plugins.source import Folder, SingleFile
 
 LOOK_SECONDS = 0.3
 """How often the plugin's files are looked at."""
@@ -41,9 +41,9 @@ def dev(
 
 
 async def _dev(source: Folder | SingleFile, url: str | None, key: str | None, data: Path | None) -> None:
-    from hostler.cli.dialling import plugin_state, token_for
-    from hostler.cli.reach import reach
-    from hostler.plugins.sources import identity_of
+    from hostler.cli.remote_plugin import plugin_state, token_for
+    from hostler.cli.server_address import reach
+    from hostler.plugins.source import identity_of
     from hostler_protocol.errors import ConflictError
 
     stop = asyncio.Event()
@@ -66,8 +66,8 @@ async def _serve_until(
     stop: asyncio.Event, api: Api, source: Folder | SingleFile, token: str, data_dir: Path
 ) -> None:
     """Serve, and serve anew after each change; a version that does not start is told, and waited on."""
-    from hostler.cli.dialling import dialled
-    from hostler.plugins.sources import fingerprint
+    from hostler.cli.remote_plugin import dialled
+    from hostler.plugins.source import fingerprint
     from hostler_protocol.errors import PluginError
 
     agents: set[str] = set()
@@ -98,7 +98,7 @@ async def _changed(
     source: Folder | SingleFile, seen: object, stop: asyncio.Event, ended: asyncio.Task[Any] | None
 ) -> None:
     """Wait until the files differ from `seen`, the process ended, or it is time to stop."""
-    from hostler.plugins.sources import fingerprint
+    from hostler.plugins.source import fingerprint
 
     stopping = asyncio.create_task(stop.wait())
     tasks: list[asyncio.Task[Any]] = [stopping] if ended is None else [stopping, ended]
@@ -116,7 +116,7 @@ async def _offer(api: Api, source: Folder | SingleFile) -> set[str]:
     from rich.text import Text
 
     from hostler.domain.agents import AgentSpec, Scope
-    from hostler.plugins.sources import identity_of
+    from hostler.plugins.source import identity_of
 
     identity = identity_of(source)
     runners = (await api.get(route("plugins", identity.key)))["runners"]

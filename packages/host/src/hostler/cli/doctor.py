@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import typer
 
-from hostler.cli.facts import Facts, opened_facts
+from hostler.cli.database import Facts, opened_facts
 from hostler.cli.options import (
     DatabaseOption,
     DataOption,
@@ -190,7 +190,7 @@ async def _sandbox() -> list[Finding]:
 async def _plugin_start() -> AsyncIterator[Finding]:
     """Start a real plugin, and see what holds its processes together."""
     from hostler.host.bundled import bundled
-    from hostler.plugins.sources import Folder
+    from hostler.plugins.source import Folder
     from hostler.plugins.supervisor import Supervisor
     from hostler_protocol.errors import HostlerError
 
@@ -260,7 +260,7 @@ async def _server(data_dir: Path, port: int) -> AsyncIterator[Finding]:
 
 async def _served(url: str | None, key: str | None, data_dir: Path, ready: str) -> AsyncIterator[Finding]:
     """A server that answers, and its plugins. HostlerError where it does not."""
-    from hostler.cli.reach import reach
+    from hostler.cli.server_address import reach
 
     async with reach(url, key, data_dir, running=True) as api:
         await api.get("/readyz")
@@ -291,7 +291,7 @@ def _finding(problem: dict[str, Any]) -> Finding:
 
 async def _configuration(facts: Facts) -> list[Finding]:
     """The same where no server runs: the directory is opened for it."""
-    from hostler.cli.reach import reach
+    from hostler.cli.server_address import reach
     from hostler_protocol.errors import HostlerError
 
     try:

@@ -132,7 +132,7 @@ def remove_entry(server: Server, field: str, name: str, *, as_json: bool) -> Non
 async def _complete(api: Api, field: str, data: dict[str, Any]) -> Any:
     """The entry without its defaults and with absolute paths. ConfigurationError with all that is wrong."""
     from hostler.cli.configuration import send_config
-    from hostler.domain.changes import sparse
+    from hostler.domain.config_changes import sparse
     from hostler.host.config_entries import entry_kind, read_entry, with_entry
 
     kind = entry_kind(field)
@@ -171,7 +171,7 @@ def _show(server: Server, work: Callable[[Api], Any], *, as_json: bool) -> None:
     import msgspec
 
     from hostler.cli.configuration import show_changes
-    from hostler.domain.changes import ConfigDiff
+    from hostler.domain.config_changes import ConfigDiff
 
     diff = msgspec.convert(server.ask(work), ConfigDiff)
     named = [change for change in diff.changes if change.change != "kept"]

@@ -11,7 +11,7 @@ from hostler.cli.output import note, out, write_json
 from hostler.cli.tables import write_table
 
 if TYPE_CHECKING:
-    from hostler.cli.facts import Facts
+    from hostler.cli.database import Facts
     from hostler.storage.stores.retention import Collected
 
 Days = Annotated[float | None, typer.Option(metavar="DAYS", min=0.0, help="Remove those older than this.")]
@@ -40,7 +40,7 @@ def gc(
     collected by the running server itself. It works beside a running server. Events keep their place in the
     hash chain, and lose their content.
     """
-    from hostler.cli.facts import opened_facts, with_facts
+    from hostler.cli.database import opened_facts, with_facts
     from hostler.host.lock import RemovalGate
     from hostler.host.maintenance import Holdings, collect_all
     from hostler.storage.stores.retention import RetentionPolicy, workspaces
@@ -59,7 +59,7 @@ def gc(
         return policy if workspace in (None, name) else RetentionPolicy()
 
     async def work(facts: Facts) -> Collected:
-        from hostler.domain.nearest import did_you_mean
+        from hostler.domain.suggestions import did_you_mean
         from hostler.host.config import Settings
         from hostler.storage.stores.blobs import BlobFolder
         from hostler.storage.stores.working_folders import configured

@@ -15,8 +15,8 @@ import msgspec
 
 from hostler.cli.output import CANCELLED, FAILED, INTERRUPTED, PAUSED, STATUS_OF_RUN, note, show_error
 from hostler.cli.pause_show import WAITING, what_next
-from hostler.cli.reach import find_server
-from hostler.cli.show import Show, follow, interrupts, until_paused
+from hostler.cli.run_output import Show, follow, interrupts, until_paused
+from hostler.cli.server_address import find_server
 from hostler.cli.targets import (
     Target,
     folder_beside,
@@ -27,14 +27,14 @@ from hostler.cli.targets import (
     with_model,
 )
 from hostler.domain.agents import AgentSpec, Scope
+from hostler.domain.config_mistakes import ConfigurationError
 from hostler.domain.events import Caller
-from hostler.domain.mistakes import ConfigurationError
 from hostler.host.config import Settings
 from hostler.host.config_file import read_config_file
 from hostler.host.data_directory import default_data_dir
 from hostler.host.host import Host
 from hostler.host.lock import read_holder
-from hostler.plugins.sources import identity_of
+from hostler.plugins.source import identity_of
 from hostler.storage.stores import agents
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.events import EventEnvelope, Input

@@ -16,7 +16,7 @@ from hostler_protocol.errors import CallerError, HostlerError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hostler.domain.changes import ConfigProblem
+    from hostler.domain.config_changes import ConfigProblem
 
 COMPLETED, FAILED, USAGE, PAUSED, CANCELLED, TIMED_OUT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 """Exit statuses."""
@@ -123,7 +123,7 @@ def errors_told(
 
 def fail_with(error: HostlerError, status: int) -> NoReturn:
     """End with what an error says: one line, or a list where it tells of several mistakes."""
-    from hostler.cli.mistakes import has_mistakes, show_mistakes
+    from hostler.cli.config_mistakes import has_mistakes, show_mistakes
 
     if has_mistakes(error):
         show_mistakes(error)

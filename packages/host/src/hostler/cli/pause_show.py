@@ -12,7 +12,7 @@ from typing import Any
 
 from hostler.cli.output import note, out
 from hostler.cli.tables import moment
-from hostler.cli.visible import visible
+from hostler.cli.terminal_text import visible
 
 WAITING = ("open", "needs_review")
 DECISION_STYLES = {

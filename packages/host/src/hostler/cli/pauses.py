@@ -164,7 +164,7 @@ def result(
     as_json: JsonOption = False,
 ) -> None:
     """Give the result of a tool that runs on the client."""
-    from hostler.cli.deciding import value_of
+    from hostler.cli.pause_prompt import value_of
 
     def action(found: dict[str, Any]) -> dict[str, Any] | None:
         if error is not None:
@@ -207,7 +207,7 @@ def resolve(
     as_json: JsonOption = False,
 ) -> None:
     """Say what became of a call that is in doubt: made or not, only somebody who looked it up knows."""
-    from hostler.cli.deciding import value_of
+    from hostler.cli.pause_prompt import value_of
 
     word = outcome.replace("-", "_")
     if word not in ("happened", "not_happened"):
@@ -339,8 +339,8 @@ def _agreed(call: dict[str, Any]) -> bool:
 
 def _asked(call: dict[str, Any]) -> dict[str, Any] | None:
     """The action that the person at the terminal decides on."""
-    from hostler.cli.deciding import decide_call
-    from hostler.cli.lines import Lines
+    from hostler.cli.line_input import Lines
+    from hostler.cli.pause_prompt import decide_call
 
     lines = Lines()
     try:

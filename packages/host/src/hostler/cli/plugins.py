@@ -14,7 +14,7 @@ from hostler.cli.output import note, out, write_json, write_line
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import moment, write_done, write_fields, write_items, write_record
-from hostler.cli.visible import visible
+from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api

@@ -12,7 +12,6 @@ import msgspec
 
 from hostler.cli.client import Api
 from hostler.cli.configuration import send_config
-from hostler.cli.dialling import GONE, dialled, plugin_state, token_for, turn_of, wait_gone
 from hostler.cli.once import (
     Wanted,
     agent_meant,
@@ -22,12 +21,13 @@ from hostler.cli.once import (
     tell_what_next,
 )
 from hostler.cli.output import FAILED, PAUSED, show_error
-from hostler.cli.reach import Address
+from hostler.cli.remote_plugin import GONE, dialled, plugin_state, token_for, turn_of, wait_gone
 from hostler.cli.routes import route
-from hostler.cli.show import Show, follow, interrupts, until_paused
+from hostler.cli.run_output import Show, follow, interrupts, until_paused
+from hostler.cli.server_address import Address
 from hostler.cli.targets import LocalTarget, Target, plugin_meant, runner_name, unknown_agent
 from hostler.host.config_file import read_config_file
-from hostler.plugins.sources import Folder, identity_of
+from hostler.plugins.source import Folder, identity_of
 from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError, UnauthorizedError
 from hostler_protocol.manifest import AgentRunnerManifest
 from hostler_protocol.runs import TERMINAL_STATUSES

@@ -80,7 +80,7 @@ def replay(
     """
     import asyncio
 
-    from hostler.cli.replaying import Wanted, replay_all
+    from hostler.cli.replay_runs import Wanted, replay_all
 
     if effects and not live_after:
         fail("--effects goes with --live-after: without it nothing is carried out", USAGE)

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from hostler.cli.junit import Case
 from hostler.cli.output import note, out, write_json
-from hostler.domain.comparing import differences, told
-from hostler.journal.replaying.session import Replayed
+from hostler.domain.json_diff import differences, told
+from hostler.journal.replay_session import Replayed
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def fork(
 
 async def _followed(api: Api, made: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
     """Show what a run says until it is over; the run as it ended."""
-    from hostler.cli.show import Show
+    from hostler.cli.run_output import Show
 
     show = Show(as_json=as_json)
     try:

@@ -101,7 +101,7 @@ def tail_run(
 
     Exit status: that of the run, as for `hostler run`.
     """
-    from hostler.cli.show import Show
+    from hostler.cli.run_output import Show
     from hostler_protocol.errors import InvalidArgumentError
     from hostler_protocol.runs import TERMINAL_STATUSES
 

@@ -20,7 +20,7 @@ class Screen:
 
     def __init__(self, *, coloured: bool) -> None:
         from hostler.cli.markdown import MarkdownStream
-        from hostler.cli.show import Show
+        from hostler.cli.run_output import Show
 
         self._markdown = MarkdownStream() if coloured else None
         self._show = Show(write=self._write, before_end=self._rest)

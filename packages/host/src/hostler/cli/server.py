@@ -43,7 +43,7 @@ class Server:
 
         `running`: a data directory that no server has open will not do.
         """
-        from hostler.cli.reach import reach
+        from hostler.cli.server_address import reach
 
         async def done() -> T:
             async with reach(self.url, self.key, self.data, running=running) as api:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hostler.cli.output import note, out, paint, write_json, write_line
-from hostler.cli.visible import visible
+from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:
     from rich.text import Text

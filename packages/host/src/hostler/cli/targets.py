@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostler.domain.nearest import did_you_mean
-from hostler.plugins.sources import Folder, SingleFile
+from hostler.domain.suggestions import did_you_mean
+from hostler.plugins.source import Folder, SingleFile
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.manifest import FormItem
 

@@ -22,7 +22,7 @@ from hostler.cli.output import USAGE, fail, note, out, write_json
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import write_fields, write_items, write_record, write_table
-from hostler.cli.visible import visible
+from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
@@ -85,7 +85,7 @@ def approve_tools(
     as_json: JsonOption = False,
 ) -> None:
     """Show what an MCP server changed of its tools, or came up with, and approve it."""
-    from hostler.domain.patterns import matches
+    from hostler.domain.name_patterns import matches
 
     async def look(api: Api) -> list[dict[str, Any]]:
         if "*" not in tool:

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from hostler.domain.agents import AgentSpec, ResourcePolicy
+from hostler.domain.config_mistakes import Mistake, name_mistake
 from hostler.domain.filter_fields import unknown_fields
 from hostler.domain.filters import MAX_FILTERS_PER_AGENT, check_filter
 from hostler.domain.ingest import is_event_type
 from hostler.domain.keys import check_depth
-from hostler.domain.mistakes import Mistake, name_mistake
 from hostler_protocol.errors import InvalidArgumentError
 
 MAX_AGENT_NAME_CHARS = 255

@@ -9,9 +9,9 @@ from typing import Any
 from hostler.domain.agent_checks import MAX_NAMES, spec_mistakes
 from hostler.domain.agents import AgentSpec, ResourcePolicy
 from hostler.domain.config_checks import chosen_places, config_mistakes, with_defaults
+from hostler.domain.config_mistakes import Mistake, key_place
 from hostler.domain.inventory import Inventory
-from hostler.domain.mistakes import Mistake, key_place
-from hostler.domain.patterns import matches
+from hostler.domain.name_patterns import matches
 from hostler.domain.secret_refs import is_reference, looks_like_reference, reference_mistake
 from hostler_protocol.manifest import AgentRunnerManifest, FormItem
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 
 from hostler.domain.keys import base64_size, check_depth, check_id, check_key, state_key_of, state_value_of
-from hostler.domain.nearest import did_you_mean
+from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.calls import (
     ArtifactUploadParams,
     CallParams,

@@ -53,7 +53,7 @@ class Use(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class UsedUp:
+class BudgetExhausted:
     """Why a call is refused. `until`: seconds until the account begins anew; None: it does not."""
 
     account: Account
@@ -100,7 +100,9 @@ def merged(accounts: Iterable[Account]) -> tuple[Account, ...]:
     return tuple(sorted(found.values(), key=lambda account: account.span != "run"))
 
 
-def used_up(accounts: Sequence[Account], uses: Sequence[Use], *, spends: bool, now: int) -> UsedUp | None:
+def used_up(
+    accounts: Sequence[Account], uses: Sequence[Use], *, spends: bool, now: int
+) -> BudgetExhausted | None:
     """The first account that has nothing left for one more call; None: each has.
 
     `spends`: the call costs tokens or money. `now` in UTC epoch milliseconds.
@@ -109,11 +111,11 @@ def used_up(accounts: Sequence[Account], uses: Sequence[Use], *, spends: bool, n
         until = None if account.span == "run" else (MILLISECONDS_PER_DAY - now % MILLISECONDS_PER_DAY) / 1000
         limits = account.limits
         if limits.calls is not None and use.calls >= limits.calls:
-            return UsedUp(account, "calls", limits.calls, until)
+            return BudgetExhausted(account, "calls", limits.calls, until)
         if spends and limits.tokens is not None and use.tokens >= limits.tokens:
-            return UsedUp(account, "tokens", limits.tokens, until)
+            return BudgetExhausted(account, "tokens", limits.tokens, until)
         if spends and limits.cost is not None and use.cost >= limits.cost * NANO:
-            return UsedUp(account, "cost", limits.cost, until)
+            return BudgetExhausted(account, "cost", limits.cost, until)
     return None
 
 
@@ -133,4 +135,4 @@ def _smaller(one: Limits, other: Limits) -> Limits:
     return Limits(None if calls is None else int(calls), None if tokens is None else int(tokens), cost)
 
 
-__all__ = ["Account", "Limits", "Use", "UsedUp", "accounts_of", "merged", "use_of", "used_up"]
+__all__ = ["Account", "BudgetExhausted", "Limits", "Use", "accounts_of", "merged", "use_of", "used_up"]

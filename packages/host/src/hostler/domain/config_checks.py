@@ -9,10 +9,10 @@ from typing import Annotated, Any, get_args
 
 import msgspec
 
-from hostler.domain.fitting import fit
-from hostler.domain.mistakes import Mistake, key_place, nearest
-from hostler.domain.nearest import MAX_LISTED, did_you_mean
+from hostler.domain.config_mistakes import Mistake, key_place, nearest
 from hostler.domain.secret_refs import is_reference
+from hostler.domain.suggestions import MAX_LISTED, did_you_mean
+from hostler.domain.type_fit import fit
 from hostler_protocol.content import ModelMessage
 from hostler_protocol.limits import KIB
 from hostler_protocol.manifest import NOT_CHOSEN, FormItem, FormItemType

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hostler.domain.comparing import differences, parts, told
+from hostler.domain.json_diff import differences, parts, told
 from hostler.domain.tapes import DELTA, Player, Tape, TapedCall, TapedResult
 from hostler_protocol.results import TERMINAL_RESULTS
 

@@ -8,8 +8,8 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
+from hostler.domain.config_mistakes import nearest
 from hostler.domain.filters import NAME, field_paths
-from hostler.domain.mistakes import nearest
 from hostler_protocol.events import EventEnvelope
 
 

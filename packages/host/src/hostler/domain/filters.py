@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostler.domain.bindings import FilterOutcome
-from hostler.domain.nearest import did_you_mean
+from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import KIB
 

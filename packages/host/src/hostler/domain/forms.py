@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hostler.domain.keys import check_depth
-from hostler.domain.nearest import did_you_mean
+from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.ids import canonical_json
 from hostler_protocol.limits import KIB, MIB

@@ -14,7 +14,7 @@ import msgspec
 from hostler.domain.agents import Agent, Budget, ResourcePolicy, ToolApprovalPolicy
 from hostler.domain.config_form import Configuration
 from hostler.domain.events import Event
-from hostler.domain.granted import (
+from hostler.domain.granted_resources import (
     Catalog,
     approvals_of,
     files_of,

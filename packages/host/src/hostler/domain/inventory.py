@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
-from hostler.domain.mistakes import Mistake, nearest
-from hostler.domain.patterns import matches
+from hostler.domain.config_mistakes import Mistake, nearest
+from hostler.domain.name_patterns import matches
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hostler.domain.patterns import best_match, matches
-from hostler.domain.places import parse_place
+from hostler.domain.endpoints import parse_place
+from hostler.domain.name_patterns import best_match, matches
 from hostler.domain.secret_refs import is_reference
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError

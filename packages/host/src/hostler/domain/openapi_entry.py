@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hostler.domain.patterns import best_match, matches
+from hostler.domain.name_patterns import best_match, matches
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.limits import KIB, MAX_TOOL_RESULT_BYTES

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from hostler.domain.config_mistakes import Mistake
 from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.mcp_entry import McpEntry
-from hostler.domain.mistakes import Mistake
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError

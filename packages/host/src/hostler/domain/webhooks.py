@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from hostler.domain.mistakes import Mistake
-from hostler.domain.nearest import did_you_mean
+from hostler.domain.config_mistakes import Mistake
 from hostler.domain.pauses import PauseStatus
 from hostler.domain.secret_refs import is_reference, reference_mistake
+from hostler.domain.suggestions import did_you_mean
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError
 

@@ -14,7 +14,7 @@ from hostler.egress.errors import (
 )
 from hostler.egress.limits import ExchangeLimits
 from hostler.egress.policy import EgressPolicy
-from hostler.egress.resolving import Guard, Resolver, SystemResolver
+from hostler.egress.resolver import Guard, Resolver, SystemResolver
 from hostler.egress.transport import GuardedTransport, httpx2_client
 
 __all__ = [

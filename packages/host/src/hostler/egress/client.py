@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urldefrag, urljoin
 
-from hostler.egress.decoding import ACCEPTED, Decoder
+from hostler.egress.decompression import ACCEPTED, Decoder
 from hostler.egress.errors import (
     EgressAnswerError,
     EgressError,
@@ -21,7 +21,7 @@ from hostler.egress.errors import (
 )
 from hostler.egress.limits import CONNECT_SECONDS, MAX_PIECES_WITHOUT_OUTPUT, ExchangeLimits
 from hostler.egress.policy import EgressPolicy, target_of
-from hostler.egress.resolving import Guard, Resolver
+from hostler.egress.resolver import Guard, Resolver
 from hostler.egress.transport import GuardedTransport, tls_context
 from hostler.version import VERSION
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from hostler.egress.errors import EgressError
 from hostler.egress.limits import CONNECT_SECONDS, KEPT_SECONDS, MAX_CONNECTIONS, MAX_KEPT_CONNECTIONS
 from hostler.egress.policy import Target
-from hostler.egress.resolving import Guard
+from hostler.egress.resolver import Guard
 
 if TYPE_CHECKING:
     import httpx2

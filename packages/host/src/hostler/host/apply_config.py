@@ -12,10 +12,10 @@ import msgspec
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
-from hostler.domain.changes import Change, ChangeType, ConfigDiff, ConfigProblem, Kind, compare, sparse
+from hostler.domain.config_changes import Change, ChangeType, ConfigDiff, ConfigProblem, Kind, compare, sparse
+from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory
-from hostler.domain.mistakes import Mistake
-from hostler.domain.nearest import did_you_mean
+from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import (
     MAX_TOOL_ENTRIES,
     ToolKind,
@@ -27,14 +27,14 @@ from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry
 from hostler.host.config_file import ConfigSource
 from hostler.host.config_review import Reviewer, SkillCheck
-from hostler.host.inventories import DISCOVERY_SECONDS, Inventories
+from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
 from hostler.host.plugin_entries import folder_of, identify_stored, stored_by_name
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
 from hostler.models.catalog import ModelCatalog, usable_catalog
-from hostler.pauses.encryption import LiveVault, Locked, open_vault
-from hostler.plugins.sources import Folder
+from hostler.pauses.encryption import LiveCipher, Locked, open_vault
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
-from hostler.runs.routing import Bindery
+from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import split_runner_id
@@ -57,8 +57,8 @@ class LiveModels:
         self._catalog = catalog
 
 
-class SkillShelf(SkillCheck, Protocol):
-    """Whoever offers skills: `skills.shelf.Skills` is one."""
+class SkillService(SkillCheck, Protocol):
+    """Whoever offers skills: `tools.skills.service.Skills` is one."""
 
     async def configure(self, paths: Sequence[str]) -> None:
         """Offer the skills of these folders, and no others any more."""
@@ -108,11 +108,11 @@ class Configurator:
         workspace_id: str,
         supervisor: Supervisor,
         models: LiveModels,
-        bindery: Bindery,
+        bindery: EventRouter,
         *,
         tools: Sequence[ToolKind] = (),
         working_folders: Callable[[WorkingFolderSettings], None] = lambda _: None,
-        skills: SkillShelf | None = None,
+        skills: SkillService | None = None,
         inventories: Inventories | None = None,
     ) -> None:
         self._db = db
@@ -130,7 +130,7 @@ class Configurator:
         self._applying = asyncio.Lock()
         self.problems: Sequence[ConfigProblem] = ()
         """The stored entries that are not in effect, as of the last `load` or `apply`."""
-        self.vault = LiveVault()
+        self.vault = LiveCipher()
         """What pauses are sealed with, as configured right now."""
 
     async def load(self) -> None:

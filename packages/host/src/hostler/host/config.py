@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from hostler.domain.agents import AgentSpec
+from hostler.domain.endpoints import parse_place
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.places import parse_place
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.changes import Kind
-from hostler.domain.fitting import fit
-from hostler.domain.mistakes import Mistake
+from hostler.domain.config_changes import Kind
+from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.nearest import did_you_mean
 from hostler.domain.retention import Retention
+from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
+from hostler.domain.type_fit import fit
 from hostler.domain.webhooks import Webhook
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_file import ConfigSource, absolute, entry_mistakes, entry_name

@@ -14,10 +14,10 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from hostler.domain.fitting import fit
+from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.mcp_entry import McpEntry
-from hostler.domain.mistakes import ConfigurationError, Mistake
 from hostler.domain.tool_entries import ToolEntry, entry_mistake
+from hostler.domain.type_fit import fit
 from hostler.domain.webhooks import webhook_mistake
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_text import YamlMarks, load_text, yaml_marks

@@ -14,9 +14,9 @@ import msgspec
 
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec
-from hostler.domain.changes import ConfigProblem, Kind
+from hostler.domain.config_changes import ConfigProblem, Kind
+from hostler.domain.config_mistakes import ConfigurationError, Mistake, name_mistake
 from hostler.domain.inventory import Inventory
-from hostler.domain.mistakes import ConfigurationError, Mistake, name_mistake
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import check_retention
 from hostler.domain.tool_entries import ToolEntry, ToolKind, entry_mistake
@@ -25,12 +25,12 @@ from hostler.egress import EgressPolicy
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import ENTRY_KINDS, POLICY, PauseKeys, entries_by_kind
 from hostler.host.config_file import ConfigSource, entry_mistakes
-from hostler.host.inventories import DISCOVERY_SECONDS
+from hostler.host.inventory import DISCOVERY_SECONDS
 from hostler.host.plugin_entries import folder_of, identify, identify_stored
 from hostler.host.stored_config import StoredConfig
 from hostler.models.catalog import model_mistakes
 from hostler.pauses.encryption import vault_mistake
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler_protocol.errors import InvalidArgumentError
 
 SECTIONS: Mapping[Kind, str] = {kind.kind: kind.field for kind in ENTRY_KINDS.values()}
@@ -56,7 +56,7 @@ class Surveyor(Protocol):
 
 
 class SkillCheck(Protocol):
-    """Reads folders of skills: `skills.shelf.Skills` does."""
+    """Reads folders of skills: `tools.skills.service.Skills` does."""
 
     def check(self, paths: Sequence[str]) -> Sequence[tuple[str, str]]:
         """The skills that cannot be offered, and why. InvalidArgumentError where a path leads to none."""

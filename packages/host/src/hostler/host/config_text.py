@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hostler.domain.mistakes import MAX_MISTAKES, Mistake, key_place
+from hostler.domain.config_mistakes import MAX_MISTAKES, Mistake, key_place
 from hostler_protocol.errors import InvalidArgumentError
 
 _NO_ALIAS = "what begins with * is an alias, and there is none of this name; put a text in quotes"

@@ -18,30 +18,30 @@ from hostler.calls.cursors import Cursors
 from hostler.calls.gate import Gate
 from hostler.calls.run_tokens import RunDoors
 from hostler.calls.scope import Services
-from hostler.domain.changes import ConfigDiff, ConfigProblem
+from hostler.domain.config_changes import ConfigDiff, ConfigProblem
 from hostler.domain.events import Caller
 from hostler.domain.grants import Catalog
 from hostler.domain.retention import Retention
 from hostler.host.apply_config import Configurator, LiveModels
+from hostler.host.audit_heads import AuditHeads
 from hostler.host.bundled import shipped_runner
 from hostler.host.config import ConfigFile, Settings
 from hostler.host.config_entries import EntryKind
 from hostler.host.config_file import ConfigSource, read_config_file
 from hostler.host.data_directory import check_address, check_database, note_database
-from hostler.host.inventories import Inventories
+from hostler.host.diagnosis import Diagnosis, silent_sources
+from hostler.host.inventory import Inventories
 from hostler.host.lease import BEATS_PER_LEASE, HostLease, host_id_of
 from hostler.host.lock import DataDirLock, Holder, RemovalGate
 from hostler.host.maintenance import Holdings, keep_tidy
-from hostler.host.noted_heads import NotedHeads
-from hostler.host.problems import Diagnosis, silent_sources
 from hostler.host.sandbox_audit import AuditedSandboxes
-from hostler.host.webhooks import Courier
+from hostler.host.webhooks import WebhookSender
 from hostler.host.workers import Workers
 from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
 from hostler.pauses.explicit import ExplicitPauses
-from hostler.pauses.service import PauseDesk
+from hostler.pauses.service import PauseService
 from hostler.plugins.connection import PluginConnection
-from hostler.plugins.sources import Folder
+from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.plugins.tool_servers import McpProcesses
 from hostler.runs.attempt import ActiveRun
@@ -50,31 +50,32 @@ from hostler.runs.child_runs import RunController
 from hostler.runs.dispatch import LOOK_SECONDS, Dispatcher
 from hostler.runs.filters import FilterProcesses
 from hostler.runs.orchestrator import Accepted, Orchestrator
-from hostler.runs.prepare import Preparer
+from hostler.runs.preparation import Preparer
 from hostler.runs.projections import Projector
 from hostler.runs.records import record
 from hostler.runs.recovery import recover, settle_lost
 from hostler.runs.rerouting import Rerouter
 from hostler.runs.reruns import Reruns
-from hostler.runs.routing import Bindery
+from hostler.runs.routing import EventRouter
 from hostler.storage.port import Tx
-from hostler.storage.sql.opening import open_database
-from hostler.storage.stores import hosts, installation, journal, keys, runs
+from hostler.storage.sql.connect import open_database
+from hostler.storage.stores import api_keys as keys
+from hostler.storage.stores import hosts, installation, journal, runs
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.emptied import take_over
 from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.redactions import take_over
 from hostler.storage.stores.run_endings import end_waiting
 from hostler.storage.stores.run_rows import Run
 from hostler.tools.builtin.exec import ExecTools
 from hostler.tools.builtin.fetch import FetchTools
 from hostler.tools.builtin.files import FilesTools
 from hostler.tools.knowledge.port import KnowledgeService
-from hostler.tools.mcp.port import McpSurroundings
+from hostler.tools.mcp.port import McpContext
 from hostler.tools.mcp.source import McpTools
 from hostler.tools.openapi.source import OpenApiTools
 from hostler.tools.pins import StoredPins
 from hostler.tools.plugin_tools import PluginTools
-from hostler.tools.skills.shelf import Skills
+from hostler.tools.skills.service import Skills
 from hostler.tools.sources import ToolSources
 from hostler.tools.workspaces.folders import WorkingFolders
 from hostler.version import NAME, VERSION
@@ -118,7 +119,7 @@ class Host:
             self._is_over,
             OWN_POLL_SECONDS if self.db.dialect == "sqlite" else SHARED_POLL_SECONDS,
         )
-        self.bindery = Bindery(self.db, self.filters)
+        self.bindery = EventRouter(self.db, self.filters)
         self.assets = RunDoors(settings.assets_url)
         self.skills = Skills(self.db, settings.workspace)
         self.folders = WorkingFolders(settings.data_dir / "workspaces")
@@ -126,7 +127,7 @@ class Host:
         openapi = OpenApiTools(settings.workspace, settings.data_dir / "openapi")
         self.web = (FetchTools(settings.workspace), openapi)
         self.pins = StoredPins(self.db, settings.workspace)
-        servers = McpSurroundings(McpProcesses(settings.data_dir, self.sandboxes.find), self.pins)
+        servers = McpContext(McpProcesses(settings.data_dir, self.sandboxes.find), self.pins)
         self.mcp = McpTools(settings.workspace, servers, running=not settings.passive)
         self.tools = ToolSources(
             [
@@ -179,8 +180,8 @@ class Host:
         )
         self.rerouter = Rerouter(self.db, self.bindery, self.orchestrator)
         self.orchestrator.on_deferred = self.rerouter.wake
-        self.courier = Courier(self.db, settings.workspace)
-        self.pauses = PauseDesk(self.db, pin=self.tools.pin)
+        self.courier = WebhookSender(self.db, settings.workspace)
+        self.pauses = PauseService(self.db, pin=self.tools.pin)
         self.run_control.attach(self.orchestrator, self.wait)
         self.pauses.listen(self.dispatcher.pause_changed)
         self.pauses.attach(self.orchestrator.cancelled)
@@ -200,7 +201,7 @@ class Host:
             member=Membership(self.host_id) if self.db.dialect == "sqlite" else None,
         )
         self.held = Holdings(self.db, self.blobs, self.folders, RemovalGate(settings.data_dir))
-        self.noted_heads = NotedHeads(self.db, settings.data_dir)
+        self.noted_heads = AuditHeads(self.db, settings.data_dir)
         self.workers = Workers()
 
     # -- start and end ----------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.changes import ConfigProblem
-from hostler.domain.mistakes import Mistake
+from hostler.domain.config_changes import ConfigProblem
+from hostler.domain.config_mistakes import Mistake
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.stored_config import StoredConfig
 from hostler.plugins.limits import PLUGIN_LIMITS
-from hostler.plugins.sources import Folder, identity_of, launch_of
+from hostler.plugins.source import Folder, identity_of, launch_of
 from hostler.sandbox.port import MIB, SandboxLimits
 from hostler_protocol.errors import PluginError
 

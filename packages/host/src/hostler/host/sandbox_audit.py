@@ -12,9 +12,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import Told
 from hostler.sandbox.probe import find_sandbox
-from hostler.sandbox.sandboxes import MachineSandbox
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import audit
 from hostler_protocol.errors import HostError

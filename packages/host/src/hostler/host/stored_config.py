@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hostler.domain.changes import Change, ConfigProblem, Kind
-from hostler.domain.misfits import convert
+from hostler.domain.config_changes import Change, ConfigProblem, Kind
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, WorkingFolderSettings, entries_by_key
+from hostler.domain.type_errors import convert
 from hostler.domain.webhooks import Webhook
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import POLICY, PauseKeys, SkillFolder

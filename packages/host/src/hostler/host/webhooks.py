@@ -40,7 +40,7 @@ from hostler.egress import (
     EgressUnreachableError,
     ExchangeLimits,
 )
-from hostler.secrets.resolving import resolve_secret
+from hostler.secrets.resolver import resolve_secret
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import notices
 from hostler.storage.stores.notices import Claimed, Receiver
@@ -73,7 +73,7 @@ class UndeliverableError(Exception):
         self.retry_after = retry_after
 
 
-class Courier:
+class WebhookSender:
     """Delivers what is due, for as long as `work` runs. `pace` scales the waits, for tests."""
 
     def __init__(
@@ -253,4 +253,4 @@ def check_answer(answer: Answer) -> None:
     )
 
 
-__all__ = ["Courier", "UndeliverableError"]
+__all__ = ["UndeliverableError", "WebhookSender"]

@@ -11,14 +11,14 @@ from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.asset_gateway.gateway import AssetGateway
 from hostler.http.auth import KeyRing
 from hostler.http.endpoint import Endpoint, endpoints_of
-from hostler.http.gateway import Exchange, answer, answer_missing
 from hostler.http.keyring import find_key
 from hostler.http.metrics import Metrics
-from hostler.http.rates import Rates
+from hostler.http.middleware import Exchange, answer, answer_missing
+from hostler.http.rate_limits import Rates
 from hostler.http.route_table import ROUTE_MODULES
 from hostler.http.routing import Router
+from hostler.http.state import AppState
 from hostler.http.streams import Streams
-from hostler.http.surface import Surface
 from hostler.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ ENDPOINTS: list[Endpoint] = endpoints_of(*ROUTE_MODULES)
 class App:
     """The ASGI application of one host. `surface` holds what its routes share."""
 
-    def __init__(self, surface: Surface, endpoints: list[Endpoint]) -> None:
+    def __init__(self, surface: AppState, endpoints: list[Endpoint]) -> None:
         self.surface = surface
         self.assets = AssetGateway(surface)
         self._router = Router(endpoints)
@@ -58,7 +58,7 @@ class App:
 def make_app(host: Host) -> App:
     """Build the application of a host."""
     settings = host.settings
-    surface = Surface(
+    surface = AppState(
         host=host,
         keys=KeyRing(find_key(host.db), admin_key=settings.admin_key, workspace_id=settings.workspace),
         rates=Rates(settings.requests_per_second, settings.requests_per_second),

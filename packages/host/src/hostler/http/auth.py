@@ -1,6 +1,6 @@
 """Who is calling: bearer keys, what they may do, and how fast.
 
-Keys are stored by digest (storage/stores/keys.py). The administrator's key may be any string an operator
+Keys are stored by digest (storage/stores/api_keys.py). The administrator's key may be any string an operator
 chose, so that it is compared by digest, in constant time.
 """
 
@@ -23,7 +23,7 @@ from hostler.http.limits import (
     MAX_TOKEN_CHARS,
 )
 from hostler.http.problems import UnauthenticatedError
-from hostler.http.rates import Rates
+from hostler.http.rate_limits import Rates
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
 
 Right = Literal[

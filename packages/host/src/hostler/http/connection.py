@@ -27,7 +27,7 @@ def raw_problem(error: HostlerError, reason: str) -> bytes:
     ).encode("ascii") + body
 
 
-class Corked:
+class BufferedTransport:
     """The transport of a connection; what is written within one turn of the loop goes out as one piece.
 
     uvicorn writes the head of an answer and its body by themselves, each of which would be a system call and
@@ -108,7 +108,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is there: its headers are due."""
-        self._corked = Corked(transport, self.loop)
+        self._corked = BufferedTransport(transport, self.loop)
         super().connection_made(cast("asyncio.Transport", self._corked))
         if len(self.connections) > self.max_connections:
             error = UnavailableError(f"more than {self.max_connections:,} connections are open")

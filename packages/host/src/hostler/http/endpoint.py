@@ -17,9 +17,9 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from hostler.http.answers import Empty, Json
-from hostler.http.ask import Fitted
 from hostler.http.auth import Right
+from hostler.http.request import Fitted
+from hostler.http.responses import Empty, Json
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hostler.http.answers import Headers
 from hostler.http.asgi import Receive, Scope, Send
+from hostler.http.responses import Headers
 
 if TYPE_CHECKING:
     from hostler.http.streams import Streams

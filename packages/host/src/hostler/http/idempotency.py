@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from hostler.http.answers import Answer, Json, Whole
-from hostler.http.ask import Ask
 from hostler.http.limits import MAX_IDEMPOTENCY_KEY_CHARS, MAX_STORED_ANSWER_BYTES
 from hostler.http.problems import KeyReusedError
+from hostler.http.request import Ask
+from hostler.http.responses import Answer, Json, Whole
 from hostler.storage.stores import idempotency
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
 from hostler_protocol.ids import digest

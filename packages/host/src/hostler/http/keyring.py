@@ -5,14 +5,14 @@ from __future__ import annotations
 from hostler.domain.events import Caller
 from hostler.http.auth import FindKey, KeyHolder
 from hostler.storage.port import Database
-from hostler.storage.stores import keys
+from hostler.storage.stores import api_keys
 
 
 def find_key(db: Database) -> FindKey:
     """The lookup of a key in the database."""
 
     async def find(token: str) -> KeyHolder | None:
-        key = await db.read(lambda tx: keys.find_by_token(tx, token))
+        key = await db.read(lambda tx: api_keys.find_by_token(tx, token))
         if key is None:
             return None
         caller = Caller(

@@ -9,11 +9,11 @@ import logging
 from typing import Any
 
 from hostler.http.asgi import Receive, Scope, Send
-from hostler.http.ask import Ask, headers_of
 from hostler.http.auth import demand
-from hostler.http.gateway import admit
+from hostler.http.middleware import admit
 from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
-from hostler.http.surface import Surface
+from hostler.http.request import Ask, headers_of
+from hostler.http.state import AppState
 from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError, UnavailableError
 
 PATH = "/v1/plugins/connect"
@@ -75,7 +75,7 @@ class SocketChannel:
             log.debug("a plugin's WebSocket was gone before it could be closed")
 
 
-async def serve(surface: Surface, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve(surface: AppState, path: str, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve a WebSocket, from its handshake to its end."""
     await receive()  # websocket.connect
     ask = Ask(surface, scope, receive, "GET", path, {}, headers_of(scope))

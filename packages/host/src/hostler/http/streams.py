@@ -14,12 +14,12 @@ import logging
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
-from hostler.http.answers import Headers
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.connection import BoundedConnection
 from hostler.http.event_stream import Batches, EventStream
 from hostler.http.limits import STREAM_COMMENT_SECONDS, STREAM_PACE_SECONDS, STREAM_STUCK_SECONDS
 from hostler.http.problems import encode_problem, problem_of
+from hostler.http.responses import Headers
 from hostler.http.sse import COMMENT, Piece, pieces_of
 from hostler.journal.feed import BATCH_RESULTS, StoredResult
 from hostler_protocol.errors import HostlerError

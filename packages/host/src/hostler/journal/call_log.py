@@ -62,7 +62,7 @@ class CallRecord:
         )
 
 
-class CallJournal:
+class CallLog:
     """Writes the calls of one attempt into its run's journal."""
 
     def __init__(self, journal: RunLog, blobs: BlobFolder) -> None:

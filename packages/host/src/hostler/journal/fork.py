@@ -16,7 +16,7 @@ from hostler.journal.call_records import RecordedAnswer
 from hostler.journal.resume import load, read_answer
 from hostler.storage.port import Database
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.sources import Source
+from hostler.storage.stores.run_sources import Source
 from hostler_protocol.errors import DeniedError
 from hostler_protocol.events import AgentRunContext
 

@@ -21,7 +21,7 @@ from hostler.domain.recording import (
     Resumed,
     is_effect,
 )
-from hostler.domain.sequence import ResultStream
+from hostler.domain.result_sequence import ResultStream
 from hostler.journal.call_records import RecordedAnswer, answer_of, head_of, intent_of
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import journal
@@ -253,7 +253,7 @@ class Turns:
         )
 
 
-class GoingOn:
+class Resumption:
     """An attempt that goes on from a recording: what its calls and results ask.
 
     `live` is told once, before anything new is done or stored, with the sequence of the last recorded result

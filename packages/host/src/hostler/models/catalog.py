@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from hostler.domain.mistakes import Mistake
+from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry, Price
-from hostler.domain.nearest import did_you_mean
+from hostler.domain.suggestions import did_you_mean
 from hostler.models.errors import Endpoint
 from hostler.models.litellm import LiteLLMModel
 from hostler.models.port import ModelProvider
-from hostler.models.retrying import RetryPolicy
-from hostler.secrets.resolving import SecretUnreadableError, resolve_secret
+from hostler.models.retry_policy import RetryPolicy
+from hostler.secrets.resolver import SecretUnreadableError, resolve_secret
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import ModelResource

@@ -22,7 +22,7 @@ from hostler.models.errors import Endpoint, ModelUnsupportedError
 from hostler.models.limits import DEMO_START_SECONDS, DEMO_STOP_SECONDS, MAX_ERROR_BODY_BYTES
 from hostler.models.openai import OpenAIModel
 from hostler.models.port import ModelRequest, RerankRequest, TokenCount
-from hostler.models.tokens import count_tokens
+from hostler.models.token_counts import count_tokens
 from hostler_protocol._base import Lenient
 from hostler_protocol.calls import ModelChunk, ModelReply, RerankReply
 from hostler_protocol.content import FunctionSpec, ModelMessage

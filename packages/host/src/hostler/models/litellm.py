@@ -16,18 +16,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, cast
 
 from hostler.models.attachments import with_artifacts
-from hostler.models.attempts import NotNow, with_retries
-from hostler.models.chat_answer import ChatStream, read_answer
+from hostler.models.call_timeouts import CallClock
 from hostler.models.chat_request import request_body
-from hostler.models.clock import CallClock
+from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.dialect import Dialect
 from hostler.models.errors import Endpoint
 from hostler.models.limits import CHUNK_SECONDS
 from hostler.models.port import ModelRequest, RerankRequest, TokenCount
 from hostler.models.provider_data import for_source
 from hostler.models.rerank import rerank_body, rerank_reply
-from hostler.models.retrying import RETRIED_STATUSES, RetryPolicy
-from hostler.models.tokens import count_tokens
+from hostler.models.retry import RetryLater, with_retries
+from hostler.models.retry_policy import RETRIED_STATUSES, RetryPolicy
+from hostler.models.token_counts import count_tokens
 from hostler_protocol.calls import ModelChunk, ModelReply, RerankReply
 from hostler_protocol.content import FunctionSpec, ModelMessage
 from hostler_protocol.errors import HostError, HostlerError, InvalidArgumentError
@@ -132,7 +132,7 @@ class LiteLLMModel:
     async def _call(self, function: str, arguments: dict[str, Any], clock: CallClock) -> Any:
         litellm, failure = await asyncio.to_thread(_load)
 
-        async def attempt() -> Any | NotNow:
+        async def attempt() -> Any | RetryLater:
             try:
                 return await clock.wait(
                     getattr(litellm, function)(**arguments),
@@ -142,7 +142,7 @@ class LiteLLMModel:
             except failure as error:
                 refused = self._refused(error)
                 if refused.retryable and getattr(error, "status_code", None) in RETRIED_STATUSES:
-                    return NotNow(refused)
+                    return RetryLater(refused)
                 raise refused from None  # its own text is not free of keys
 
         return await with_retries(attempt, self._retries, clock)

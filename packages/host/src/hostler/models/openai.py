@@ -16,13 +16,12 @@ import httpx
 import msgspec
 
 from hostler.models.attachments import with_artifacts
-from hostler.models.attempts import NotNow, with_retries
-from hostler.models.chat_answer import ChatStream, read_answer
+from hostler.models.call_timeouts import CallClock
 from hostler.models.chat_request import request_body
-from hostler.models.clock import CallClock
+from hostler.models.chat_response import ChatStream, read_answer
 from hostler.models.dialect import Dialect
 from hostler.models.errors import Endpoint, ModelUnsupportedError
-from hostler.models.exchange import Exchange
+from hostler.models.http_exchange import Exchange
 from hostler.models.limits import (
     CHUNK_SECONDS,
     CONNECT_SECONDS,
@@ -34,8 +33,9 @@ from hostler.models.limits import (
 from hostler.models.port import ModelRequest, RerankRequest, TokenCount
 from hostler.models.provider_data import for_source
 from hostler.models.rerank import rerank_body, rerank_reply
-from hostler.models.retrying import RETRIED_STATUSES, RetryPolicy, retry_after
-from hostler.models.tokens import count_tokens
+from hostler.models.retry import RetryLater, with_retries
+from hostler.models.retry_policy import RETRIED_STATUSES, RetryPolicy, retry_after
+from hostler.models.token_counts import count_tokens
 from hostler_protocol.calls import ModelChunk, ModelDelta, ModelReply, RerankReply, ToolCallDelta
 from hostler_protocol.content import FunctionSpec, ModelMessage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
@@ -178,7 +178,7 @@ class OpenAIModel:
 
     async def _try(
         self, url: httpx.URL, content: bytes, clock: CallClock
-    ) -> tuple[httpx.Response, Exchange] | NotNow:
+    ) -> tuple[httpx.Response, Exchange] | RetryLater:
         exchange = Exchange(self._client, self._client.build_request("POST", url, content=content))
         self._exchanges.add(exchange.task)
         exchange.task.add_done_callback(self._exchanges.discard)
@@ -191,17 +191,17 @@ class OpenAIModel:
                     lambda: self._endpoint.silent("no answer", self._silence),
                 )
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-                return NotNow(self._endpoint.unreachable(_reason(error)))
+                return RetryLater(self._endpoint.unreachable(_reason(error)))
             except httpx.PoolTimeout:
-                return NotNow(self._endpoint.unreachable(f"{MAX_CONNECTIONS} calls are open already"))
+                return RetryLater(self._endpoint.unreachable(f"{MAX_CONNECTIONS} calls are open already"))
             except httpx.TransportError as error:
-                return NotNow(self._endpoint.broken(_reason(error)))
+                return RetryLater(self._endpoint.broken(_reason(error)))
             if response.status_code != httpx.codes.OK:
                 return self._refused(response, await self._error_text(response, exchange), url)
             stack.pop_all()
             return response, exchange
 
-    def _refused(self, response: httpx.Response, text: str, url: httpx.URL) -> NotNow:
+    def _refused(self, response: httpx.Response, text: str, url: httpx.URL) -> RetryLater:
         """Whether a refusal may pass; raises the error of one that will not."""
         status = response.status_code
         if url.path.endswith("/rerank") and status in _NO_RERANK:
@@ -212,7 +212,7 @@ class OpenAIModel:
         pause = retry_after(response.headers, time.time())
         refusal = self._endpoint.refused(status, text, pause)
         if status in RETRIED_STATUSES and refusal.retryable:
-            return NotNow(refusal, pause)
+            return RetryLater(refusal, pause)
         raise refusal
 
     async def _whole(self, exchange: Exchange, clock: CallClock) -> bytes:

@@ -14,9 +14,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hostler.domain.mistakes import Mistake
-from hostler.domain.sealing import PLAIN, Codec, SealedError
-from hostler.secrets.resolving import SecretUnreadableError, resolve_secret
+from hostler.domain.config_mistakes import Mistake
+from hostler.domain.pause_sealing import PLAIN, Codec, SealedError
+from hostler.secrets.resolver import SecretUnreadableError, resolve_secret
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import canonical_json
 
@@ -33,7 +33,7 @@ VERSION = b"\x01"
 _WRAP, _VALUE = "key", "value"
 
 
-class Vault:
+class PauseCipher:
     """A `Codec` with wrapping keys, the current one first."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
@@ -102,7 +102,7 @@ class Locked:
         raise SealedError(pause_id, self._why)
 
 
-class LiveVault:
+class LiveCipher:
     """The codec as configured right now."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ def open_vault(references: Sequence[str], environment: Mapping[str, str] | None 
     if len(set(keys)) != len(keys):
         raise InvalidArgumentError("pause_key: the same key stands there twice")
     try:
-        return Vault(keys)
+        return PauseCipher(keys)
     except ImportError as error:
         raise InvalidArgumentError(
             "pause_key: encryption needs an extra that is not installed: pip install 'hostler[encryption]'"
@@ -214,4 +214,4 @@ def _decrypt(cipher: AESGCM, sealed: bytes, bound: bytes, pause_id: str) -> byte
         raise SealedError(pause_id, "what is stored was altered, or belongs to another pause") from None
 
 
-__all__ = ["LiveVault", "Locked", "Vault", "open_vault"]
+__all__ = ["LiveCipher", "Locked", "PauseCipher", "open_vault"]

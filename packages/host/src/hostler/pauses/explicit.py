@@ -9,14 +9,14 @@ import msgspec
 from hostler.domain.agents import ToolApprovalPolicy
 from hostler.domain.approvers import rule_of
 from hostler.domain.grants import Grant
+from hostler.domain.name_patterns import best_match
 from hostler.domain.outcomes import Paused
-from hostler.domain.patterns import best_match
 from hostler.domain.pause_checks import check_calls
+from hostler.domain.pause_sealing import PLAIN, Codec
 from hostler.domain.pause_state import continuation_of
 from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import NO_QUESTIONS, OnMessage
 from hostler.domain.recording import CallName
-from hostler.domain.sealing import PLAIN, Codec
 from hostler.pauses import entries as pause_entries
 from hostler.pauses.explicit_states import KeptState, keep, load
 from hostler.pauses.parking import Parked, Used, park

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from hostler.domain.pause_sealing import Codec
 from hostler.domain.pause_state import EncodedState, decode_state, encode_state
 from hostler.domain.pause_values import Pause
 from hostler.domain.pauses import MAX_INLINE_STATE_BYTES, MAX_STATE_BYTES
-from hostler.domain.sealing import Codec
 from hostler.storage.port import Tx
 from hostler.storage.stores.blobs import Blob, BlobFolder, reference
 from hostler_protocol.errors import StorageError

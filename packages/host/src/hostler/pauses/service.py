@@ -39,7 +39,7 @@ from hostler.pauses.transitions import Done
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import pause_calls, pause_votes, pauses, runs
 from hostler.storage.stores.pauses import Due
-from hostler.storage.stores.run_endings import Asked
+from hostler.storage.stores.run_endings import RequestedEnd
 from hostler.tools.schema import SchemaError, ToolSchema
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError, StorageError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -64,7 +64,7 @@ class PausePage:
     next: tuple[int, str] | None
 
 
-class PauseDesk:
+class PauseService:
     """Every way a pause is looked at or decided from outside its run.
 
     `on_changed` is told, after the commit, the id of each run whose pause changed; `on_cancelled` which
@@ -76,7 +76,7 @@ class PauseDesk:
         db: Database,
         *,
         on_changed: Callable[[str], None] = lambda run_id: None,
-        on_cancelled: Callable[[list[Asked]], None] = lambda asked: None,
+        on_cancelled: Callable[[list[RequestedEnd]], None] = lambda asked: None,
         pin: Callable[[str, str], ToolPin | None] = lambda workspace_id, tool_name: None,
     ) -> None:
         self._db = db
@@ -88,7 +88,7 @@ class PauseDesk:
         """Tell one more whoever of each run whose pause changed here."""
         self._listeners.append(on_changed)
 
-    def attach(self, on_cancelled: Callable[[list[Asked]], None]) -> None:
+    def attach(self, on_cancelled: Callable[[list[RequestedEnd]], None]) -> None:
         """Name who stops runs."""
         self._on_cancelled = on_cancelled
 

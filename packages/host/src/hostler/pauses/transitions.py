@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import msgspec
 
 from hostler.domain.approvers import refusal
-from hostler.domain.deciding import Check, Standing, Step, already, decide, remaining
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import (
     ActionAnswer,
@@ -22,12 +21,13 @@ from hostler.domain.pause_actions import (
     SupersededError,
     UnprocessableError,
 )
+from hostler.domain.pause_decisions import Check, Standing, Step, already, decide, remaining
 from hostler.domain.pause_values import CastVote, Given, Pause, PausedCall, VoteWord, args_hash
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
 from hostler.domain.tools import ToolPin
 from hostler.storage.port import Tx
 from hostler.storage.stores import approval_rules, pause_calls, pause_votes, pauses, run_endings, run_notes
-from hostler.storage.stores.run_endings import Asked
+from hostler.storage.stores.run_endings import RequestedEnd
 from hostler.storage.stores.run_rows import Run
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.ids import digest
@@ -44,7 +44,7 @@ class Done:
     pause: Pause
     changed: bool = True
     answer: ActionAnswer | None = None
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[RequestedEnd, ...] = ()
 
 
 # -- deciding -------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Calls that wait for people or a client: asked together, held while the answer may come soon.
 
-One attempt of a run has one `Holding`. Calls that arrive together become one pause; later ones join it while
-it is open. Every step is one transaction that holds the run's row, so that decisions, the clock and this
-attempt go one after the other. After the hold time a run that can go on from its journal is parked.
+One attempt of a run has one `HeldCalls`. Calls that arrive together become one pause; later ones join it
+while it is open. Every step is one transaction that locks the run's row, so that decisions, the clock and
+this attempt take turns. After the hold time a run that can go on from its journal is parked.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Waiting:
 
 
 @dataclass(eq=False)
-class Holding:
+class HeldCalls:
     """Asks people for one attempt. `asking.People`.
 
     `requested` is called, after the commit, with each call that is put to people. `park` is called when the

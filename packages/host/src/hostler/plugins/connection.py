@@ -11,15 +11,15 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from hostler.plugins.connection_runs import ConnectionRun, ConnectionRuns
 from hostler.plugins.handler import RunHandler
 from hostler.plugins.handshake import shake_hands
-from hostler.plugins.leaving import LeavingRuns, RunLingersError
 from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
+from hostler.plugins.lingering_runs import LingeringRuns, RunLingersError
 from hostler.plugins.liveness import Liveness
 from hostler.plugins.open_calls import OpenCalls
-from hostler.plugins.outflow import Outflow
-from hostler.plugins.requests import Requests
-from hostler.plugins.run_book import ActiveRun, RunBook
+from hostler.plugins.pending_requests import Requests
+from hostler.plugins.send_queue import SendQueue
 from hostler.plugins.tool_calls import ToolCalls
 from hostler.plugins.transport import Transport
 from hostler_protocol.errors import (
@@ -86,11 +86,11 @@ class PluginConnection:
         self.link = Link(Side.HOST, wire_limits)
         self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
         self._transport: Transport | None = None
-        self._runs = RunBook(limits.run_warnings, self._handler_failed)
+        self._runs = ConnectionRuns(limits.run_warnings, self._handler_failed)
         self._calls = OpenCalls(limits.heavy_calls)
-        self._out = Outflow(limits)
+        self._out = SendQueue(limits)
         self._requests = Requests(self.link, self._send)
-        self._leaving = LeavingRuns()
+        self._leaving = LingeringRuns()
         self.tool_calls = ToolCalls(self._requests, lambda: self.is_ready, self._notify, limits)
         self._paused = False
         self._delivering = False
@@ -237,7 +237,7 @@ class PluginConnection:
                 self._calls.close(call_id)
             self._deliver_calls()
 
-    def _forget(self, run_id: str) -> ActiveRun | None:
+    def _forget(self, run_id: str) -> ConnectionRun | None:
         self.link.end_run(run_id)
         run = self._runs.forget(run_id)
         if run is not None and not run.said_end:
@@ -371,7 +371,7 @@ class PluginConnection:
         else:
             _log.debug("plugin %s: %s", self.expected_key, item.reason)
 
-    def _handler_failed(self, run_id: str, run: ActiveRun) -> None:
+    def _handler_failed(self, run_id: str, run: ConnectionRun) -> None:
         _log.exception("plugin %s: handling run %s failed", self.expected_key, run_id)
         self.cancel_run(run_id, "the host failed")
         self.end_run(run_id)

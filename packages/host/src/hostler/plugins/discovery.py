@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.plugins.catalog import Catalog
-from hostler.plugins.life import PluginLife
-from hostler.plugins.sources import Folder, PluginSource
-from hostler.plugins.surroundings import Surroundings
-from hostler.tools.workspaces.whole import remove_tree
+from hostler.plugins.context import PluginContext
+from hostler.plugins.lifecycle import PluginLifecycle
+from hostler.plugins.source import Folder, PluginSource
+from hostler.tools.workspaces.tree_removal import remove_tree
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
 
@@ -40,9 +40,9 @@ class Discovered:
 class Discovery:
     """Processes of plugins that nothing is served by. Each `learn` is followed by `close`."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: PluginContext) -> None:
         self._around = around
-        self._lives: dict[str, PluginLife] = {}
+        self._lives: dict[str, PluginLifecycle] = {}
         self._starts = asyncio.Semaphore(MAX_STARTS)
         self._trial: str | None = None
 
@@ -61,7 +61,7 @@ class Discovery:
         for key, source in wanted.items():
             trial = self._trial if key in apart else None
             around = dataclasses.replace(self._around, catalog=Catalog(), notice=_no_notice, trial=trial)
-            self._lives[key] = PluginLife(key, source, around)
+            self._lives[key] = PluginLifecycle(key, source, around)
         tasks = {key: asyncio.create_task(self._start(self._lives[key])) for key in wanted}
         await asyncio.wait(tasks.values(), timeout=seconds)
         late = Discovered(None, why=f"it did not start within {seconds:g} seconds")
@@ -71,7 +71,7 @@ class Discovery:
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         return found
 
-    async def _start(self, life: PluginLife) -> Discovered:
+    async def _start(self, life: PluginLifecycle) -> Discovered:
         async with self._starts:
             try:
                 connection = await life.connection()
@@ -79,7 +79,7 @@ class Discovery:
                 return Discovered(None, why=error.message)
             return Discovered(dict(connection.runners), dict(connection.tools))
 
-    def take(self, plugin_key: str, source: PluginSource) -> PluginLife | None:
+    def take(self, plugin_key: str, source: PluginSource) -> PluginLifecycle | None:
         """A plugin that was started from this source, to be served from here on; None where there is none."""
         life = self._lives.get(plugin_key)
         if life is None or life.source != source or life.around.trial is not None:

@@ -34,7 +34,7 @@ from hostler.domain.requirements import (
 )
 from hostler.plugins.installer import Installer, wheels_of
 from hostler.plugins.limits import StartLimits
-from hostler.tools.workspaces.whole import remove_tree
+from hostler.tools.workspaces.tree_removal import remove_tree
 from hostler_protocol.errors import PluginStartError
 
 OWN_PACKAGES = {"hostler_sdk": "hostler-sdk", "hostler_protocol": "hostler-protocol", "msgspec": "msgspec"}

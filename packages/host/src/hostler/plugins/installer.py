@@ -24,11 +24,11 @@ from uv import find_uv_bin
 
 from hostler.domain.requirements import place_of_wheel
 from hostler.plugins.limits import StartLimits
-from hostler.sandbox.measure import measure_folders
-from hostler.sandbox.view import DEVICES, PROCESSES, PROGRAMS, SETTINGS, TOP, python_paths
+from hostler.sandbox.usage import measure_folders
+from hostler.sandbox.visible_files import DEVICES, PROCESSES, PROGRAMS, SETTINGS, TOP, python_paths
 from hostler_protocol.errors import PluginStartError
 
-HELD = Path(__file__).parents[1] / "sandbox" / "held.py"
+HELD = Path(__file__).parents[1] / "sandbox" / "confined_files.py"
 MAX_UV_OUTPUT_BYTES = 64 * 1024
 MAX_REASON_CHARS = 600
 LOOK_SECONDS = 1.0

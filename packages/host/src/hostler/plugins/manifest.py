@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hostler.domain.foreign_yaml import read_foreign_yaml
-from hostler.domain.misfits import convert
-from hostler.domain.places import parse_place
+from hostler.domain.endpoints import parse_place
+from hostler.domain.type_errors import convert
+from hostler.domain.untrusted_yaml import read_foreign_yaml
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity
 

@@ -1,6 +1,6 @@
 """Which plugin processes a host has started, so that the next one finds what a dead host left behind.
 
-Every plugin process carries its own random marker (sandbox/marks.py). A record beside the data says which
+Every plugin process carries its own random marker (sandbox/orphans.py). A record beside the data says which
 host started it; when that host is dead and the marker still lives, what carries it is killed.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.sandbox.marks import kill_marked, stat_of
+from hostler.sandbox.orphans import kill_marked, stat_of
 
 _log = logging.getLogger(__name__)
 

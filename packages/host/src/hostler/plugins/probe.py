@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hostler.plugins.logs import PluginLog
 from hostler.plugins.process import start_process
-from hostler.sandbox.kept import Command
+from hostler.sandbox.process import Command
 
 
 @dataclass(frozen=True, slots=True)

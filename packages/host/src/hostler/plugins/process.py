@@ -1,4 +1,4 @@
-"""One plugin's child process: kept (sandbox/kept.py), with its errors going to its log."""
+"""One plugin's child process: kept (sandbox/process.py), with its errors going to its log."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 from hostler.plugins.logs import LogPump, PluginLog
-from hostler.sandbox.kept import Command, KeptProcess
+from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import SandboxSpec, Told
-from hostler.sandbox.sandboxes import MachineSandbox
+from hostler.sandbox.process import ChildProcess, Command
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
 FLOOD = "errors"
 """What is told of a plugin whose errors are too many to be read at once."""
 
 
-class PluginProcess(KeptProcess):
+class PluginProcess(ChildProcess):
     """A running plugin process. Made by `start_process`; ended by `kill`, which leaves nothing behind."""
 
     def __init__(self, log: PluginLog, limits: ProcessLimits = DEFAULT_PROCESS_LIMITS) -> None:

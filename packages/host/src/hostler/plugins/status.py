@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostler.plugins.sources import PluginSource
+from hostler.plugins.source import PluginSource
 
 
 @dataclass(frozen=True, slots=True)

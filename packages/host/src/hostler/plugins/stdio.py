@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hostler.plugins.process import PluginProcess
 from hostler.plugins.transport import Receiver
-from hostler.sandbox.exits import ExitStatus
+from hostler.sandbox.exit_status import ExitStatus
 from hostler_protocol.errors import PluginCrashedError, PluginError
 
 LOW_MARK_BYTES = 256 * 1024

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from hostler.plugins.catalog import Catalog
 from hostler.plugins.connection import PluginConnection
+from hostler.plugins.context import PluginContext
 from hostler.plugins.discovery import Discovery
 from hostler.plugins.environment import Environments
-from hostler.plugins.life import PluginLife, Running
+from hostler.plugins.lifecycle import PluginLifecycle, Running
 from hostler.plugins.limits import (
     DEFAULT_CONNECTION_LIMITS,
     DEFAULT_PROCESS_LIMITS,
@@ -23,12 +24,11 @@ from hostler.plugins.limits import (
 )
 from hostler.plugins.orphans import Register
 from hostler.plugins.remote import Channel, RemoteTransport
-from hostler.plugins.sandboxing import sweep_workspaces
-from hostler.plugins.sources import PluginSource, Remote, identity_of, is_same_place, place_of
+from hostler.plugins.sandbox_spec import sweep_workspaces
+from hostler.plugins.source import PluginSource, Remote, identity_of, is_same_place, place_of
 from hostler.plugins.status import PluginStatus
-from hostler.plugins.surroundings import Surroundings
+from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.probe import find_sandbox
-from hostler.sandbox.sandboxes import MachineSandbox
 from hostler_protocol.errors import ConflictError, HostlerError, NotFoundError, PluginError, PluginStartError
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
@@ -87,7 +87,7 @@ class Supervisor:
         sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
     ) -> None:
         self.catalog = Catalog(data_dir / "plugins" / "runners.json")
-        self._around = Surroundings(
+        self._around = PluginContext(
             log_folder=data_dir / "logs" / "plugins",
             register=Register(data_dir / "plugins" / "processes"),
             environments=Environments(environments or environments_folder(data_dir), start_limits),
@@ -103,8 +103,8 @@ class Supervisor:
             command_prefix=command_prefix,
         )
         self.discovery = Discovery(self._around)
-        self._plugins: dict[str, PluginLife] = {}
-        self._leaving: dict[asyncio.Task[None], PluginLife] = {}
+        self._plugins: dict[str, PluginLifecycle] = {}
+        self._leaving: dict[asyncio.Task[None], PluginLifecycle] = {}
         """Plugins that were replaced or removed, and still finish their runs."""
         self._unexpected: set[str] = set()
         """Remote plugins that are forgotten once their connection ends."""
@@ -143,7 +143,7 @@ class Supervisor:
         if known is not None:
             self._retire(known)
         taken = self.discovery.take(plugin_key, source)
-        self._plugins[plugin_key] = taken or PluginLife(plugin_key, source, self._around)
+        self._plugins[plugin_key] = taken or PluginLifecycle(plugin_key, source, self._around)
 
     def source_of(self, plugin_key: str) -> PluginSource | None:
         """Where a plugin is served from; None where it is not known."""
@@ -179,7 +179,7 @@ class Supervisor:
         self.discard(plugin_key)
         await asyncio.wait([task for task, leaving in self._leaving.items() if leaving is life])
 
-    def _retire(self, life: PluginLife) -> None:
+    def _retire(self, life: PluginLifecycle) -> None:
         closing = life.close(self._around.start_limits.drain_seconds)
         task = asyncio.get_running_loop().create_task(closing, name=f"plugin {life.key} leaves")
         self._leaving[task] = life
@@ -291,7 +291,7 @@ class Supervisor:
         if leaving:
             await asyncio.wait(leaving)
 
-    def _life(self, plugin_key: str) -> PluginLife:
+    def _life(self, plugin_key: str) -> PluginLifecycle:
         life = self._plugins.get(plugin_key)
         if life is None:
             known = ", ".join(sorted(self._plugins)) or "none"

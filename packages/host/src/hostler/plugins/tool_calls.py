@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hostler.plugins.limits import ConnectionLimits
-from hostler.plugins.requests import Requests
+from hostler.plugins.pending_requests import Requests
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler_protocol.errors import (
     CancelledCallError,

@@ -13,10 +13,10 @@ from hostler.domain.mcp_entry import McpEntry
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 from hostler.plugins.logs import LogPump, PluginLog
 from hostler.plugins.orphans import Register
-from hostler.sandbox.kept import Command, KeptProcess
 from hostler.sandbox.port import MIB, Sandbox, SandboxedProcess, SandboxLimits, SandboxSpec, Told
 from hostler.sandbox.probe import find_sandbox
-from hostler.sandbox.view import python_paths
+from hostler.sandbox.process import ChildProcess, Command
+from hostler.sandbox.visible_files import python_paths
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
 READ_BYTES = 256 * 1024
@@ -69,7 +69,7 @@ class McpProcesses:
             if entry.level == "trusted":
                 names = (*INHERITED, *INHERITED_IF_TRUSTED)
                 command = Command(argv=argv, cwd=cwd, environment=self._environment(names, environment))
-                kept = KeptProcess(self._limits.kill_seconds)
+                kept = ChildProcess(self._limits.kill_seconds)
                 await kept.begin(command, marker=marker)
                 return kept
             spec = self._spec(entry, argv, cwd, folder, environment)

@@ -21,11 +21,12 @@ from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.pauses.transitions import supersede
 from hostler.runs import debounce
 from hostler.storage.port import Tx
-from hostler.storage.stores import artifacts, deferred, events, runs, steering_outcomes, transcripts, waiting
+from hostler.storage.stores import artifacts, deferred, events, runs, steering_outcomes, transcripts
+from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.run_endings import Asked, request_cancel
+from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
 from hostler.storage.stores.run_rows import NewRun, Run
 from hostler.storage.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Lenient
@@ -71,7 +72,7 @@ class Opened:
     begins: Begins = "not"
     duplicate: events.StoredEvent | None = None
     same_body: bool = True
-    cancelled: list[Asked] = field(default_factory=list)
+    cancelled: list[RequestedEnd] = field(default_factory=list)
     reason: str | None = None
     refused: HostlerError | None = None
     """Why nothing was stored."""
@@ -217,7 +218,7 @@ def _admitted(tx: Tx, opening: Opening, run: NewRun, agent: Agent, claim: Member
     if run.gathering is not None:
         debounce.begin(tx, run, event)
     sender = event.requester or "host"
-    cancelled: list[Asked] = []
+    cancelled: list[RequestedEnd] = []
     if admission.cancel_run_id is not None:
         cancelled = request_cancel(
             tx, run.workspace_id, admission.cancel_run_id, reason=INTERRUPTED, actor=sender

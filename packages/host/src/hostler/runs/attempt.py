@@ -18,12 +18,12 @@ from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import PausedCall
 from hostler.domain.recovery import Action, Settlement, failure_of, put_off, settle
-from hostler.domain.sequence import ResultStream, StreamState
+from hostler.domain.result_sequence import ResultStream, StreamState
 from hostler.domain.usage import added
-from hostler.journal.resume import GoingOn
+from hostler.journal.resume import Resumption
 from hostler.journal.run_log import FencedError, Item, RunLog
 from hostler.pauses.parking import Used, begin_after_loss
-from hostler.plugins.leaving import RunLingersError
+from hostler.plugins.lingering_runs import RunLingersError
 from hostler.runs.attempt_parts import Equipment, Parts, assemble
 from hostler.runs.attempt_results import AttemptResults
 from hostler.runs.timers import AttemptClock
@@ -229,7 +229,7 @@ class ActiveRun:
         return self._going_on.end()
 
     @property
-    def _going_on(self) -> GoingOn | None:
+    def _going_on(self) -> Resumption | None:
         return None if self._parts is None else self._parts.going_on
 
     @property

@@ -10,23 +10,23 @@ from itertools import count
 from typing import Protocol
 
 from hostler.calls.budgets import RunBudget
-from hostler.calls.executor import RunCalls
+from hostler.calls.executor import CallExecutor
 from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.run_tokens import RunDoors
 from hostler.domain.pause_values import PausedCall
-from hostler.domain.sequence import ResultStream
+from hostler.domain.result_sequence import ResultStream
 from hostler.domain.usage import added
 from hostler.journal.feed import Feed
-from hostler.journal.resume import GoingOn, artifact_id_of, read_answer
+from hostler.journal.resume import Resumption, artifact_id_of, read_answer
 from hostler.journal.run_log import RunLog
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.pauses.parking import Used
 from hostler.pauses.requests import Questions
-from hostler.pauses.waiting import Holding
+from hostler.pauses.waiting import HeldCalls
 from hostler.plugins.connection import PluginConnection
 from hostler.runs.attempt_pauses import Attempt, AttemptPauses
 from hostler.runs.attempt_results import AttemptResults
-from hostler.runs.prepare import Prepared
+from hostler.runs.preparation import Prepared
 from hostler.runs.projections import Projector
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import runs
@@ -82,7 +82,7 @@ class RunMeter:
         await self._budget.spend(usage, cost)
 
 
-class Attempting(Attempt, Protocol):
+class RunningAttempt(Attempt, Protocol):
     """What the parts tell the attempt that they belong to."""
 
     def used(self) -> Used:
@@ -120,9 +120,9 @@ class Parts:
     stream: ResultStream
     gated: GatedRun
     meter: RunMeter
-    calls: RunCalls
+    calls: CallExecutor
     pauses: AttemptPauses
-    going_on: GoingOn | None
+    going_on: Resumption | None
 
     def context_with(self, assets: RunDoors) -> AgentRunContext:
         """What the runner gets; with a run token, where it asks for one."""
@@ -169,7 +169,7 @@ def assemble(
     run: Run,
     connection: PluginConnection,
     prepared: Prepared,
-    attempt: Attempting,
+    attempt: RunningAttempt,
     *,
     journal: RunLog,
     results: AttemptResults,
@@ -198,7 +198,7 @@ def assemble(
     results.connection, results.scope = connection, scope
     going_on = None
     if prepared.recording is not None:
-        going_on = GoingOn(
+        going_on = Resumption(
             prepared.recording,
             partial(read_answer, equipment.db, equipment.blobs, run.run_id),
             stall_seconds=equipment.stall_seconds,
@@ -206,7 +206,7 @@ def assemble(
             diverged=attempt.diverged,
         )
     tools = scope.services.tools
-    holding = Holding(
+    holding = HeldCalls(
         equipment.db,
         run,
         Questions(run.workspace_id, run.run_id, tools),
@@ -218,7 +218,7 @@ def assemble(
         park=attempt.park if prepared.manifest.capabilities.resumable else None,
     )
     shared = equipment.db.dialect == "postgres"
-    calls = RunCalls(
+    calls = CallExecutor(
         gate=equipment.gate,
         blobs=equipment.blobs,
         connection=connection,

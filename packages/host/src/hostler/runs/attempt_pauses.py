@@ -7,17 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hostler.calls.executor import RunCalls
+from hostler.calls.executor import CallExecutor
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused
 from hostler.domain.pause_values import PausedCall
 from hostler.domain.pauses import OnMessage
-from hostler.domain.sequence import ResultStream
+from hostler.domain.result_sequence import ResultStream
 from hostler.pauses import entries as pause_entries
 from hostler.pauses.explicit import ExplicitPauses, pause_run
 from hostler.pauses.parking import Parked, Used, park
 from hostler.pauses.requests import request_of
-from hostler.pauses.waiting import Holding
+from hostler.pauses.waiting import HeldCalls
 from hostler.runs.attempt_results import AttemptResults
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entry
@@ -50,8 +50,8 @@ class AttemptPauses:
     grant: Grant
     stream: ResultStream
     results: AttemptResults
-    calls: RunCalls
-    holding: Holding
+    calls: CallExecutor
+    holding: HeldCalls
     explicit: ExplicitPauses
     on_message: OnMessage
     used: Callable[[], Used]

@@ -11,7 +11,7 @@ from hostler.runs.orchestrator import Orchestrator
 from hostler.runs.records import record, record_of
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import runs
-from hostler.storage.stores.run_endings import Asked, request_cancel
+from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
 from hostler_protocol.calls import RunCreateParams
 from hostler_protocol.errors import (
     CancelledCallError,
@@ -51,7 +51,7 @@ class RunController:
     def cancel(self, workspace_id: str, run_id: str, reason: str, actor: str) -> Effect:
         """Ask for the run's end; the reply is its RunRecord."""
 
-        asked: list[Asked] = []
+        asked: list[RequestedEnd] = []
 
         def work(tx: Tx) -> RunRecord:
             asked[:] = request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor)

@@ -7,9 +7,9 @@ import msgspec
 from hostler.domain.agents import MAX_DEBOUNCE_SECONDS
 from hostler.domain.events import Event
 from hostler.storage.port import Tx
-from hostler.storage.stores import gathering as turns
+from hostler.storage.stores import debounce as turns
+from hostler.storage.stores.debounce import Joined
 from hostler.storage.stores.events import StoredEvent
-from hostler.storage.stores.gathering import Joined
 from hostler.storage.stores.run_rows import NewRun, Run
 from hostler_protocol.events import Input
 from hostler_protocol.ids import digest

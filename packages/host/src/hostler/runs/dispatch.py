@@ -17,11 +17,12 @@ from typing import Any, Protocol
 
 from hostler.domain.agents import Agent
 from hostler.domain.slots import Place, Slots, place_of
-from hostler.runs.queue_room import QueueRoom
+from hostler.runs.queue_limit import QueueLimit
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import claims, runs
-from hostler.storage.stores.claims import Claims, Queues
+from hostler.storage.stores import run_claims as claims
+from hostler.storage.stores import runs
 from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_claims import Claims, Queues
 from hostler.storage.stores.run_rows import Attempt, Run
 from hostler_protocol.errors import HostlerError, StorageError
 
@@ -129,7 +130,7 @@ class Dispatcher:
         self._looking = asyncio.Lock()
         """Held while it claims, so that `stop` can wait for what is on its way."""
         self._stopping = False
-        self.queue = QueueRoom(db, max_queued)
+        self.queue = QueueLimit(db, max_queued)
         self.finished = 0
         """Runs that left this process since it started."""
 

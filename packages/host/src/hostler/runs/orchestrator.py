@@ -31,12 +31,12 @@ from hostler.journal.feed import Feed
 from hostler.runs import debounce
 from hostler.runs.admission import Opened, Opening, open_deferred, open_event
 from hostler.runs.dispatch import Dispatcher, Reservation
-from hostler.runs.routing import Bindery
+from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import events, runs, transcripts
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.run_endings import Asked, request_cancel
+from hostler.storage.stores.run_endings import RequestedEnd, request_cancel
 from hostler.storage.stores.run_rows import NewRun
 from hostler.storage.stores.transcripts import NewTranscriptItem
 from hostler_protocol._base import Strict
@@ -96,7 +96,7 @@ class Orchestrator:
         self,
         db: Database,
         blobs: BlobFolder,
-        bindery: Bindery,
+        bindery: EventRouter,
         dispatcher: Dispatcher,
         feed: Feed,
         *,
@@ -299,7 +299,7 @@ class Orchestrator:
         `grace`: what their runners are given to end by themselves, in seconds; None: what the host gives.
         """
 
-        def ask(tx: Tx) -> list[Asked]:
+        def ask(tx: Tx) -> list[RequestedEnd]:
             runs.get(tx, workspace_id, run_id)
             return request_cancel(tx, workspace_id, run_id, reason=reason, actor=actor, grace=grace)
 
@@ -308,7 +308,7 @@ class Orchestrator:
 
         await self._to_its_end(carry())
 
-    def cancelled(self, asked: list[Asked]) -> None:
+    def cancelled(self, asked: list[RequestedEnd]) -> None:
         """The wish to end these runs is durable: tell those that are under way here."""
         for run_id, reason, grace in asked:
             self._dispatcher.cancel(run_id, reason, grace)

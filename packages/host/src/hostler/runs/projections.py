@@ -19,7 +19,8 @@ from hostler.domain.outcomes import (
 )
 from hostler.domain.scopes import area_of
 from hostler.storage.port import Tx
-from hostler.storage.stores import artifacts, audit, states, transcripts
+from hostler.storage.stores import artifacts, audit, transcripts
+from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler_protocol.content import Message, text_of

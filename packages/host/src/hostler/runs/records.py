@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hostler.storage.port import Tx
-from hostler.storage.stores import runs, sources, transcripts
+from hostler.storage.stores import run_sources as sources
+from hostler.storage.stores import runs, transcripts
 from hostler.storage.stores.run_rows import Run
-from hostler.storage.stores.sources import Source
+from hostler.storage.stores.run_sources import Source
 from hostler_protocol.content import Message, text_of
 from hostler_protocol.limits import MAX_PAGE_BYTES
 from hostler_protocol.runs import RunOutput, RunRecord

@@ -19,7 +19,7 @@ from hostler.domain.deferral import next_delay
 from hostler.domain.events import Event
 from hostler.runs.admission import fail_deferred
 from hostler.runs.orchestrator import Orchestrator
-from hostler.runs.routing import Bindery
+from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database
 from hostler.storage.stores import deferred, events
 from hostler.storage.stores.deferred import Deferred
@@ -40,7 +40,7 @@ class Rerouter:
     """The worker that tries deferred events again."""
 
     db: Database
-    bindery: Bindery
+    bindery: EventRouter
     orchestrator: Orchestrator
     failed: int = 0
     """Events that this process has failed."""

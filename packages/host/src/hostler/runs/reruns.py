@@ -12,10 +12,11 @@ from hostler.domain.tapes import inherit, read_tape
 from hostler.journal.export import tape_of
 from hostler.runs.dispatch import Dispatcher
 from hostler.storage.port import Database, Tx
-from hostler.storage.stores import agents, audit, events, runs, sources
+from hostler.storage.stores import agents, audit, events, runs
+from hostler.storage.stores import run_sources as sources
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.run_rows import NewRun, Run, new_run_after
-from hostler.storage.stores.sources import Source
+from hostler.storage.stores.run_sources import Source
 from hostler_protocol.errors import ConflictError, NotFoundError, UnavailableError
 from hostler_protocol.events import Input
 from hostler_protocol.ids import new_id

@@ -15,7 +15,7 @@ SHARED_SECONDS = 1.0
 """On a database that other hosts write to, how long a list of agents is trusted."""
 
 
-class Bindery:
+class EventRouter:
     """Resolves events to bindings."""
 
     def __init__(self, db: Database, filters: FilterProcesses) -> None:

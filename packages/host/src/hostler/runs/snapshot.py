@@ -17,10 +17,12 @@ from hostler.domain.outcomes import Uploaded
 from hostler.domain.scopes import scopes_for
 from hostler.runs.debounce import whole
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, artifacts, events, journal, runs, sources, states, transcripts
+from hostler.storage.stores import agents, artifacts, events, journal, runs, transcripts
+from hostler.storage.stores import run_sources as sources
+from hostler.storage.stores import state_values as states
 from hostler.storage.stores.events import StoredEvent
 from hostler.storage.stores.run_rows import Run
-from hostler.storage.stores.sources import Source
+from hostler.storage.stores.run_sources import Source
 from hostler_protocol._base import Lenient
 from hostler_protocol.errors import HostError
 from hostler_protocol.manifest import AgentRunnerManifest

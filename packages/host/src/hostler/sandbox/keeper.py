@@ -15,7 +15,7 @@ How it reaches all of them, strongest first:
 `group`      the plugin's process group only (systems without the above).
 
 The child is a plugin, or a command of an agent, and may be sandboxed: then bubblewrap, or what confines, is
-executed in its place, and the keeper watches its limits (guard.py).
+executed in its place, and the keeper watches its limits (limits_guard.py).
 
 Control messages are JSON lines. In: one start order. Out: `{"pid", "containment", "note"}` or `{"error"}`,
 `{"told": {...}}` for what a sandbox did not let happen, later `{"exit": wait status}`, and `{"clean": bool}`
@@ -36,7 +36,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from hostler.sandbox.guard import Guard
+    from hostler.sandbox.limits_guard import Guard
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -347,7 +347,7 @@ def _parent(pid: int) -> int:
 
 def _guard(order: dict[str, Any], say: Any, doors: int | None) -> Guard:
     sys.path.append(os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - only a sandbox needs more files
-    from hostler.sandbox.guard import Guard  # noqa: PLC0415
+    from hostler.sandbox.limits_guard import Guard  # noqa: PLC0415
 
     return Guard(order, say, doors)
 

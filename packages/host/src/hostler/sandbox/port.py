@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from hostler.sandbox.exits import ExitStatus
+from hostler.sandbox.exit_status import ExitStatus
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hostler.sandbox.ground import SIGNALS_LANDLOCK, Ground, survey
+from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, Ground, survey
+from hostler.sandbox.machine import MachineSandbox, nobody
 from hostler.sandbox.port import MIB, Mechanism, SandboxLimits, SandboxSpec, Told
-from hostler.sandbox.sandboxes import MachineSandbox, nobody
 from hostler_protocol.errors import UnavailableError
 
 TRIAL_SECONDS = 30.0

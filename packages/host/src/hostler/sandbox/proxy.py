@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from hostler.domain.places import Place, parse_place
+from hostler.domain.endpoints import Place, parse_place
 from hostler.sandbox.port import Told
 
 MAX_HEAD_BYTES = 16 * 1024

@@ -1,4 +1,4 @@
-"""The numbers of the system calls that the filter names (filters.py), from the kernel's own tables."""
+"""The numbers of the system calls that the filter names (syscall_filter.py), from the kernel's own tables."""
 
 from __future__ import annotations
 

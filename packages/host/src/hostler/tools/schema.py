@@ -1,4 +1,4 @@
-"""Holding arguments against a JSON Schema that a plugin wrote: offline, and bounded in time and memory."""
+"""HeldCalls arguments against a JSON Schema that a plugin wrote: offline, and bounded in time and memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.tools.steps import MAX_DEPTH, SchemaError, StepCounter
+from hostler.tools.schema_cost import MAX_DEPTH, SchemaError, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
 

@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hostler.calls.run_tokens import AssetRefusedError, RunDoor
-from hostler.http.answers import COMMON_HEADERS, Empty, Headers, Whole
-from hostler.http.ask import Ask, check_headers, check_json_type, headers_of, read_body
 from hostler.http.asset_gateway.limits import (
     COMMENT_SECONDS,
     MAX_MESSAGE_BYTES,
@@ -39,13 +37,15 @@ from hostler.http.asset_gateway.messages import (
     tool_error,
     tool_result,
 )
-from hostler.http.asset_gateway.offers import call_of, definitions
 from hostler.http.asset_gateway.sessions import GuestCall, Session, Sessions
-from hostler.http.gateway import Exchange, send_problem
+from hostler.http.asset_gateway.tool_list import call_of, definitions
 from hostler.http.limits import FAILED_AUTH_BURST, FAILED_AUTH_PER_SECOND, MAX_TOKEN_CHARS
+from hostler.http.middleware import Exchange, send_problem
 from hostler.http.problems import MethodNotAllowedError, UnauthenticatedError
-from hostler.http.rates import Rates
-from hostler.http.surface import Surface
+from hostler.http.rate_limits import Rates
+from hostler.http.request import Ask, check_headers, check_json_type, headers_of, read_body
+from hostler.http.responses import COMMON_HEADERS, Empty, Headers, Whole
+from hostler.http.state import AppState
 from hostler.storage.stores import audit
 from hostler_protocol.calls import ToolCallReply
 from hostler_protocol.errors import (
@@ -69,7 +69,7 @@ _STREAM_HEADERS: Headers = [
 class AssetGateway:
     """The MCP server of all runs of one host."""
 
-    def __init__(self, surface: Surface) -> None:
+    def __init__(self, surface: AppState) -> None:
         self._surface = surface
         self._host = surface.host
         self.sessions = Sessions()

@@ -19,7 +19,7 @@ from hostler_protocol.ids import new_id
 
 @dataclass(eq=False, slots=True)
 class GuestCall:
-    """One call on its way through the run's own calls. `assets.Guest`."""
+    """One call on its way through the run's own calls. `calls.run_tokens.Guest`."""
 
     door: RunDoor
     call_id: str = field(default_factory=lambda: f"guest-{new_id()}")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hostler.domain.agents import Agent, AgentSpec
-from hostler.domain.changes import ConfigProblem
-from hostler.domain.mistakes import ConfigurationError, Mistake
+from hostler.domain.config_changes import ConfigProblem
+from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.secret_refs import reference_names
-from hostler.http.answers import Empty, Json, Listing
-from hostler.http.ask import Ask, Fitted
 from hostler.http.auth import holds
 from hostler.http.endpoint import endpoint
-from hostler.http.paging import PageQuery, listing, scoped
+from hostler.http.pagination import PageQuery, listing, scoped
+from hostler.http.request import Ask, Fitted
+from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import agents, audit
 from hostler_protocol._base import Strict

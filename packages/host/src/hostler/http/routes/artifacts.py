@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from hostler.http.answers import Empty, Headers, Json, Pieces
-from hostler.http.ask import Ask, body_pieces
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.idempotency import once
 from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
-from hostler.http.paging import Moment
+from hostler.http.pagination import Moment
 from hostler.http.ranges import etag_matches, parse_range
+from hostler.http.request import Ask, body_pieces
+from hostler.http.responses import Empty, Headers, Json, Pieces
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, audit, blobs
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostler.http.answers import Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
-from hostler.http.paging import PageQuery, listing, scoped
+from hostler.http.pagination import PageQuery, listing, scoped
+from hostler.http.request import Ask
+from hostler.http.responses import Listing
 from hostler.storage.stores import audit
 from hostler.storage.stores.audit import AuditFact
 from hostler_protocol._base import Strict

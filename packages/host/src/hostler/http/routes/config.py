@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.changes import ConfigDiff, ConfigProblem, Kind, sparse
+from hostler.domain.config_changes import ConfigDiff, ConfigProblem, Kind, sparse
 from hostler.host.apply_config import Entries
 from hostler.host.config import ConfigFile
 from hostler.host.config_entries import EntryKind, entry_kind, relative_paths
 from hostler.host.config_file import source_of
-from hostler.host.problems import folder_problem
-from hostler.http.answers import Json, Listing
-from hostler.http.ask import Ask, Fitted
+from hostler.host.diagnosis import folder_problem
 from hostler.http.endpoint import endpoint
+from hostler.http.request import Ask, Fitted
+from hostler.http.responses import Json, Listing
 from hostler_protocol._base import Strict
 
 

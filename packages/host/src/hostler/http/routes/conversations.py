@@ -9,17 +9,18 @@ import msgspec
 from hostler.calls.cursors import ScopedCursors
 from hostler.calls.history import transcript_page, transcript_record
 from hostler.host import maintenance
-from hostler.http.answers import Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
-from hostler.http.paging import Limit, Moment, PageQuery, scoped
+from hostler.http.pagination import Limit, Moment, PageQuery, scoped
+from hostler.http.request import Ask
+from hostler.http.responses import Listing
 from hostler.storage.port import Tx
-from hostler.storage.stores import conversations, search, transcripts, waiting
+from hostler.storage.stores import conversations, search, transcripts
+from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.conversations import Conversation, ConversationPage
 from hostler.storage.stores.deletion import DeletionReceipt
+from hostler.storage.stores.filters import ANY, AnyOr
 from hostler.storage.stores.transcripts import TranscriptPage
-from hostler.storage.stores.unfiltered import ANY, AnyOr
-from hostler.storage.stores.waiting import Unheard, WaitingMessage, WaitingPage
+from hostler.storage.stores.waiting_messages import UnstartedConversation, WaitingMessage, WaitingPage
 from hostler_protocol._base import Strict
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
@@ -122,7 +123,7 @@ async def list_conversations(ask: Ask, query: PageQuery) -> Listing[Conversation
     cursors = scoped(host.cursors, "conversations", ask.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
 
-    def read(tx: Tx) -> tuple[list[Unheard], ConversationPage]:
+    def read(tx: Tx) -> tuple[list[UnstartedConversation], ConversationPage]:
         unheard = waiting.unheard(tx, ask.workspace_id, query.size) if before is None else []
         room = query.size - len(unheard)
         if not room:
@@ -147,7 +148,7 @@ def _conversation(item: Conversation) -> ConversationRecord:
     )
 
 
-def _unheard(one: Unheard) -> ConversationRecord:
+def _unheard(one: UnstartedConversation) -> ConversationRecord:
     return ConversationRecord(
         conversation_id=one.conversation_id,
         latest_at=one.created_at / 1000,

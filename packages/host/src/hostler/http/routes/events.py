@@ -7,20 +7,20 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hostler.http.answers import Headers, Json, Listing
-from hostler.http.ask import Ask
 from hostler.http.auth import demand
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import EventStream
 from hostler.http.idempotency import idempotency_key
 from hostler.http.limits import MAX_WAIT_SECONDS
-from hostler.http.paging import PageQuery, listing, scoped, seconds
+from hostler.http.pagination import PageQuery, listing, scoped, seconds
+from hostler.http.request import Ask
+from hostler.http.responses import Headers, Json, Listing
 from hostler.http.routes.runs import open_stream
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM
 from hostler.runs.orchestrator import Accepted
 from hostler.storage.stores import events
 from hostler.storage.stores.events import Outcome, StoredEvent
-from hostler.storage.stores.unfiltered import ANY
+from hostler.storage.stores.filters import ANY
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.events import EventEnvelope

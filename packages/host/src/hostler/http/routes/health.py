@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from hostler.http.answers import Whole
-from hostler.http.ask import Ask
 from hostler.http.docs_page import CONTENT_SECURITY_POLICY
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.host_metrics import samples_of
 from hostler.http.limits import READY_SECONDS
 from hostler.http.metrics import CONTENT_TYPE
+from hostler.http.request import Ask
+from hostler.http.responses import Whole
 from hostler.version import VERSION
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import StorageError, UnavailableError

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hostler.http.answers import Empty, Json, Listing
-from hostler.http.ask import Ask
 from hostler.http.auth import ADMIN_KEY_ID, Right, demand, holds
 from hostler.http.endpoint import endpoint
-from hostler.http.paging import Moment, PageQuery, listing, scoped, seconds
+from hostler.http.pagination import Moment, PageQuery, listing, scoped, seconds
+from hostler.http.request import Ask
+from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx
-from hostler.storage.stores import audit, keys
-from hostler.storage.stores.keys import ApiKey
+from hostler.storage.stores import api_keys as keys
+from hostler.storage.stores import audit
+from hostler.storage.stores.api_keys import ApiKey
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError, UnauthorizedError
 

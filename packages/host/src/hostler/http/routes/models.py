@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hostler.domain.model_entries import ModelEntry, Price
-from hostler.http.answers import Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
+from hostler.http.request import Ask
+from hostler.http.responses import Listing
 from hostler_protocol._base import Strict
 
 

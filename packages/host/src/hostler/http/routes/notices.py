@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hostler.http.answers import Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
-from hostler.http.paging import PageQuery, listing, scoped, seconds
+from hostler.http.pagination import PageQuery, listing, scoped, seconds
+from hostler.http.request import Ask
+from hostler.http.responses import Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit, notices
 from hostler.storage.stores.notices import Delivery, DeliveryStatus, Notice

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from hostler.domain.older_actions import OlderActions, actions_of, waiting_for
+from hostler.domain.legacy_actions import OlderActions, actions_of, waiting_for
 from hostler.domain.pause_actions import (
     ActionAnswer,
     ActRequest,
@@ -20,11 +20,11 @@ from hostler.domain.pause_actions import (
     UnprocessableError,
 )
 from hostler.domain.pauses import PauseStatus
-from hostler.http.answers import Headers, Json, Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.idempotency import idempotency_key
-from hostler.http.paging import PageQuery, scoped
+from hostler.http.pagination import PageQuery, scoped
+from hostler.http.request import Ask
+from hostler.http.responses import Headers, Json, Listing
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_REASON_CHARS

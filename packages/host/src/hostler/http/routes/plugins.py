@@ -9,12 +9,12 @@ from typing import Annotated
 
 import msgspec
 
-from hostler.http.answers import Empty, Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
 from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
 from hostler.http.problems import UpgradeRequiredError
-from hostler.plugins.sources import Folder, SingleFile
+from hostler.http.request import Ask
+from hostler.http.responses import Empty, Listing
+from hostler.plugins.source import Folder, SingleFile
 from hostler.plugins.status import PluginStatus
 from hostler.storage.stores import audit
 from hostler_protocol._base import Strict

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hostler.domain.tapes import TapeFile
-from hostler.http.answers import Json
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
+from hostler.http.request import Ask
+from hostler.http.responses import Json
 from hostler.journal.export import tape_of
 from hostler.version import VERSION
 from hostler_protocol._base import Strict

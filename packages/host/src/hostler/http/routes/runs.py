@@ -9,17 +9,18 @@ from typing import Annotated
 import msgspec
 
 from hostler.domain.steering import SteerStatus
-from hostler.http.answers import Headers, Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import Batches, EventStream
 from hostler.http.journal_page import journal_page
-from hostler.http.paging import Limit, Moment, PageQuery, listing, scoped, seconds
+from hostler.http.pagination import Limit, Moment, PageQuery, listing, scoped, seconds
+from hostler.http.request import Ask
+from hostler.http.responses import Headers, Listing
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id
 from hostler.journal.feed import StoredResult
 from hostler.runs.records import record_of
 from hostler.storage.port import Tx
-from hostler.storage.stores import runs, sources, steering
+from hostler.storage.stores import run_sources as sources
+from hostler.storage.stores import runs, steering
 from hostler.storage.stores.run_rows import Run
 from hostler.storage.stores.steering import Steer
 from hostler_protocol._base import Strict

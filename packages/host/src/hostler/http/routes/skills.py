@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hostler.domain.skills import SkillFile
-from hostler.http.answers import Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
-from hostler.tools.skills.shelf import SkillStanding
+from hostler.http.request import Ask
+from hostler.http.responses import Listing
+from hostler.tools.skills.service import SkillStanding
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from hostler.http.answers import Listing
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
+from hostler.http.request import Ask
+from hostler.http.responses import Listing
 from hostler.tools.mcp.definitions import Definition
 from hostler.tools.mcp.source import ToolWaiting
 from hostler.tools.port import OfferedTool

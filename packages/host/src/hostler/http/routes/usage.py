@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from hostler.http.ask import Ask
 from hostler.http.endpoint import endpoint
-from hostler.http.paging import Moment
+from hostler.http.pagination import Moment
+from hostler.http.request import Ask
 from hostler.storage.stores import usage
 from hostler.storage.stores.usage import UsageRow
 from hostler_protocol._base import Strict

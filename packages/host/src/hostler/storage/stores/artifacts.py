@@ -17,8 +17,8 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import blobs
 from hostler.storage.stores.blob_files import CHUNK_BYTES
 from hostler.storage.stores.blobs import Blob, BlobFolder
-from hostler.storage.stores.plain import without_nul
-from hostler.storage.stores.registered import (
+from hostler.storage.stores.nul import without_nul
+from hostler.storage.stores.registered_files import (
     RegisteredFile,
     RegisteredFiles,
     decode_registered,

@@ -9,7 +9,7 @@ import msgspec
 
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import chain
+from hostler.storage.stores import hash_chain
 from hostler_protocol.ids import canonical_json, new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
@@ -42,10 +42,10 @@ def record(tx: Tx, workspace_id: str, actor: str, action: str, target: str, body
         "body": canonical_json(body).decode(),
         "created_at": tx.now,
     }
-    row_digest = chain.body_digest("audit", row)
+    row_digest = hash_chain.body_digest("audit", row)
     tx.run(_q.insert, **row, workspace_id=workspace_id, body_digest=row_digest)
 
-    chain.append(tx, workspace_id, "audit", audit_id, row_digest)
+    hash_chain.append(tx, workspace_id, "audit", audit_id, row_digest)
     return audit_id
 
 

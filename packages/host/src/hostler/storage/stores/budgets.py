@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hostler.domain.budgets import MILLISECONDS_PER_DAY, Account, Use, UsedUp, used_up
+from hostler.domain.budgets import MILLISECONDS_PER_DAY, Account, BudgetExhausted, Use, used_up
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores.erasing import STEP_ROWS
+from hostler.storage.stores.erasure import STEP_ROWS
 
 _q = load(__file__)
 _AT_END = ("budgets",)
@@ -33,7 +33,7 @@ class Charge:
     use: Use
     checked: bool = False
     spends: bool = False
-    refused: UsedUp | None = None
+    refused: BudgetExhausted | None = None
 
 
 _Key = tuple[str, str, str, int]

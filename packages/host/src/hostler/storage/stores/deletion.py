@@ -18,19 +18,13 @@ from typing import Any, NamedTuple
 from hostler.domain.seq_set import SeqSet
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import (
-    artifacts,
-    audit,
-    blobs,
-    chain,
-    emptied,
-    erasing,
-    pause_retention,
-    transcripts,
-    waiting,
-)
+from hostler.storage.stores import artifacts, audit, blobs, pause_retention, transcripts
+from hostler.storage.stores import erasure as erasing
+from hostler.storage.stores import hash_chain as chain
+from hostler.storage.stores import redactions as emptied
+from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.erasing import STEP_ROWS, until_nothing
+from hostler.storage.stores.erasure import STEP_ROWS, until_nothing
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import ConflictError
 from hostler_protocol.runs import TERMINAL_STATUSES

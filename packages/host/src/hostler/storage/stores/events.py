@@ -11,8 +11,8 @@ import msgspec
 from hostler.domain.events import Event
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import chain
-from hostler.storage.stores.unfiltered import ANY, AnyOr
+from hostler.storage.stores import hash_chain
+from hostler.storage.stores.filters import ANY, AnyOr
 from hostler_protocol.content import text_of
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import digest
@@ -104,7 +104,7 @@ def insert(
             raise RuntimeError(f"event {event.event_id} is neither new nor known")
         return Duplicate(known, known.request_digest == event.request_digest)
 
-    chain.append(tx, event.workspace_id, "events", event.event_id, row_digest)
+    hash_chain.append(tx, event.workspace_id, "events", event.event_id, row_digest)
     return Inserted()
 
 

@@ -1,7 +1,7 @@
 -- The event log.
 
 -- name: insert
--- seq and digest follow at the end of the transaction (chain.sql).
+-- seq and digest follow at the end of the transaction (hash_chain.sql).
 INSERT INTO events (workspace_id, event_id, body_digest, request_digest, event_type, source, bot_id,
     conversation_id, thread_id, actor_type, actor_id, actor_name, subject_type, subject_id, input_summary, body,
     content_redacted, requester, outcome, run_id, routing, event_time, created_at)

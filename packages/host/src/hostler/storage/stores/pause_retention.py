@@ -9,7 +9,7 @@ from hostler.domain.pauses import ROWS_KEPT_SECONDS, STATE_KEPT_SECONDS
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import blobs
-from hostler.storage.stores.erasing import STEP_ROWS
+from hostler.storage.stores.erasure import STEP_ROWS
 
 _q = load(__file__)
 

@@ -12,7 +12,8 @@ from hostler.domain.events import Caller
 from hostler.domain.pause_values import CastVote, Pause, PausedCall, VoteWord
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import approval_rules, keys, pause_facts
+from hostler.storage.stores import api_keys as keys
+from hostler.storage.stores import approval_rules, pause_facts
 
 _q = load(__file__)
 

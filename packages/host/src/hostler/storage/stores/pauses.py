@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from hostler.domain import runs as runs_domain
+from hostler.domain import runs
 from hostler.domain.pause_checks import check_calls, check_room
 from hostler.domain.pause_values import Given, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import HOST, MAX_SWEPT_PAUSES, PauseStatus, is_settled, may_become
@@ -293,7 +293,7 @@ def end_with_run(
     run = None if pause is None else run_notes.hold(tx, run_id)
     if run is None or pause is None:
         return None
-    if attempt not in (None, run.attempt) or not runs_domain.may_become(run.status, status):
+    if attempt not in (None, run.attempt) or not runs.may_become(run.status, status):
         return None
     if pause.status == "resuming":
         answered = all(call.handed_over for call in pause_calls.of_pause(tx, pause))

@@ -16,19 +16,12 @@ from hostler.domain.retention import RetentionPolicy
 from hostler.domain.seq_set import in_steps
 from hostler.storage.port import Database, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import (
-    artifacts,
-    blobs,
-    budgets,
-    chain,
-    erasing,
-    pause_retention,
-    transcripts,
-    uploads,
-)
+from hostler.storage.stores import artifacts, blobs, budgets, pause_retention, transcripts, uploads
+from hostler.storage.stores import erasure as erasing
+from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores.blobs import BlobFolder
-from hostler.storage.stores.emptied import MAX_ACCOUNT_SEQS, account
-from hostler.storage.stores.erasing import STEP_ROWS, until_nothing
+from hostler.storage.stores.erasure import STEP_ROWS, until_nothing
+from hostler.storage.stores.redactions import MAX_ACCOUNT_SEQS, account
 
 __all__ = ["Collected", "RetentionPolicy", "collect", "collect_workspace"]
 

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from hostler.storage.port import Tx
-from hostler.storage.stores import audit, pauses, run_notes, runs, steering_outcomes, waiting
+from hostler.storage.stores import audit, pauses, run_notes, runs, steering_outcomes
+from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.journal import Entries, Entry
 from hostler.storage.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
@@ -24,7 +25,7 @@ _MAX_FAMILY = 10_000
 """Runs that one wish may concern: a run, its children and theirs."""
 
 
-class Asked(NamedTuple):
+class RequestedEnd(NamedTuple):
     """A run whose end was asked for, why, and what its runner is given to end by itself (seconds).
 
     `grace` None: what the host gives.
@@ -133,15 +134,15 @@ def begin_again(
 
 def request_cancel(
     tx: Tx, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None
-) -> list[Asked]:
+) -> list[RequestedEnd]:
     """Note that `actor` asks for the end of a run and its children, so that neither is durable without the
     other; in their journals and in the audit log too.
 
     Those that wait end at once; the others are given, and are to be told by whoever works on them. An ended
     run stays as it is, its children do not.
     """
-    asked: list[Asked] = []
-    family: list[tuple[Asked, str | None]] = [(Asked(run_id, reason, grace), None)]
+    asked: list[RequestedEnd] = []
+    family: list[tuple[RequestedEnd, str | None]] = [(RequestedEnd(run_id, reason, grace), None)]
     seen = 0
     while family and seen < _MAX_FAMILY:
         wish, parent_run_id = family.pop()
@@ -153,12 +154,12 @@ def request_cancel(
                 end_waiting(tx, run, "cancelled", "cancelled", wish.reason, actor=actor)
         inherited = f"its parent run was cancelled: {reason}"
         children = runs.children(tx, workspace_id, wish.run_id)
-        family += [(Asked(child.run_id, inherited, grace), wish.run_id) for child in children]
+        family += [(RequestedEnd(child.run_id, inherited, grace), wish.run_id) for child in children]
     return asked
 
 
 def _request_cancel(
-    tx: Tx, workspace_id: str, wish: Asked, actor: str, parent_run_id: str | None
+    tx: Tx, workspace_id: str, wish: RequestedEnd, actor: str, parent_run_id: str | None
 ) -> Run | None:
     """The run as it stands with the wish noted; None where it has ended. Asked again in vain: nothing new."""
     before = run_notes.hold(tx, wish.run_id)

@@ -18,7 +18,7 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import hosts, journal
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Deltas, Entries, Entry
-from hostler.storage.stores.plain import without_nul
+from hostler.storage.stores.nul import without_nul
 from hostler.storage.stores.run_rows import Appended, Attempt, Fenced, Moved, NewRun, Run, opened_run, run_of
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import NotFoundError

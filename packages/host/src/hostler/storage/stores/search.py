@@ -18,10 +18,10 @@ from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import Query as Statement
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import transcripts
-from hostler.storage.stores.keyspace import page_limit
-from hostler.storage.stores.tokens import Query, parse_query, thread_token, tokens_of, wanted_tokens
+from hostler.storage.stores.filters import ANY, AnyOr
+from hostler.storage.stores.key_ranges import page_limit
+from hostler.storage.stores.search_tokens import Query, parse_query, thread_token, tokens_of, wanted_tokens
 from hostler.storage.stores.transcripts import NEWEST, StoredItem
-from hostler.storage.stores.unfiltered import ANY, AnyOr
 
 _q = load(__file__)
 

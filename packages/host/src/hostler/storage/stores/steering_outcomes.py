@@ -14,8 +14,8 @@ from hostler.domain.agents import Agent
 from hostler.domain.events import Event
 from hostler.domain.steering import claim_record
 from hostler.storage.port import Tx
-from hostler.storage.stores import agents, audit, events, runs, waiting
-from hostler.storage.stores import steering as steers
+from hostler.storage.stores import agents, audit, events, runs, steering
+from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.run_rows import Fenced, Run, new_run_after
 from hostler.storage.stores.steering import Steer
@@ -26,7 +26,7 @@ _DELETED = "its content was deleted"
 
 def absorb(tx: Tx, run: Run, event: Event) -> bool:
     """Let `run`, the last one of its lane, absorb an event that is stored already. False: it cannot now."""
-    claimed = steers.claim(tx, run.workspace_id, run.run_id, event.event_id)
+    claimed = steering.claim(tx, run.workspace_id, run.run_id, event.event_id)
     if claimed is None:
         return False
     record = claim_record(run.run_id, claimed.runner_id, tx.now)
@@ -49,7 +49,7 @@ def inject(
     if isinstance(appended, Fenced):
         return False
     sequence = appended.sequence - 1
-    steers.injected(tx, taken, attempt=attempt, step=appended.position, sequence=sequence)
+    steering.injected(tx, taken, attempt=attempt, step=appended.position, sequence=sequence)
     for number, one in enumerate(taken):
         _tell(
             tx,
@@ -75,7 +75,7 @@ def settle(tx: Tx, run_id: str) -> None:
     run = runs.by_id(tx, run_id)
     if run is None:
         return
-    left = steers.queued(tx, run.workspace_id, run_id)
+    left = steering.queued(tx, run.workspace_id, run_id)
     if not left:
         return
     agent = _agent(tx, run)
@@ -98,7 +98,7 @@ def give_back(tx: Tx, run_id: str) -> None:
     run = runs.by_id(tx, run_id)
     if run is None:
         return
-    pulled = steers.give_back(tx, run.workspace_id, run_id)
+    pulled = steering.give_back(tx, run.workspace_id, run_id)
     if pulled:
         entries = [_entry("steering.queued", one.event_id, place=one.position) for one in pulled]
         runs.annotate(tx, run.workspace_id, run_id, entries)
@@ -122,8 +122,8 @@ def _open_next(tx: Tx, run: Run, agent: Agent, left: list[Steer]) -> str:
         follows=run.run_id,
     )
     runs.open(tx, following, None)
-    steers.requeued(tx, left, following.run_id)
-    steers.inherit(tx, ws, following.run_id, [one.event_id for one in rest])
+    steering.requeued(tx, left, following.run_id)
+    steering.inherit(tx, ws, following.run_id, [one.event_id for one in rest])
     _tell(tx, first, status="requeued", next_run_id=following.run_id, requeued_at=tx.now / 1000)
     events.set_outcome(
         tx, ws, first.event_id, "queued", following.run_id, {} if event is None else event.routing
@@ -146,7 +146,7 @@ def _agent(tx: Tx, run: Run) -> Agent | None:
 
 
 def _drop(tx: Tx, left: list[Steer], why: str) -> None:
-    steers.dropped(tx, left)
+    steering.dropped(tx, left)
     for one in left:
         _tell(tx, one, status="dropped", dropped_at=tx.now / 1000, reason=why)
 

@@ -16,10 +16,10 @@ import msgspec
 
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores.keyspace import page_limit
-from hostler.storage.stores.plain import without_nul
-from hostler.storage.stores.tokens import Place, fold, indexed_tokens, tokens_of
-from hostler.storage.stores.unfiltered import ANY, AnyOr
+from hostler.storage.stores.filters import ANY, AnyOr
+from hostler.storage.stores.key_ranges import page_limit
+from hostler.storage.stores.nul import without_nul
+from hostler.storage.stores.search_tokens import Place, fold, indexed_tokens, tokens_of
 from hostler_protocol.content import ArtifactRef, Message, text_of
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import (

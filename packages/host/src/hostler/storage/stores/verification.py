@@ -16,8 +16,9 @@ import msgspec
 from hostler.domain.seq_set import SeqSet
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import chain, emptied
-from hostler.storage.stores.chain import Chain, Link
+from hostler.storage.stores import hash_chain as chain
+from hostler.storage.stores import redactions as emptied
+from hostler.storage.stores.hash_chain import Chain, Link
 from hostler_protocol._base import Lenient, Strict
 
 _q = load(__file__)
@@ -36,7 +37,7 @@ EMPTIED_FIELDS = (
     "subject_id",
     "requester",
 )
-"""What an event says beside its body, and no longer says once it is emptied (`erasing.sql`)."""
+"""What an event says beside its body, and no longer says once it is emptied (`erasure.sql`)."""
 
 
 class Noted(Lenient):

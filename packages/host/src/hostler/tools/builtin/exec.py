@@ -20,16 +20,16 @@ import msgspec
 
 from hostler.domain.tool_entries import ExecEntry, ToolEntry, WorkingFolderSettings
 from hostler.domain.tools import ToolPin
-from hostler.sandbox.measure import measure_folders
-from hostler.sandbox.orders import TMP_NAME
+from hostler.sandbox.launch_spec import TMP_NAME
 from hostler.sandbox.port import Outcome, Sandbox, SandboxLimits, SandboxSpec
-from hostler.sandbox.view import python_paths
-from hostler.tools.builtin.moving import artifacts_of, bring_in, owner_of, take_out
-from hostler.tools.builtin.outcomes import told_of
+from hostler.sandbox.usage import measure_folders
+from hostler.sandbox.visible_files import python_paths
+from hostler.tools.builtin.artifact_transfer import artifacts_of, bring_in, owner_of, take_out
+from hostler.tools.builtin.command_results import told_of
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders
-from hostler.tools.workspaces.whole import Usage
+from hostler.tools.workspaces.tree_removal import Usage
 from hostler_protocol.errors import DeadlineExceededError, HostlerError, InvalidArgumentError
 from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest

@@ -27,8 +27,8 @@ from hostler.egress import (
 )
 from hostler.tools.builtin.html_text import Link, page_text
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError
-from hostler.tools.foreign import decoded, error_of, is_text, kind_of, status_text
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
+from hostler.tools.untrusted import decoded, error_of, is_text, kind_of, status_text
 from hostler_protocol.errors import (
     DeadlineExceededError,
     HostlerError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hostler.tools.workspaces.paths import MAX_PATH_CHARS
-from hostler.tools.workspaces.whole import MAX_DEPTH
+from hostler.tools.workspaces.tree_removal import MAX_DEPTH
 from hostler_protocol.limits import KIB
 
 MAX_LINES = 2_000

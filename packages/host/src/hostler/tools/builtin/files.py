@@ -16,9 +16,9 @@ from typing import Any
 from hostler.domain.tool_entries import FilesEntry, ToolEntry
 from hostler.domain.tools import ToolPin
 from hostler.tools.builtin import file_schemas
-from hostler.tools.builtin.editing import edited, put
-from hostler.tools.builtin.moving import artifacts_of, bring_in, owner_of, take_out
-from hostler.tools.builtin.searching import read_lines, search
+from hostler.tools.builtin.artifact_transfer import artifacts_of, bring_in, owner_of, take_out
+from hostler.tools.builtin.edit import edited, put
+from hostler.tools.builtin.search import read_lines, search
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders

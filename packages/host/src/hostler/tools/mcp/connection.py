@@ -21,8 +21,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
-from hostler.tools.mcp.faults import TOO_LARGE_CODE, own_kind, too_large
-from hostler.tools.mcp.guard import guarded
 from hostler.tools.mcp.limits import (
     MAX_ERROR_CHARS,
     MAX_LIST_BYTES,
@@ -31,6 +29,8 @@ from hostler.tools.mcp.limits import (
     MAX_REASON_CHARS,
     McpLimits,
 )
+from hostler.tools.mcp.session_guard import guarded
+from hostler.tools.mcp.transport_errors import TOO_LARGE_CODE, own_kind, too_large
 from hostler.version import NAME, VERSION
 from hostler_protocol.errors import (
     DeadlineExceededError,

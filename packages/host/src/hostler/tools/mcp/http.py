@@ -14,8 +14,8 @@ from typing import Any
 import httpx2
 
 from hostler.egress import Guard, GuardedTransport
-from hostler.tools.mcp.faults import OWN_CODE, Kind, own_data, too_large
 from hostler.tools.mcp.limits import MAX_REASON_CHARS
+from hostler.tools.mcp.transport_errors import OWN_CODE, Kind, own_data, too_large
 
 ERROR_BODY_BYTES = 64 * 1024
 """Read of an answer with an error status."""

@@ -61,7 +61,7 @@ class PinBook(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class McpSurroundings:
+class McpContext:
     """What all servers of one host share."""
 
     processes: ServerProcesses

@@ -16,9 +16,9 @@ from hostler.domain.breaker import CLOSED, Breaker
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_pins import Sight, StoredPin
 from hostler.tools.errors import OutcomeUnknownError
-from hostler.tools.mcp.connecting import connect
+from hostler.tools.mcp.connector import connect
 from hostler.tools.mcp.definitions import Definition, Seen, read_definitions
-from hostler.tools.mcp.port import McpSurroundings
+from hostler.tools.mcp.port import McpContext
 from hostler.tools.port import ToolInvocation
 from hostler_protocol.errors import HostlerError, UnavailableError
 
@@ -51,7 +51,7 @@ class McpServerStatus:
 class McpServer:
     """`start` connects and keeps the connection; `pins` and `seen` are what is known of its tools."""
 
-    def __init__(self, entry: McpEntry, around: McpSurroundings) -> None:
+    def __init__(self, entry: McpEntry, around: McpContext) -> None:
         self.entry = entry
         self.revision = 0
         """Rises with each change of `pins` and `seen`."""

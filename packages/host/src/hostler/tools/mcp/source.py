@@ -16,9 +16,9 @@ from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.tool_pins import StoredPin
 from hostler.egress import EgressPolicy
 from hostler.tools.errors import ToolChangedError
-from hostler.tools.mcp.answers import check_output, check_size, result_of
 from hostler.tools.mcp.definitions import Definition
-from hostler.tools.mcp.port import McpSurroundings
+from hostler.tools.mcp.port import McpContext
+from hostler.tools.mcp.results import check_output, check_size, result_of
 from hostler.tools.mcp.server import McpServer, McpServerStatus
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
 from hostler.tools.schema import ToolSchema, check_beside
@@ -50,7 +50,7 @@ class McpTools:
 
     id_prefix = "mcp:"
 
-    def __init__(self, workspace_id: str, around: McpSurroundings, *, running: bool = True) -> None:
+    def __init__(self, workspace_id: str, around: McpContext, *, running: bool = True) -> None:
         self._workspace = workspace_id
         self._around = around
         self._running = running

@@ -12,8 +12,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from hostler.tools.mcp.faults import TOO_LARGE_CODE, too_large
 from hostler.tools.mcp.port import ServerPipes
+from hostler.tools.mcp.transport_errors import TOO_LARGE_CODE, too_large
 
 Incoming = SessionMessage | Exception
 HEAD_BYTES = 512

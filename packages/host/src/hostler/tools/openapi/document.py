@@ -16,7 +16,7 @@ from hostler.tools.openapi.limits import (
     MAX_REFERENCES,
     MAX_YAML_BYTES,
 )
-from hostler.tools.openapi.yaml_reading import read_yaml
+from hostler.tools.openapi.yaml_loader import read_yaml
 
 
 class DocumentError(ValueError):

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hostler.domain.nearest import did_you_mean
 from hostler.domain.openapi_entry import OpenApiEntry
+from hostler.domain.suggestions import did_you_mean
 from hostler.tools.openapi.document import Document, DocumentError
 from hostler.tools.openapi.parameters import escaped
 from hostler_protocol.errors import InvalidArgumentError

@@ -12,13 +12,13 @@ from typing import Any
 from hostler.domain.openapi_entry import OpenApiEntry, check_openapi_entry
 from hostler.domain.tool_entries import ToolEntry
 from hostler.egress import Egress, EgressPolicy, Resolver
-from hostler.secrets.resolving import resolve_secret
+from hostler.secrets.resolver import resolve_secret
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.openapi.bodies import SentFile, wanted_files
-from hostler.tools.openapi.calling import Caller
+from hostler.tools.openapi.client import Caller
 from hostler.tools.openapi.document import DocumentError
 from hostler.tools.openapi.limits import MAX_SENT_BYTES
-from hostler.tools.openapi.loading import Loaded, load
+from hostler.tools.openapi.loader import Loaded, load
 from hostler.tools.openapi.operations import Operation
 from hostler.tools.openapi.requests import request_of
 from hostler.tools.openapi.security import Credentials, credentials_of

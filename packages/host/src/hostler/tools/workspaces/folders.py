@@ -27,7 +27,7 @@ import msgspec
 from hostler.domain.tool_entries import WorkingFolderSettings
 from hostler.domain.working_folders import FolderOwner
 from hostler.tools.workspaces.tree import WorkTree
-from hostler.tools.workspaces.whole import Usage, remove_tree
+from hostler.tools.workspaces.tree_removal import Usage, remove_tree
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
 from hostler_protocol.ids import new_id
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.tools.workspaces.whole import MAX_DEPTH
+from hostler.tools.workspaces.tree_removal import MAX_DEPTH
 from hostler_protocol.errors import InvalidArgumentError
 
 MAX_PATH_CHARS = 2_000

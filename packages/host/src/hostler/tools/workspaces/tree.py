@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from hostler.tools.workspaces.paths import parts_of
-from hostler.tools.workspaces.whole import (
+from hostler.tools.workspaces.tree_removal import (
     FOLDER,
     MAX_DEPTH,
     Usage,

@@ -1,0 +1,43 @@
+"""`hostler replay --live-after`: where a replay leaves its recording, a fork goes on for real."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hostler.cli.output import note, out
+from hostler.cli.routes import route
+from hostler.cli.run_output import Show
+from hostler.domain.json_diff import differences, told
+from hostler.journal.replay_session import Replayed
+
+if TYPE_CHECKING:
+    from hostler.cli.client import Api
+
+
+async def go_live(
+    api: Api, replayed: Replayed, *, agent_version: int | None, effects: bool, as_json: bool
+) -> dict[str, Any]:
+    """Fork the run before the step that differs, follow the fork to its end, and give it as it ended.
+
+    Reads and models are asked for real; what changes something is refused, unless `effects`.
+    """
+    if replayed.divergence is None:
+        raise ValueError("there is nothing to go on from: the replay was the same")
+    at = min(max(0, replayed.divergence.step - 1), replayed.steps)
+    body: dict[str, Any] = {"at": at, "effects": effects}
+    if agent_version is not None:
+        body["agent_version"] = agent_version
+    made = await api.post(route("runs", replayed.run_id, "fork"), body)
+    note(f"run {made['run_id']} goes on for real after step {at}")
+    show = Show(as_json=as_json)
+    try:
+        async for result in api.results(made["run_id"]):
+            show.result(result)
+    finally:
+        show.end()
+    ended: dict[str, Any] = await api.get(route("runs", made["run_id"]))
+    said = (ended.get("output") or {}).get("text") or ""
+    if not as_json:
+        for line in told(differences({"output": replayed.recorded_text}, {"output": said})):
+            out().print(line, markup=False, soft_wrap=True)
+    return ended

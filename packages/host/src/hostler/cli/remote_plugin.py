@@ -1,0 +1,247 @@
+"""A plugin on this machine that serves a running host: a process that dials in, under a token made for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from hostler.cli.client import Api
+from hostler.cli.output import note
+from hostler.cli.routes import route
+from hostler.plugins.environment import Environments
+from hostler.plugins.limits import DEFAULT_START_LIMITS
+from hostler.plugins.source import (
+    DEFAULT_COMMAND,
+    TOKEN_VARIABLE,
+    Folder,
+    Launch,
+    SingleFile,
+    argv_of,
+    launch_of,
+    process_environment,
+)
+from hostler_protocol.errors import (
+    ConflictError,
+    HostlerError,
+    InvalidArgumentError,
+    NotFoundError,
+    PluginStartError,
+)
+from hostler_sdk.serve import ERROR_PREFIX
+
+CONNECT_SECONDS = 60.0
+"""From the start of the process to the connected plugin."""
+POLL_SECONDS = 0.05
+STOP_SECONDS = 5.0
+GIVE_UP_SECONDS = 60
+"""How long the process dials a host that does not answer: one that restarts is back by then."""
+TOKEN_SECONDS = 7 * 86_400
+MAX_STDERR_LINES = 200
+GONE = (None, "disconnected")
+"""States of a plugin that no process serves."""
+_TAKEN = b"taken"
+_PR_SET_PDEATHSIG = 1
+
+
+def web_socket_url(api: Api) -> str:
+    """Where plugins dial in."""
+    scheme, _, rest = api.url.partition("://")
+    return f"{'wss' if scheme == 'https' else 'ws'}://{rest}/v1/plugins/connect"
+
+
+async def plugin_state(api: Api, plugin_key: str) -> str | None:
+    """How the server says the plugin stands; None where it does not know it."""
+    try:
+        state: str = (await api.get(route("plugins", plugin_key)))["state"]
+    except NotFoundError:
+        return None
+    return state
+
+
+class RemotePlugin:
+    """One process. `said` holds the last lines of its standard error."""
+
+    def __init__(self, process: asyncio.subprocess.Process, *, echo: bool) -> None:
+        self.process = process
+        self.said: deque[str] = deque(maxlen=MAX_STDERR_LINES)
+        self._echo = echo
+        self._reader = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            text = line.decode("utf-8", "replace").rstrip()
+            self.said.append(text)
+            if self._echo and not text.startswith(ERROR_PREFIX):
+                sys.stderr.write(text + "\n")
+
+    async def ended(self) -> int:
+        """Wait for its end; the exit status."""
+        await asyncio.wait([self._reader])
+        return await self.process.wait()
+
+    def why(self) -> str:
+        """Why it ended, in its own words."""
+        for line in reversed(self.said):
+            if line.startswith(ERROR_PREFIX):
+                return line.removeprefix(ERROR_PREFIX)
+        last = next((line for line in reversed(self.said) if line.strip()), "")
+        return f"the plugin's process ended with status {self.process.returncode}" + (
+            f": {last}" if last else ""
+        )
+
+    async def stop(self) -> None:
+        """Ask it to leave in order, then kill what is left of its process group."""
+        if self.process.returncode is None:
+            self.process.terminate()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self.process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        await self.process.wait()
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+
+
+@asynccontextmanager
+async def token_for(api: Api, plugin_key: str) -> AsyncIterator[str]:
+    """A token of one plugin identity, revoked at the end of the block."""
+    made = await api.post(
+        "/v1/keys",
+        {
+            "name": f"{plugin_key} from the command line",
+            "plugin": plugin_key,
+            "expires_at": time.time() + TOKEN_SECONDS,
+        },
+    )
+    try:
+        yield made["key"]
+    finally:
+        with contextlib.suppress(HostlerError):  # it expires by itself
+            await api.delete(route("keys", made["record"]["key_id"]))
+
+
+@asynccontextmanager
+async def dialled(
+    api: Api, source: Folder | SingleFile, token: str, data_dir: Path, *, echo: bool = False
+) -> AsyncIterator[RemotePlugin]:
+    """A process of this plugin, connected to the server; it is gone at the end of the block.
+
+    PluginStartError with the reason where it does not come up.
+    """
+    launch = launch_of(source)
+    if launch.argv[: len(DEFAULT_COMMAND)] != DEFAULT_COMMAND:
+        raise InvalidArgumentError(
+            f"the plugin {launch.identity.key} has a command of its own, which cannot dial in: add it to the "
+            f"server's configuration as plugins: [{launch.cwd}]"
+        )
+    plugin = await _start(api, launch, token, data_dir, echo=echo)
+    is_connected = False
+    try:
+        await _connected(api, launch.identity.key, plugin)
+        is_connected = True
+        yield plugin
+    finally:
+        await plugin.stop()
+        if is_connected:
+            await wait_gone(api, launch.identity.key)
+
+
+async def _start(api: Api, launch: Launch, token: str, data_dir: Path, *, echo: bool) -> RemotePlugin:
+    requires = (*launch.requires, "websockets>=15") if launch.requires else ()
+    environments = Environments(data_dir / "plugins" / "environments", DEFAULT_START_LIMITS)
+    if requires:
+        note("building the plugin's environment, if it is not there yet")
+    python = await environments.python_for(requires, base=launch.cwd)
+    process = await asyncio.create_subprocess_exec(
+        *argv_of(launch, python),
+        "--connect",
+        web_socket_url(api),
+        "--give-up-after",
+        str(GIVE_UP_SECONDS),
+        cwd=launch.cwd,
+        env={**process_environment(launch, python), TOKEN_VARIABLE: token},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is ours to act on
+        preexec_fn=_end_with_parent(),
+    )
+    return RemotePlugin(process, echo=echo)
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """What makes the kernel end the process when this one is gone, however it went; None where it cannot."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+
+
+async def _connected(api: Api, plugin_key: str, plugin: RemotePlugin) -> None:
+    ended = asyncio.create_task(plugin.ended())
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            while await plugin_state(api, plugin_key) != "ready":
+                await asyncio.wait([ended], timeout=POLL_SECONDS)
+                if ended.done():
+                    raise PluginStartError(plugin.why())
+    except TimeoutError:
+        last = plugin.said[-1] if plugin.said else "it said nothing"
+        raise PluginStartError(f"the plugin did not connect within {CONNECT_SECONDS:.0f} s: {last}") from None
+    finally:
+        ended.cancel()
+        await asyncio.gather(ended, return_exceptions=True)
+
+
+async def wait_gone(api: Api, plugin_key: str) -> None:
+    """Wait, at most `STOP_SECONDS`, until the server has seen that the plugin's process is gone."""
+    with contextlib.suppress(TimeoutError, HostlerError):  # a server that is gone has no plugin either
+        async with asyncio.timeout(STOP_SECONDS):
+            while await plugin_state(api, plugin_key) not in GONE:  # noqa: ASYNC110  it is another process
+                await asyncio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def turn_of(api: Api, plugin_key: str) -> AsyncIterator[bool]:
+    """Wait for our turn: a host takes one connection of an identity, so runs of one plugin go one by one.
+
+    Gives False where the command that had the turn last was killed: its process may still be connected.
+    """
+    folder = Path(tempfile.gettempdir()) / f"hostler-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise ConflictError(f"{folder} belongs to somebody else: remove it, or set TMPDIR")
+    name = hashlib.sha256(f"{api.url} {plugin_key}".encode()).hexdigest()[:32]
+    with (folder / name).open("a+b") as file:
+        waiting = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waiting:
+                    note(f"waiting for another run or chat of {plugin_key} to end")
+                waiting = True
+                await asyncio.sleep(POLL_SECONDS * 4)
+        file.seek(0)
+        left_in_order = not file.read()
+        file.write(_TAKEN)
+        file.flush()
+        try:
+            yield left_in_order
+        finally:
+            file.truncate(0)

@@ -1,0 +1,92 @@
+"""Which server a command speaks with.
+
+`--url`/`--key` (or HOSTLER_URL/HOSTLER_KEY) where given; else the server that holds the data directory, with
+the key that lies there; else the data directory itself, opened by this process for the time of the command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hostler.cli.options import data_directory
+from hostler_protocol.errors import ConflictError, InvalidArgumentError, UnauthorizedError
+
+if TYPE_CHECKING:
+    from hostler.cli.client import Api
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server and a key for it."""
+
+    url: str
+    key: str
+
+
+def find_server(url: str | None, key: str | None, data_dir: Path) -> Address | None:
+    """The server that is meant; None where no URL is given and nobody holds the data directory.
+
+    UnauthorizedError where no key is known; ConflictError where the holder serves no HTTP.
+    """
+    from hostler.host.lock import read_holder
+    from hostler.http.admin_key import read_admin_key
+
+    if url is not None:
+        if not key:
+            raise UnauthorizedError(f"{url} needs a key: give it with --key or HOSTLER_KEY")
+        return Address(url, key)
+    holder = read_holder(data_dir)
+    if holder is None:
+        return None
+    if holder.url is None:
+        raise ConflictError(
+            f"the data directory {data_dir} is in use by process {holder.pid}, which serves no HTTP (yet); "
+            "try again when it is done, or give --data another directory"
+        )
+    known = key or os.environ.get("HOSTLER_ADMIN_KEY") or read_admin_key(data_dir)
+    if known is None:
+        raise UnauthorizedError(f"{holder.url} needs a key: give it with --key or HOSTLER_KEY")
+    return Address(holder.url, known)
+
+
+@asynccontextmanager
+async def reach(
+    url: str | None,
+    key: str | None,
+    data: Path | None,
+    *,
+    running: bool = False,
+    database: str | None = None,
+) -> AsyncIterator[Api]:
+    """The API of the server that is meant. `running`: an opened data directory will not do.
+
+    `database`: of an opened data directory; None: HOSTLER_DATABASE, else SQLite in the directory.
+    """
+    from hostler.cli.client import Api
+
+    data_dir = data_directory(data)
+    address = find_server(url, key, data_dir)
+    if address is None and running:
+        raise InvalidArgumentError(
+            f"no server runs on {data_dir}: start one with `hostler serve --data {data_dir}`, "
+            "or name one with --url and --key"
+        )
+    if address is None:
+        from hostler.cli.in_process import InProcessTransport
+
+        wire = InProcessTransport(data_dir, database or os.environ.get("HOSTLER_DATABASE"))
+        api = Api(wire, "http://localhost", wire.key, in_process=True)
+    else:
+        api = Api.at(address.url, address.key)
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+__all__ = ["Address", "find_server", "reach"]

@@ -1,0 +1,77 @@
+"""What a command needs of a connection to a server: one request, its answer whole or line by line.
+
+An HTTP library with TLS and proxies takes longer to import than most commands run, so there are three
+transports: plain HTTP (`cli/http_transport.py`), any other address (`cli/tls_transport.py`), and a data
+directory opened in this process (`cli/in_process.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+PROXY_VARIABLES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class NotConnectedError(Exception):
+    """No connection could be made."""
+
+
+class BrokenError(Exception):
+    """The connection broke, or the answer is not HTTP; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request. `target`: the path with its query. `seconds`: bound of a whole answer; in a stream, of the
+    head and of each silence."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer."""
+
+    status: int
+    reason: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """An answer read line by line, without the line ends."""
+
+    status: int
+    reason: str
+    lines: AsyncIterator[bytes]
+
+
+class Transport(Protocol):
+    """A connection to a server. Its methods raise NotConnectedError and BrokenError."""
+
+    async def send(self, request: Request) -> Reply:
+        """Return the whole answer."""
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Streamed]:
+        """Return the answer line by line."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+def needs_library(url: str) -> bool:
+    """Return whether the address needs more than plain HTTP without a proxy."""
+    parts = urlsplit(url)
+    if parts.scheme != "http":
+        return True
+    return parts.hostname not in LOOPBACK and any(os.environ.get(name) for name in PROXY_VARIABLES)

@@ -1,0 +1,104 @@
+"""What applying a configuration would change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from hostler.domain.config_mistakes import Severity
+from hostler_protocol._base import Strict
+
+Kind = Literal[
+    "plugin", "model", "agent", "retention", "webhook", "pause_key", "tool", "working_folders", "skill"
+]
+ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
+
+
+class Change(Strict):
+    """One entry. `kept`: it is not in the file and stays, since nothing asked for its removal."""
+
+    kind: Kind
+    name: str
+    change: ChangeType
+    before: dict[str, Any] | None = None
+    after: dict[str, Any] | None = None
+
+
+class ConfigProblem(Strict):
+    """An entry that is stored and does not work, or a skill or a server that an entry leads to.
+
+    `kind` and `name` are those of a change; but a skill has its own name, and a plugin is `author/name` where
+    that is known. `problem`: a sentence without its full stop that says why. `place`: the path of keys within
+    the entry, "" for all of it. A warning may prove right once more is known.
+    """
+
+    kind: Kind
+    name: str
+    problem: str
+    place: str = ""
+    severity: Severity = "error"
+
+    @property
+    def sentence(self) -> str:
+        """What does not work, where, and why."""
+        place = f"{self.place}: " if self.place else ""
+        return f"{self.kind} {self.name}: {place}{self.problem}"
+
+
+class ConfigDiff(Strict):
+    """The changes, in the order plugins, models, agents; and what does not work of what then holds."""
+
+    changes: list[Change]
+    applied: bool
+    problems: list[ConfigProblem] = []
+
+    @property
+    def effective(self) -> list[Change]:
+        """Only what differs."""
+        return [change for change in self.changes if change.change in {"added", "changed", "removed"}]
+
+
+def compare(
+    kind: Kind, before: Mapping[str, msgspec.Struct], after: Mapping[str, msgspec.Struct], *, prune: bool
+) -> list[Change]:
+    """Compare what is stored with what a file says, by name."""
+    changes: list[Change] = []
+    for name, new in after.items():
+        old = before.get(name)
+        if old is None:
+            changes.append(Change(kind=kind, name=name, change="added", after=sparse(new)))
+        elif old == new:
+            changes.append(Change(kind=kind, name=name, change="unchanged"))
+        else:
+            changes.append(
+                Change(kind=kind, name=name, change="changed", before=sparse(old), after=sparse(new))
+            )
+    for name, old in before.items():
+        if name not in after:
+            change: ChangeType = "removed" if prune else "kept"
+            changes.append(Change(kind=kind, name=name, change=change, before=sparse(old) if prune else None))
+    return changes
+
+
+def sparse(entry: msgspec.Struct) -> dict[str, Any]:
+    """An entry as a configuration file says it: plain data, nowhere in it what holds its default."""
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(entry):
+        value = getattr(entry, field.name)
+        made = field.default_factory
+        default = field.default if made is msgspec.NODEFAULT else made()
+        if value != default:
+            found[field.encode_name] = _sparse(value)
+    return found
+
+
+def _sparse(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return sparse(value)
+    if isinstance(value, list):
+        return [_sparse(inner) for inner in value]
+    if isinstance(value, dict):
+        return {name: _sparse(inner) for name, inner in value.items()}
+    return value

@@ -1,0 +1,229 @@
+"""What of each kind of resource a run is granted: models, tools, knowledge bases, skills, files.
+
+Where the configuration makes a choice of a kind of resource, by a selector of the runner's form, that choice
+bounds what is granted, and the policy bounds it further: a policy never adds to a choice, not even to that of
+nothing. Where it makes none (the form has no selector for the kind, or it was left unchosen) the policy alone
+decides. docs/agents.md has it as a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from hostler.domain.agents import ApprovalRule, ResourcePolicy, ToolApprovalPolicy
+from hostler.domain.config_form import Configuration, ResourceKind, Selection
+from hostler.domain.name_patterns import best_match, matches
+from hostler.domain.skills import skill_of
+from hostler.domain.tools import ToolPin
+from hostler_protocol.grants import (
+    FileResource,
+    KnowledgeBaseResource,
+    ModelResource,
+    SkillResource,
+    ToolApproval,
+    ToolResource,
+)
+from hostler_protocol.manifest import Permissions
+
+_R = TypeVar("_R", ModelResource, ToolResource, KnowledgeBaseResource, FileResource)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What the workspace has at the moment a grant is built; `operations` say what each thing can do."""
+
+    models: Mapping[str, ModelResource] = field(default_factory=dict)
+    tools: Mapping[str, ToolResource] = field(default_factory=dict)
+    """`approval` of each is what the tool itself asks for."""
+    knowledge_bases: Mapping[str, KnowledgeBaseResource] = field(default_factory=dict)
+    skills: Mapping[str, SkillResource] = field(default_factory=dict)
+    files: Mapping[str, FileResource] = field(default_factory=dict)
+    platform_actions: frozenset[str] = frozenset()
+    interactions: bool = False
+    """Whether this host can put a question to a person."""
+    tool_pins: Mapping[str, ToolPin] = field(default_factory=dict)
+
+
+class _Bounds(NamedTuple):
+    """What may be granted of a kind of resource with ids.
+
+    `allowed` is the policy's list, None: none. `by_policy`: those of it that the configuration makes no
+    choice of, so that the policy alone decides.
+    """
+
+    what: str
+    selected: Sequence[str]
+    allowed: list[str] | None
+    by_policy: Sequence[str]
+
+
+def _within(bounds: _Bounds, known: Mapping[str, _R], notes: list[str]) -> dict[str, _R]:
+    """What the configuration selects and the policy allows, then what the policy alone decides on."""
+    what, selected, allowed, by_policy = bounds
+    notes += [_not_allowed(what, name) for name in selected if allowed is not None and name not in allowed]
+    wanted = [name for name in selected if allowed is None or name in allowed]
+    wanted += [name for name in by_policy if name not in selected]
+    notes += [_not_known(what, name) for name in wanted if name not in known]
+    if allowed and not selected and not by_policy:
+        notes.append(_none_selected(what))
+    return {name: known[name] for name in wanted if name in known}
+
+
+def _not_allowed(kind: str, name: str) -> str:
+    return f"{kind} {name!r} is selected by the configuration, but the policy does not allow it"
+
+
+def _not_known(kind: str, name: str) -> str:
+    return f"{kind} {name!r} is not known to this host"
+
+
+def _none_selected(kind: str) -> str:
+    return f"no {kind} is granted: the policy allows some, but the configuration selects none"
+
+
+def _with_operations(granted: dict[str, _R], held: Iterable[str]) -> dict[str, _R]:
+    """Narrow each resource to the operations that the manifest may ask for; drop what keeps none."""
+    held = frozenset(held)
+    narrowed = {
+        name: msgspec.structs.replace(one, operations=[op for op in one.operations if op in held])
+        for name, one in granted.items()
+    }
+    return {name: one for name, one in narrowed.items() if one.operations}
+
+
+def models_of(
+    policy: ResourcePolicy,
+    permissions: Permissions,
+    configuration: Configuration,
+    catalog: Catalog,
+    notes: list[str],
+) -> dict[str, ModelResource]:
+    """Models of both kinds: the policy has one list for them, a form may have a selector for each kind."""
+    selected, allowed = configuration.selected, policy.allowed_model_ids
+    by_policy = [name for name in allowed or [] if not _is_decided(selected, catalog.models.get(name))]
+    bounds = _Bounds("model", selected.models, allowed, by_policy)
+    return _with_operations(_within(bounds, catalog.models, notes), permissions.models)
+
+
+def _is_decided(selected: Selection, model: ModelResource | None) -> bool:
+    """Whether the configuration makes a choice of models of this kind; None: of both kinds."""
+    kinds: set[ResourceKind] = {"models", "rerank_models"}
+    if model is not None:
+        kinds = {"rerank_models"} if model.model_type == "rerank" else {"models"}
+    return kinds <= selected.decided
+
+
+def knowledge_bases_of(
+    policy: ResourcePolicy,
+    permissions: Permissions,
+    configuration: Configuration,
+    catalog: Catalog,
+    notes: list[str],
+) -> dict[str, KnowledgeBaseResource]:
+    """Knowledge bases by their ids."""
+    selected, allowed = configuration.selected, policy.allowed_kb_ids
+    by_policy = [] if "knowledge_bases" in selected.decided else allowed or []
+    bounds = _Bounds("knowledge base", selected.knowledge_bases, allowed, by_policy)
+    return _with_operations(_within(bounds, catalog.knowledge_bases, notes), permissions.knowledge_bases)
+
+
+def tools_of(
+    policy: ResourcePolicy,
+    permissions: Permissions,
+    configuration: Configuration,
+    catalog: Catalog,
+    notes: list[str],
+) -> dict[str, ToolResource]:
+    """Tools by name or pattern: the policy's list and the selection may both hold patterns.
+
+    The tool of a skill comes with the skill, and never without it.
+    """
+    selected, allowed = configuration.selected, policy.allowed_tool_names
+    skills = skills_of(policy, catalog)
+    if "tools" in selected.decided:
+        patterns: Sequence[str] = selected.tools
+        if allowed and not patterns:
+            notes.append(_none_selected("tool"))
+    else:
+        patterns = allowed or []
+    for pattern in patterns:
+        matched = [name for name in catalog.tools if matches(pattern, name)]
+        if allowed is not None and matched and not any(_matches_any(allowed, name) for name in matched):
+            notes.append(_not_allowed("tool", pattern))
+        elif not matched:
+            notes.append(_not_known("tool", pattern))
+    granted = {
+        name: msgspec.structs.replace(tool, approval=_approval_word(policy, name, tool.approval))
+        for name, tool in catalog.tools.items()
+        if (skill in skills if (skill := skill_of(tool)) else _is_granted(name, patterns, allowed))
+    }
+    return _with_operations(granted, permissions.tools)
+
+
+def _is_granted(name: str, patterns: Iterable[str], allowed: list[str] | None) -> bool:
+    return _matches_any(patterns, name) and (allowed is None or _matches_any(allowed, name))
+
+
+def _matches_any(patterns: Iterable[str], name: str) -> bool:
+    return any(matches(pattern, name) for pattern in patterns)
+
+
+def _approval_word(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolApproval:
+    rule = _approval(policy, name, own)
+    if rule is None:
+        return "never"
+    pattern = best_match(policy.tool_approval, name)
+    stated = None if pattern is None else policy.tool_approval[pattern]
+    in_full = isinstance(stated, ToolApprovalPolicy) and stated.approval != "never"
+    return "policy" if in_full else "required"
+
+
+def _approval(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolApprovalPolicy | None:
+    """The stricter of the policy's rule and what the tool itself asks for; who decides is the policy's."""
+    pattern = best_match(policy.tool_approval, name)
+    rule: ApprovalRule | ToolApprovalPolicy = "never" if pattern is None else policy.tool_approval[pattern]
+    if isinstance(rule, str):
+        rule = ToolApprovalPolicy(approval=rule)
+    if rule.approval == "never":
+        return None if own == "never" else msgspec.structs.replace(rule, approval="required")
+    return rule
+
+
+def approvals_of(
+    policy: ResourcePolicy, catalog: Catalog, granted: Iterable[str]
+) -> dict[str, ToolApprovalPolicy]:
+    """Who must approve which of the granted tools; those that need nobody are left out."""
+    rules = {name: _approval(policy, name, catalog.tools[name].approval) for name in granted}
+    return {name: rule for name, rule in rules.items() if rule is not None}
+
+
+def own_approvals_of(policy: ResourcePolicy) -> dict[str, ToolApprovalPolicy]:
+    """Who must approve tools that the runner carries out itself, by the patterns of the policy.
+
+    The runner asks; `never` only means that the defaults apply.
+    """
+    return {
+        pattern: ToolApprovalPolicy(approval=rule) if isinstance(rule, str) else rule
+        for pattern, rule in policy.tool_approval.items()
+    }
+
+
+def skills_of(policy: ResourcePolicy, catalog: Catalog) -> dict[str, SkillResource]:
+    """Skills by the policy alone; no form selects any."""
+    allowed = policy.allowed_skill_names
+    return {name: skill for name, skill in catalog.skills.items() if allowed is None or name in allowed}
+
+
+def files_of(
+    permissions: Permissions, configuration: Configuration, catalog: Catalog
+) -> dict[str, FileResource]:
+    """Files the configuration selects, by the source the manifest may read."""
+    return {
+        name: catalog.files[name]
+        for name in configuration.selected.files
+        if name in catalog.files and catalog.files[name].source in permissions.files
+    }

@@ -1,0 +1,147 @@
+"""Everything in plain data that does not fit a type, at once, and what is left when it is taken out.
+
+`msgspec.convert` stops at the first mistake. This walks data and type together, and asks msgspec about each
+leaf.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from hostler.domain.config_mistakes import MAX_MISTAKES, Mistake, key_place, nearest
+from hostler.domain.json_data import beyond_json
+from hostler.domain.suggestions import did_you_mean
+from hostler.domain.type_errors import misfit
+
+T = TypeVar("T")
+
+
+class _Nothing:
+    """No usable value."""
+
+
+_NOTHING = _Nothing()
+
+
+def fit(data: Any, kind: type[T]) -> tuple[T | None, list[Mistake]]:
+    """Convert as much of `data` as fits `kind` (a type without `msgspec.Raw`), and list what does not.
+
+    Keys, elements and values with a mistake are left out. None: without them nothing of `kind` is left.
+    """
+    mistakes: list[Mistake] = []
+    cleaned = _fit(data, kind, "", mistakes)
+    if isinstance(cleaned, _Nothing):
+        return None, mistakes
+    return msgspec.convert(cleaned, kind), mistakes
+
+
+def _fit(data: Any, kind: Any, place: str, mistakes: list[Mistake]) -> Any:
+    """The data without what does not fit, or `_NOTHING`."""
+    if len(mistakes) >= MAX_MISTAKES:
+        return _NOTHING
+    branch = _branch(data, kind)
+    if isinstance(branch, type) and issubclass(branch, msgspec.Struct):
+        return _fit_struct(data, branch, place, mistakes)
+    if get_origin(branch) is list:
+        (inner,) = get_args(branch)
+        found = [_fit(one, inner, f"{place}[{n}]", mistakes) for n, one in enumerate(data)]
+        kept = [one for one in found if not isinstance(one, _Nothing)]
+        return _whole(kept, kind, place, mistakes)
+    if get_origin(branch) is dict:
+        inner = get_args(branch)[1]
+        values = {key: _fit(one, inner, key_place(place, key), mistakes) for key, one in data.items()}
+        left = {key: one for key, one in values.items() if not isinstance(one, _Nothing)}
+        return _whole(left, kind, place, mistakes)
+    if beyond := beyond_json(data, place):
+        mistakes += beyond
+        return _NOTHING
+    return _whole(data, kind, place, mistakes)
+
+
+def _branch(data: Any, kind: Any) -> Any:
+    """The one branch of a type that data of this form can be walked along with; None: there is none."""
+    if isinstance(data, list):
+        found = [one for one in _branches(kind) if get_origin(one) is list]
+    elif isinstance(data, Mapping):
+        found = [one for one in _branches(kind) if get_origin(one) is dict or _is_struct(one)]
+    else:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def _is_struct(kind: Any) -> bool:
+    return (
+        isinstance(kind, type) and issubclass(kind, msgspec.Struct) and not kind.__struct_config__.array_like
+    )
+
+
+def _branches(kind: Any) -> tuple[Any, ...]:
+    """The members of a union, without annotations; the type itself where it is none."""
+    if get_origin(kind) is Annotated:
+        return _branches(get_args(kind)[0])
+    if get_origin(kind) in (Union, types.UnionType):
+        return tuple(inner for one in get_args(kind) for inner in _branches(one))
+    return (kind,)
+
+
+def _fit_struct(
+    data: Mapping[Any, Any], kind: type[msgspec.Struct], place: str, mistakes: list[Mistake]
+) -> Any:
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    config = kind.__struct_config__
+    kept: dict[str, Any] = {}
+    usable = True
+    for key, value in data.items():
+        field = fields.get(key)
+        if field is None:
+            if key == config.tag_field:
+                kept[key] = value
+            elif config.forbid_unknown_fields:
+                text = f"unknown key{nearest(str(key), fields)}" if fields else "unknown key; remove it"
+                mistakes.append(Mistake(key_place(place, key), text))
+            continue
+        found = _fit(value, field.type, key_place(place, key), mistakes)
+        if not isinstance(found, _Nothing):
+            kept[key] = found
+        elif field.required:
+            usable = False
+    for name, field in fields.items():
+        if field.required and name not in data:
+            mistakes.append(Mistake(place, f"the key {name!r} is missing"))
+            usable = False
+    return _whole(kept, kind, place, mistakes) if usable else _NOTHING
+
+
+def _whole(data: Any, kind: Any, place: str, mistakes: list[Mistake]) -> Any:
+    """The data if msgspec takes it as `kind`; else it is a mistake."""
+    try:
+        msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        mistakes.append(_mistake(error, data, kind, place))
+        return _NOTHING
+    except RecursionError:
+        mistakes.append(Mistake(place, "it is nested too deep"))
+        return _NOTHING
+    return data
+
+
+def _mistake(error: msgspec.ValidationError, data: Any, kind: Any, place: str) -> Mistake:
+    literals = [value for one in _branches(kind) if get_origin(one) is Literal for value in get_args(one)]
+    if literals and isinstance(data, str):
+        words = [str(value) for value in literals]
+        close = did_you_mean(data, words)
+        hint = f"; {close}" if close.startswith("did you mean") else ""
+        return Mistake(place, f"{data!r:.80} is none of {', '.join(words)}{hint}")
+    found = misfit(error, kind)
+    return Mistake(
+        place + (f".{found.place}" if found.place and place else found.place),
+        _without(found.sentence, found.place),
+    )
+
+
+def _without(sentence: str, place: str) -> str:
+    return sentence.removeprefix(f"{place}: ") if place else sentence

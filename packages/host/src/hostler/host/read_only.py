@@ -1,0 +1,63 @@
+"""What a route that only reads needs of a host, without the host.
+
+Opening a host imports all of it, takes the lock of the data directory and starts threads. A list of runs
+needs none of that.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hostler.calls.cursors import Cursors
+from hostler.host.data_directory import check_address, own_database
+from hostler.runs.records import record
+from hostler.storage.sql.read_only import NeedsHostError, ReadOnlyDatabase, open_for_reading
+from hostler.storage.stores import installation
+from hostler_protocol.runs import RunRecord
+
+if TYPE_CHECKING:
+    from hostler.pauses.service import PauseService
+
+
+class ReadOnlyHost:
+    """The part of `host.Host` that reads facts. Any other attribute raises NeedsHostError."""
+
+    def __init__(self, db: ReadOnlyDatabase, cursors: Cursors) -> None:
+        self.db = db
+        self.cursors = cursors
+
+    @classmethod
+    async def open(cls, data_dir: Path) -> ReadOnlyHost | None:
+        """Open the SQLite database of a data directory. None if a host has to create or migrate it first.
+
+        InvalidArgumentError if the directory belongs to another database; StorageError.
+        """
+        check_address(data_dir, None)
+        db = open_for_reading(own_database(data_dir))
+        if db is None:
+            return None
+        key = await db.read(lambda tx: installation.find(tx, "cursors"))
+        if key is None:
+            await db.close()
+            return None
+        return cls(db, Cursors(key))
+
+    async def close(self) -> None:
+        """Close the database."""
+        await self.db.close()
+
+    async def run_record(self, workspace_id: str, run_id: str) -> RunRecord:
+        """Return a run with its output. NotFoundError."""
+        return await self.db.read(lambda tx: record(tx, workspace_id, run_id))
+
+    @cached_property
+    def pauses(self) -> PauseService:
+        """Pauses, to be read; deciding one writes."""
+        from hostler.pauses.service import PauseService  # noqa: PLC0415  for this alone
+
+        return PauseService(self.db)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NeedsHostError(name)

@@ -1,0 +1,197 @@
+"""What stands in front of every route, in one place and one order.
+
+method -> key -> rate -> right -> path, query and body -> Idempotency-Key -> the route -> its answer; and
+every error, expected or not, as a problem document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import time
+from typing import Any
+
+import msgspec
+
+from hostler.http.asgi import Message, Receive, Scope, Send
+from hostler.http.auth import demand
+from hostler.http.endpoint import Endpoint
+from hostler.http.idempotency import once
+from hostler.http.limits import DRAIN_BYTES, DRAIN_SECONDS
+from hostler.http.problems import (
+    PROBLEM_TYPE,
+    MethodNotAllowedError,
+    caller_blamed,
+    encode_problem,
+    problem_of,
+    status_of,
+)
+from hostler.http.problems import headers_of as problem_headers
+from hostler.http.request import (
+    Ask,
+    check_headers,
+    check_json_type,
+    decode_fitted,
+    decode_json,
+    decode_query,
+    headers_of,
+    path_segment,
+    read_body,
+)
+from hostler.http.responses import COMMON_HEADERS, Answer, Empty, Json
+from hostler.http.state import AppState
+from hostler_protocol.errors import HostError, HostlerError, NotFoundError, RateLimitedError
+
+log = logging.getLogger("hostler.http")
+
+
+class Exchange:
+    """One request and what has happened with its answer so far."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        self.scope = scope
+        self.path = path
+        self.parameters: dict[str, str] = {}
+        self.body_over = not _has_body(scope)
+        self.started = False
+        self._receive = receive
+        self._send = send
+
+    async def receive(self) -> Any:
+        """The next message of the request."""
+        message = await self._receive()
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            self.body_over = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        """One message of the answer."""
+        self.started = True
+        await self._send(message)
+
+    async def drain(self) -> None:
+        """Read a body nobody wanted, for a while: closed too early, many clients would miss the answer."""
+        size = 0
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self.body_over and size < DRAIN_BYTES:
+                    size += len((await self.receive()).get("body", b""))
+
+
+async def answer(surface: AppState, routes: dict[str, Endpoint], exchange: Exchange) -> None:
+    """Answer one request to a path that has `routes` (by method)."""
+    scope = exchange.scope
+    began = time.perf_counter()
+    name, status = "none", 500
+    try:
+        method = scope["method"]
+        if method == "OPTIONS":
+            status = await _options(routes).send(scope, exchange.receive, exchange.send)
+            return
+        endpoint = routes.get("GET" if method == "HEAD" else method)
+        if endpoint is None:
+            raise MethodNotAllowedError(method, _allowed(routes))
+        name = endpoint.name
+        reply = await _reply(surface, endpoint, exchange)
+        status = await reply.send(scope, exchange.receive, exchange.send)
+    except HostlerError as error:
+        status = await send_problem(error, exchange)
+    except Exception:
+        # The top of a request: whatever it is, the client gets an answer and the log the traceback.
+        log.exception("%s %s failed", scope["method"], exchange.path)
+        if exchange.started:
+            raise
+        status = await send_problem(
+            HostError("the host failed to answer this; its log has the details"), exchange
+        )
+    finally:
+        surface.metrics.answered(name, status, time.perf_counter() - began)
+
+
+async def answer_missing(surface: AppState, exchange: Exchange) -> None:
+    """Answer a request to a path that does not exist."""
+    missing = NotFoundError(f"there is no {exchange.path}; /docs lists what there is")
+    surface.metrics.answered("none", await send_problem(missing, exchange), 0.0)
+
+
+async def send_problem(error: HostlerError, exchange: Exchange) -> int:
+    """Answer with an error. If the answer has begun there is no saying it: the connection is cut."""
+    status = status_of(error)
+    if not caller_blamed(error):
+        log.warning("%s %s: %s", exchange.scope["method"], exchange.path, error.message)
+    if exchange.started:
+        raise error
+    headers = [
+        *COMMON_HEADERS,
+        *problem_headers(error, status),
+        (b"content-type", PROBLEM_TYPE.encode("ascii")),
+    ]
+    if not exchange.body_over:
+        await exchange.drain()
+    if not exchange.body_over:
+        headers.append((b"connection", b"close"))
+    body = encode_problem(problem_of(error))
+    headers.append((b"content-length", b"%d" % len(body)))
+    await exchange.send({"type": "http.response.start", "status": status, "headers": headers})
+    shown = b"" if exchange.scope["method"] == "HEAD" else body
+    await exchange.send({"type": "http.response.body", "body": shown, "more_body": False})
+    return status
+
+
+async def _reply(surface: AppState, endpoint: Endpoint, exchange: Exchange) -> Answer:
+    scope = exchange.scope
+    check_headers(scope)
+    ask = Ask(surface, scope, exchange.receive, scope["method"], exchange.path, {}, headers_of(scope))
+    if endpoint.right is not None:
+        await admit(surface, ask)
+        demand(ask.caller, endpoint.right)
+    ask.parameters = {name: path_segment(raw) for name, raw in exchange.parameters.items()}
+    given: dict[str, Any] = {}
+    if endpoint.query is not None:
+        given["query"] = decode_query(scope["query_string"], endpoint.query)
+    if endpoint.reads_body or (endpoint.method == "POST" and endpoint.media is None):
+        if endpoint.reads_body:
+            check_json_type(ask.headers.get("content-type"))
+        ask.body = await read_body(ask)
+    if endpoint.reads_body:
+        body = ask.body or (b"{}" if endpoint.body_optional else b"")
+        decode = decode_fitted if endpoint.fits_body else decode_json
+        given["body"] = decode(body, endpoint.body)
+    if endpoint.idempotent and not endpoint.keeps_keys:
+        return await once(ask, hashlib.sha256(ask.body).hexdigest(), lambda: _call(endpoint, ask, given))
+    return await _call(endpoint, ask, given)
+
+
+async def admit(surface: AppState, ask: Ask) -> None:
+    """Find out who asks, and whether they ask too often. Fills `ask.holder`."""
+    ask.holder = await surface.keys.authenticate(ask.headers.get("authorization"), ask.address)
+    wait = surface.rates.take(ask.holder.caller.key_id)
+    if wait:
+        raise RateLimitedError(
+            f"this key sends more than {surface.rates.rate:g} requests a second", round(wait, 3)
+        )
+
+
+async def _call(endpoint: Endpoint, ask: Ask, given: dict[str, Any]) -> Answer:
+    result = await endpoint.function(ask, **given)
+    if isinstance(result, msgspec.Struct):
+        return Json(result, endpoint.status)
+    reply: Answer = result
+    return reply
+
+
+def _allowed(routes: dict[str, Endpoint]) -> list[str]:
+    return sorted({*routes, *(["HEAD"] if "GET" in routes else []), "OPTIONS"})
+
+
+def _options(routes: dict[str, Endpoint]) -> Empty:
+    return Empty(204, [(b"allow", ", ".join(_allowed(routes)).encode("ascii"))])
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value.strip() != b"0")
+        for name, value in scope["headers"]
+    )

@@ -1,0 +1,61 @@
+"""Pages of lists: the same query, the same bounds and the same signed cursors everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from hostler.calls.cursors import Cursors, Position, ScopedCursors
+from hostler.http.responses import Listing
+from hostler_protocol._base import Strict
+from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_INTEGER, MAX_PAGE_ITEMS
+
+S = TypeVar("S")
+T = TypeVar("T")
+Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
+Moment = Annotated[float, msgspec.Meta(ge=0, le=4_102_444_800)]
+"""UTC epoch seconds, up to the year 2100."""
+
+
+class PageQuery(Strict):
+    """`limit` over 100 is capped. `cursor`: `next_cursor` of the page before."""
+
+    limit: Limit = DEFAULT_PAGE_ITEMS
+    cursor: str | None = None
+
+    @property
+    def size(self) -> int:
+        """How many items to give."""
+        return min(self.limit, MAX_PAGE_ITEMS)
+
+
+def scoped(cursors: Cursors, name: str, workspace_id: str, query: Any) -> ScopedCursors:
+    """The cursors of one list: bound to its workspace and filters, not to the page's size."""
+    filters = msgspec.to_builtins(query)
+    for paging in ("limit", "cursor", "before", "after"):
+        filters.pop(paging, None)
+    return cursors.scoped(f"http {name}", [workspace_id, filters])
+
+
+def listing(
+    rows: Sequence[S],
+    size: int,
+    show: Callable[[S], T],
+    place: Callable[[S], Position],
+    cursors: ScopedCursors,
+) -> Listing[T]:
+    """A page of `size` out of rows of which one more was asked for, to know whether more follow."""
+    shown = rows[:size]
+    more = len(rows) > size
+    return Listing(
+        items=[show(row) for row in shown],
+        next_cursor=cursors.issue(place(shown[-1])) if more and shown else None,
+        has_more=more,
+    )
+
+
+def seconds(ms: int | None) -> float | None:
+    """Milliseconds of the database as seconds of the surface."""
+    return None if ms is None else ms / 1000

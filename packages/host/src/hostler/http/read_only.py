@@ -1,0 +1,84 @@
+"""Answers GET requests from a data directory without a host, by the same routes that a server has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from hostler.host.read_only import ReadOnlyHost
+from hostler.http.auth import administrator
+from hostler.http.endpoint import Endpoint, endpoints_of
+from hostler.http.problems import encode_problem, problem_of, status_of
+from hostler.http.request import Ask, decode_query, path_segment
+from hostler.http.routing import Router
+from hostler.storage.sql.read_only import NeedsHostError
+from hostler_protocol.errors import HostlerError
+
+if TYPE_CHECKING:
+    from hostler.http.state import AppState
+
+MODULES: Mapping[str, str] = {
+    "audit": "audit",
+    "events": "events",
+    "keys": "keys",
+    "pauses": "pauses",
+    "inbox": "notices",
+    "runs": "runs",
+    "usage": "usage",
+}
+"""The first word of a path below /v1 -> the module of `http.routes` that answers it from facts alone."""
+
+
+class _Surface:
+    """The part of `http.state.AppState` that is here."""
+
+    def __init__(self, host: ReadOnlyHost) -> None:
+        self.host = host
+
+    def __getattr__(self, name: str) -> Any:
+        raise NeedsHostError(name)
+
+
+def can_answer(path: str) -> bool:
+    """Return whether a GET of this path may be answered without a host."""
+    _, version, word, *_ = [*path.split("/"), "", ""]
+    return version == "v1" and word in MODULES
+
+
+async def answer(host: ReadOnlyHost, workspace: str, path: str, query: str) -> tuple[int, bytes]:
+    """Answer a GET as the administrator: status and body. NeedsHostError if it needs a host after all."""
+    module = import_module(f"hostler.http.routes.{MODULES[path.split('/')[2]]}")
+    found = Router(endpoints_of(module)).find(path)
+    endpoint = None if found is None else found[0].get("GET")
+    if found is None or endpoint is None:
+        raise NeedsHostError(path)
+    ask = Ask(
+        surface=cast("AppState", _Surface(host)),
+        scope={},
+        receive=_nothing,
+        method="GET",
+        path=path,
+        parameters={},
+        headers={},
+        holder=administrator(workspace),
+    )
+    try:
+        ask.parameters = {name: path_segment(raw) for name, raw in found[1].items()}
+        return endpoint.status, msgspec.json.encode(await _result(ask, endpoint, query))
+    except HostlerError as error:
+        return status_of(error), encode_problem(problem_of(error))
+
+
+async def _result(ask: Ask, endpoint: Endpoint, query: str) -> msgspec.Struct:
+    given = {} if endpoint.query is None else {"query": decode_query(query.encode("ascii"), endpoint.query)}
+    result = await endpoint.function(ask, **given)
+    if not isinstance(result, msgspec.Struct):  # a stream, a file, or an answer with headers
+        raise NeedsHostError(ask.path)
+    return result
+
+
+async def _nothing() -> dict[str, Any]:
+    return {"type": "http.disconnect"}

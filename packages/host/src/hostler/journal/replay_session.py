@@ -1,0 +1,319 @@
+"""One replay: a runner works in its process, and the tape is the only host it has.
+
+Every Host API call is answered with what was recorded, in the recorded order, and changes nothing. Recorded
+answers wait until the results and outcomes recorded before them were made again, so that parallel calls
+finish as they did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from hostler.domain.divergence import Divergence, first_divergence, left_out, silence, unknown_call
+from hostler.domain.grants import decode_grant
+from hostler.domain.outcomes import Step, Stored, Uploaded
+from hostler.domain.result_sequence import ResultStream
+from hostler.domain.tapes import Player, Tape, TapedCall, TapedResult, joined_deltas
+from hostler.journal.call_records import chunk_of, digest_of
+from hostler.plugins.connection import PluginConnection
+from hostler_protocol.calls import CallParams
+from hostler_protocol.errors import PluginError, RemoteFaultError, RunFailure
+from hostler_protocol.frames import MessageId
+from hostler_protocol.ids import new_id
+from hostler_protocol.incoming import ResultArrived
+from hostler_protocol.limits import CANCEL_GRACE_SECONDS
+from hostler_protocol.methods import RunStartParams
+
+REPLAY_SECONDS = 60.0
+"""How long one replay may take: nothing in it waits for anything but the runner itself."""
+SETTLE_SECONDS = 1.0
+"""A runner that has said nothing for so long waits for its answers: those held back for the order go out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What came of a replay. Without `divergence` it was the same as the recording.
+
+    `steps` were recorded. `text` is what the runner now says in whole, `recorded_text` what it said. `asked`
+    counts its calls.
+    """
+
+    run_id: str
+    agent: str
+    steps: int
+    divergence: Divergence | None
+    text: str
+    recorded_text: str
+    asked: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether nothing differed."""
+        return self.divergence is None
+
+
+@dataclass(slots=True)
+class Session:
+    """The conversation about one run; what the plugin's connection talks to."""
+
+    tape: Tape
+    connection: PluginConnection
+    start: RunStartParams
+    seconds: float = REPLAY_SECONDS
+    settle_seconds: float = SETTLE_SECONDS
+    _player: Player = field(init=False)
+    _stream: ResultStream = field(init=False)
+    _results: list[TapedResult] = field(default_factory=list)
+    _taken: int = 0
+    _asked: int = 0
+    _unanswered: list[int] = field(init=False)
+    _results_before: dict[int, int] = field(init=False)
+    _answered: set[int] = field(default_factory=set)
+    _held: dict[int, asyncio.Event] = field(default_factory=dict)
+    _tasks: dict[MessageId, asyncio.Task[None]] = field(default_factory=dict)
+    _departed: Divergence | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _stopping: bool = False
+    _over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._player = Player(self.tape)
+        made = iter(self.tape.artifact_ids)
+        self._stream = ResultStream(
+            self.run_id,
+            decode_grant(bytes(self.tape.grant)),
+            uploads=_uploaded(self.tape),
+            artifact_id=lambda: next(made, None) or new_id(),
+        )
+        self._results_before = {call.position: call.results_before for call in self.tape.calls}
+        self._unanswered = [call.position for call in self.tape.calls if call.known]
+        heapq.heapify(self._unanswered)
+
+    @property
+    def run_id(self) -> str:
+        """The recorded run's id: the runner is told the same."""
+        return self.tape.run.run_id
+
+    async def run(self) -> Replayed:
+        """Replay it. PluginError where the plugin cannot be started on it."""
+        began = time.monotonic()
+        self._watch()
+        silent: Divergence | None = None
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self.connection.start_run(self.start, self)
+                await self._over.wait()
+        except TimeoutError:
+            silent = silence(self.tape, self._player, self._results, self.seconds)
+        finally:
+            await self._leave()
+        departed = self._departed or silent
+        return Replayed(
+            run_id=self.run_id,
+            agent=self.tape.run.agent,
+            steps=self.tape.steps,
+            divergence=first_divergence(self.tape, self._player, self._results, departed),
+            text=_text(self._results),
+            recorded_text=_text(self.tape.results),
+            asked=self._asked,
+            seconds=time.monotonic() - began,
+            notes=tuple(self._notes()),
+        )
+
+    def _notes(self) -> Iterator[str]:
+        run = self.tape.run
+        if self.tape.ended_by_host:
+            yield f"the host ended the recorded run ({run.status_code or run.status}): compared up to there"
+        if not self.tape.whole:
+            yield "retention has dropped its deltas: they were not compared"
+
+    async def _leave(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.connection.cancel_run(self.run_id, "the replay is over")
+        self.connection.end_run(self.run_id)
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- what the plugin says (RunHandler) --------------------------------------------------------
+
+    def on_results(self, arrived: Sequence[ResultArrived]) -> None:
+        """Take results."""
+        for item in arrived:
+            self.connection.credit(self.run_id, 1, item.size)
+            self._take(self._stream.receive(item.result, item.size))
+
+    def on_end(self) -> None:
+        """The runner finished."""
+        self._take(self._stream.end())
+        self._over.set()
+
+    def on_broken(self, code: RunFailure, reason: str) -> None:
+        """The run broke the rules."""
+        self._take(self._stream.fail(code, reason))
+        self._over.set()
+
+    def on_warning(self, reason: str) -> None:
+        """Something was dropped, as it was when the run was recorded."""
+
+    def on_lost(self, error: PluginError) -> None:
+        """The plugin process is gone."""
+        self._take(self._stream.fail(error.status_code, error.message))
+        self._over.set()
+
+    def on_call(self, call_id: MessageId, method: str, params: CallParams) -> None:
+        """A Host API call."""
+        self._asked += 1
+        found = self._player.find(method, digest_of(params))
+        if found is None and self._is_beyond_the_cut():
+            self._watch()  # it was open when the host ended the run: it never had an answer
+            return
+        if found is None or not found.known:
+            self._leave_the_tape(method, params, found)
+            return
+        self._spawn(call_id, self._answer(call_id, found))
+
+    def on_call_cancelled(self, call_id: MessageId) -> None:
+        """The runner no longer waits for it."""
+        if (task := self._tasks.get(call_id)) is not None:
+            task.cancel()
+
+    # -- answers ----------------------------------------------------------------------------------
+
+    def _spawn(self, call_id: MessageId, work: Any) -> None:
+        task = asyncio.create_task(work, name=f"replay of call {call_id}")
+        self._tasks[call_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(call_id, None))
+        self._watch()
+
+    async def _answer(self, call_id: MessageId, call: TapedCall) -> None:
+        """Give the recorded answer when its turn has come; its pieces at once, for they came before."""
+        try:
+            for chunk in call.chunks:
+                await self.connection.stream(call_id, chunk_of(msgspec.json.decode(chunk)))
+            if call.given_up:  # what was answered after it waits until the runner gives it up again
+                await self._over.wait()
+                return
+            await self._turn(call)
+            if call.error is not None:
+                self.connection.refuse(call_id, RemoteFaultError(call.error))
+            else:
+                self.connection.reply(call_id, call.reply)
+        finally:
+            self._answered.add(call.position)
+            self._release()
+
+    async def _turn(self, call: TapedCall) -> None:
+        if self._may_answer(call.position, call.results_before):
+            return
+        self._held[call.position] = asyncio.Event()
+        try:
+            await self._held[call.position].wait()
+        finally:
+            del self._held[call.position]
+
+    def _may_answer(self, position: int, results_before: int) -> bool:
+        while self._unanswered and self._unanswered[0] in self._answered:
+            heapq.heappop(self._unanswered)
+        in_turn = not self._unanswered or self._unanswered[0] >= position
+        return in_turn and self._taken >= results_before
+
+    def _release(self) -> None:
+        """Let answers go whose turn has come."""
+        for position in sorted(self._held):
+            if self._may_answer(position, self._results_before[position]):
+                self._held[position].set()
+        self._watch()
+
+    # -- where the tape ends ----------------------------------------------------------------------
+
+    def _is_beyond_the_cut(self) -> bool:
+        return self.tape.ended_by_host and not self._player.unused()
+
+    def _leave_the_tape(self, method: str, params: CallParams, found: TapedCall | None) -> None:
+        """A call that the tape cannot answer: the replay ends here."""
+        if self._departed is None:
+            self._departed = (
+                left_out(found)
+                if found is not None
+                else unknown_call(self.tape, self._player, method, msgspec.to_builtins(params))
+            )
+        self._over.set()
+
+    # -- results ----------------------------------------------------------------------------------
+
+    def _take(self, steps: list[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Stored):
+                self._taken += 1
+                self._add(step)
+                if step.outcome is not None:
+                    self._over.set()
+        self._release()
+
+    def _add(self, stored: Stored) -> None:
+        usage = None if stored.usage is None else msgspec.to_builtins(stored.usage)
+        taken = TapedResult(0, stored.type, msgspec.json.decode(stored.data), usage)
+        joined = joined_deltas(self._results[-1], taken) if self._results else None
+        if joined is None:
+            self._results.append(taken)
+        else:
+            self._results[-1] = joined
+
+    # -- time -------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Something happened: only a silence that begins now counts."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(self.settle_seconds, self._settled)
+
+    def _settled(self) -> None:
+        if self._held:
+            self._held[min(self._held)].set()  # what was recorded before it does not come
+        elif self.tape.ended_by_host and not self._stopping and self._taken + 1 >= self.tape.raw_results:
+            self._stop()
+        self._watch()
+
+    def _stop(self) -> None:
+        """The runner waits where the recorded one was ended: end this one as well."""
+        self._stopping = True
+        timeout = self.tape.run.status == "timeout"
+        self._stream.stopping("timeout" if timeout else "cancelled", "the recording ends here")
+        self.connection.cancel_run(self.run_id, "deadline" if timeout else "the recording ends here")
+        asyncio.get_running_loop().call_later(CANCEL_GRACE_SECONDS, self._over.set)
+
+
+def _uploaded(tape: Tape) -> dict[str, Uploaded]:
+    """What the recorded run announced, so that it can be announced again."""
+    announced = (result.data for result in tape.results if result.type == "artifact.created")
+    return {
+        data["artifact_id"]: Uploaded(
+            data.get("size_bytes") or 0, data.get("sha256") or "", data.get("mime_type"), data.get("name")
+        )
+        for data in announced
+    }
+
+
+def _text(results: Any) -> str:
+    """The whole messages among results."""
+    found: list[str] = []
+    for result in results:
+        message = result.data.get("message") if isinstance(result.data, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(content, str):
+            found.append(content)
+        elif isinstance(content, list):
+            found += [str(part.get("text", "")) for part in content if isinstance(part, dict)]
+    return "\n".join(found)

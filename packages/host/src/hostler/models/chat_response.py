@@ -1,0 +1,111 @@
+"""From what a chat completion service answers to the host's model replies. Sans-IO: bytes in, values out.
+
+Services differ in small ways; what is known of them is read here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from hostler.models.chat_accumulator import Assembly, ChatUsage
+from hostler.models.errors import Endpoint
+from hostler.models.limits import MAX_SSE_EVENT_BYTES, MAX_STREAM_BYTES
+from hostler.models.sse import SseError, SseParser
+from hostler_protocol._base import DECODE_ERRORS, Lenient
+from hostler_protocol.calls import ModelChunk, ModelReply
+
+
+class _Choice(Lenient):
+    message: dict[str, Any] | None = None  # undecoded: a service may want back fields that are unknown here
+    delta: dict[str, Any] | None = None
+    finish_reason: str | None = None
+
+
+class _Answer(Lenient):
+    choices: list[_Choice] | None = None
+    usage: ChatUsage | None = None
+    error: Any = None
+
+
+_answers = msgspec.json.Decoder(_Answer)
+
+
+def read_answer(body: bytes | str, endpoint: Endpoint) -> ModelReply:
+    """A whole answer. ModelAnswerError where it is none; the service's own error where it reports one."""
+    answer = _decoded(body, endpoint)
+    if not answer.choices or (message := answer.choices[0].message) is None:
+        raise endpoint.malformed("the answer has no choices[0].message")
+    whole = Assembly(endpoint)
+    whole.add(message)
+    return whole.reply(answer.choices[0].finish_reason, answer.usage)
+
+
+class ChatStream:
+    """One streamed answer: bytes in, chunks out; `finish` gives the whole once the bytes have ended."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._events = SseParser(MAX_SSE_EVENT_BYTES)
+        self._whole = Assembly(endpoint)
+        self._bytes = 0
+        self._finish_reason: str | None = None
+        self._usage: ChatUsage | None = None
+        self.done = False
+        """The service said that nothing follows."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer is whole, though the service may still have its usage to say."""
+        return self.done or self._finish_reason is not None
+
+    def receive(self, data: bytes) -> list[ModelChunk]:
+        """The chunks that these bytes complete. Raises the service's own error, or why the stream is bad."""
+        self._bytes += len(data)
+        if self._bytes > MAX_STREAM_BYTES:
+            raise self._endpoint.too_large(MAX_STREAM_BYTES)
+        chunks = []
+        try:
+            for event in self._events.receive(data):
+                if self.done:
+                    break
+                if event.data.strip() == "[DONE]":
+                    self.done = True
+                elif (chunk := self.take_event(event.data)) is not None:
+                    chunks.append(chunk)
+        except SseError as error:
+            raise self._endpoint.malformed(str(error)) from error
+        return chunks
+
+    def take_event(self, data: str) -> ModelChunk | None:
+        """What one event's data adds; None where that is nothing."""
+        answer = _decoded(data, self._endpoint)
+        self._usage = answer.usage or self._usage
+        if not answer.choices:
+            return None
+        choice = answer.choices[0]
+        self._finish_reason = choice.finish_reason or self._finish_reason
+        piece = choice.delta or choice.message
+        delta = None if piece is None else self._whole.add(piece)
+        return None if delta is None else ModelChunk(delta=delta)
+
+    def finish(self) -> ModelReply:
+        """The whole answer. ModelBrokenStreamError where the bytes ended before the answer did."""
+        if not self.answered:
+            raise self._endpoint.broken("the stream ended before the answer did")
+        return self._whole.reply(self._finish_reason, self._usage)
+
+
+def _decoded(data: bytes | str, endpoint: Endpoint) -> _Answer:
+    try:
+        answer = _answers.decode(data)
+    except DECODE_ERRORS as error:  # ValidationError is a DecodeError
+        raise endpoint.malformed(f"{error}; it begins {_beginning(data)!r}") from error
+    if answer.error:
+        raise endpoint.reported(answer.error)
+    return answer
+
+
+def _beginning(data: bytes | str) -> str:
+    return data[:80].decode("utf-8", "replace") if isinstance(data, bytes) else data[:80]

@@ -1,0 +1,137 @@
+"""The runs of one connection: whom to tell, what of them is not committed yet, and whether more may come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hostler.plugins.handler import RunHandler
+from hostler_protocol.errors import PluginError
+from hostler_protocol.frames import MessageId
+from hostler_protocol.link import Called, ResultArrived
+
+
+@dataclass(slots=True)
+class ConnectionRun:
+    """One run that the core has not ended yet."""
+
+    handler: RunHandler
+    live: bool = True
+    """The plugin may still say something of it."""
+    said_end: bool = False
+    """The plugin works on it no more."""
+    starting: bool = True
+    """`run/start` is not answered yet: `start_run` tells of a loss, not the handler."""
+    held_bytes: int = 0
+    warnings: int = 0
+
+    def started(self) -> None:
+        """`run/start` was answered: from here on the handler is told of a loss."""
+        self.starting = False
+
+
+class ConnectionRuns:
+    """Tells handlers. A mistake in one run's handling must not take the others along: it goes to `failed`."""
+
+    def __init__(self, max_warnings: int, failed: Callable[[str, ConnectionRun], None]) -> None:
+        self._max_warnings = max_warnings
+        self._failed = failed
+        self._runs: dict[str, ConnectionRun] = {}
+        self.held_bytes = 0
+        """Bytes of results that were read and not given back."""
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._runs
+
+    @property
+    def live(self) -> frozenset[str]:
+        """The runs the plugin works on."""
+        return frozenset(run_id for run_id, run in self._runs.items() if run.live)
+
+    def add(self, run_id: str, handler: RunHandler) -> ConnectionRun:
+        """A run begins."""
+        run = self._runs[run_id] = ConnectionRun(handler)
+        return run
+
+    def forget(self, run_id: str) -> ConnectionRun | None:
+        """The core has ended it: nothing more is told, its bytes are given back. None: it was not there."""
+        run = self._runs.pop(run_id, None)
+        if run is not None:
+            self.held_bytes -= run.held_bytes
+        return run
+
+    def give_back(self, run_id: str, size: int) -> bool:
+        """Results were committed. Whether the plugin may still send more of this run."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return False  # its bytes were given back when it was forgotten
+        size = min(size, run.held_bytes)
+        run.held_bytes -= size
+        self.held_bytes -= size
+        return run.live
+
+    # -- what is told -----------------------------------------------------------------------------
+
+    def results(self, arrived: Sequence[ResultArrived]) -> None:
+        """Results of one run arrived together."""
+        run_id = arrived[0].result.run_id
+        run = self._runs.get(run_id)
+        if run is not None:
+            size = sum([item.size for item in arrived])
+            run.held_bytes += size
+            self.held_bytes += size
+            self._tell(run_id, run, run.handler.on_results, arrived)
+
+    def call(self, called: Called) -> None:
+        """A call is to be worked on."""
+        run_id = called.params.run_id
+        run = self._runs.get(run_id)
+        if run is not None:
+            method = called.method.removeprefix("host/")
+            self._tell(run_id, run, run.handler.on_call, called.id, method, called.params)
+
+    def call_cancelled(self, run_id: str, call_id: MessageId) -> None:
+        """The runner no longer waits for a call that was told."""
+        run = self._runs.get(run_id)
+        if run is not None:
+            self._tell(run_id, run, run.handler.on_call_cancelled, call_id)
+
+    def ended(self, run_id: str) -> None:
+        """The runner finished."""
+        run = self._runs.get(run_id)
+        if run is not None and run.live:
+            run.live, run.said_end = False, True
+            self._tell(run_id, run, run.handler.on_end)
+
+    def broken(self, run_id: str, code: str, reason: str) -> None:
+        """The run broke the rules."""
+        run = self._runs.get(run_id)
+        if run is not None and run.live:
+            run.live = False
+            self._tell(run_id, run, run.handler.on_broken, code, reason)
+
+    def warned(self, run_id: str, reason: str) -> None:
+        """Something of a run was dropped; only so many warnings are told."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return
+        run.warnings += 1
+        if run.warnings < self._max_warnings:
+            self._tell(run_id, run, run.handler.on_warning, reason)
+        elif run.warnings == self._max_warnings:
+            self._tell(run_id, run, run.handler.on_warning, "more warnings follow; they are not kept")
+
+    def lost(self, error: PluginError) -> None:
+        """The process is gone, and with it every run."""
+        runs, self._runs = self._runs, {}
+        self.held_bytes = 0
+        for run_id, run in runs.items():
+            if run.live and not run.starting:
+                self._tell(run_id, run, run.handler.on_lost, error)
+
+    def _tell(self, run_id: str, run: ConnectionRun, tell: Callable[..., None], *what: Any) -> None:
+        try:
+            tell(*what)
+        except Exception:  # noqa: BLE001 - recorded with its traceback by `failed`
+            self._failed(run_id, run)

@@ -1,0 +1,459 @@
+"""One plugin's life: started when it is needed, watched, restarted with back-off, drained at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Collection, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from hostler.domain.breaker import CLOSED, Breaker
+from hostler.plugins.connection import PluginConnection
+from hostler.plugins.context import PluginContext
+from hostler.plugins.logs import PluginLog
+from hostler.plugins.process import PluginProcess, start_process, start_sandboxed
+from hostler.plugins.sandbox_spec import network_warnings, spec_of, workspace_of
+from hostler.plugins.source import (
+    Folder,
+    Launch,
+    PluginSource,
+    Remote,
+    SingleFile,
+    argv_of,
+    fingerprint,
+    launch_of,
+    process_environment,
+)
+from hostler.plugins.status import PluginStatus
+from hostler.plugins.stdio import StdioTransport
+from hostler.plugins.transport import Transport
+from hostler.sandbox.port import Told
+from hostler.sandbox.process import Command
+from hostler_protocol.errors import HostlerError, PluginError, PluginStartError, UnavailableError
+
+MAX_REASON_CHARS = 600
+LASTING_EXIT_STATUS = 3
+"""How a process ends that says itself why it cannot be loaded."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """One process, or one remote connection, of a plugin."""
+
+    connection: PluginConnection
+    transport: Transport
+    started_at: float
+    process: PluginProcess | None = None
+    log: PluginLog | None = None
+    leaving: bool = False
+
+
+class PluginLifecycle:
+    """One plugin. `connection` is the only way to it; everything else keeps it possible."""
+
+    def __init__(self, key: str, source: PluginSource, around: PluginContext) -> None:
+        self.key = key
+        self.source = source
+        self.around = around
+        self.breaker: Breaker = CLOSED
+        self.restarts = 0
+        self.keep_running = False
+        self.is_connecting = False
+        """A remote process is shaking hands."""
+        self._current: Running | None = None
+        self._joined = asyncio.Event()
+        self._away_since = around.clock()
+        """Since when there is no process; of a remote one."""
+        self._starting: asyncio.Task[PluginConnection] | None = None
+        self._starting_since = 0.0
+        self._restart: asyncio.TimerHandle | None = None
+        self._failed_files: tuple[object, ...] | None = None
+        self._leaving: set[Running] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self._warnings: tuple[str, ...] = ()
+        self._sandbox_warnings: tuple[str, ...] = ()
+        self._last_version = ""
+        self._level = ""
+
+    # -- starting ---------------------------------------------------------------------------------
+
+    async def connection(self) -> PluginConnection:
+        """The connection to start runs on; starts the process where there is none.
+
+        PluginStartError says why there is none; at once while the breaker is open.
+        """
+        current = self._current
+        if current is not None and current.connection.is_ready:
+            return current.connection
+        if self._closing:
+            raise UnavailableError(f"plugin {self.key} is being ended; try again")
+        if isinstance(self.source, Remote):
+            return await self._rejoined()
+        if self._starting is None:
+            self._starting_since = self.around.clock()
+            self._starting = asyncio.get_running_loop().create_task(self._start(self.source))
+            self._starting.add_done_callback(self._start_over)
+        starting = self._starting
+        await asyncio.wait([starting])  # many wait for one start: whoever gives up does not end it
+        if starting.cancelled():
+            raise UnavailableError(f"plugin {self.key} was replaced or removed while it started; try again")
+        return starting.result()
+
+    def _start_over(self, task: asyncio.Task[PluginConnection]) -> None:
+        self._starting = None
+        if not task.cancelled() and task.exception() is not None and self.keep_running:
+            self._restart_later()
+
+    async def _start(self, source: Folder | SingleFile) -> PluginConnection:
+        await self._may_start()
+        log: PluginLog | None = None
+        try:
+            running = await self._bring_up(source)
+            log = running.log
+        except HostlerError as error:
+            lasting = isinstance(error, PluginError) and bool(error.details.get("lasting"))
+            raise self._start_failed(error.message, lasting=lasting) from error
+        except Exception as error:
+            # whatever a plugin's files made of it: this plugin does not start, and the host goes on
+            _log.exception("plugin %s: its start failed in an unforeseen way", self.key)
+            text = f"its start failed in an unforeseen way ({type(error).__name__}: {error})"
+            raise self._start_failed(text[:MAX_REASON_CHARS], lasting=True) from error
+        connection = running.connection
+        self._last_version = connection.version
+        self._warnings = (*self._sandbox_warnings, *connection.warnings)
+        self._take(running)
+        if log is not None:
+            log.note(f"started as process {running.process.pid if running.process else '?'}")
+        return connection
+
+    async def _may_start(self) -> None:
+        now = self.around.clock()
+        if self.breaker.is_open and self._failed_files != fingerprint(self.source):
+            self.breaker = CLOSED  # somebody has changed the plugin since
+        if self.breaker.refuses(now):
+            rest = self.breaker.wait_seconds(now)
+            raise PluginStartError(
+                f"plugin {self.key} is not started, it failed before: {self.breaker.reason} "
+                f"(next try in {rest:.0f} s, or when its files change)"
+            )
+        if wait := self.breaker.wait_seconds(now):
+            await asyncio.sleep(wait)
+
+    async def _bring_up(self, source: Folder | SingleFile) -> Running:
+        around = self.around
+        try:
+            launch = await asyncio.to_thread(launch_of, source)
+        except PluginStartError as error:
+            raise PluginStartError(error.message, lasting=True) from error
+        if launch.identity.key != self.key:
+            text = f"its manifest now names {launch.identity.key}; add it anew under that name"
+            raise PluginStartError(text, lasting=True)
+        python = await around.environments.python_for(
+            launch.requires, base=launch.cwd, allowed=launch.allow_requires
+        )
+        author, _, name = self.key.partition("/")
+        log = PluginLog(around.log_folder / author / f"{name}.log", around.process_limits)
+        marker = secrets.token_hex(16)
+        around.register.enter(marker)
+        try:
+            process = await self._execute(source, launch, python, log, marker)
+        except BaseException:
+            around.register.leave(marker)
+            log.close()
+            raise
+        self._spawn(self._clean_up_after(process, log))
+        connection = PluginConnection(self.key, limits=around.connection_limits)
+        transport = await StdioTransport.open(process, connection)
+        try:
+            await connection.open(transport)
+        except PluginStartError as error:
+            await process.wait_gone()
+            lasting = log.error is not None or error.details.get("exit_status") == LASTING_EXIT_STATUS
+            raise PluginStartError(error.message, lasting=lasting or error.details.get("lasting")) from error
+        return Running(connection, transport, around.clock(), process, log)
+
+    async def _execute(
+        self, source: Folder | SingleFile, launch: Launch, python: str, log: PluginLog, marker: str
+    ) -> PluginProcess:
+        around = self.around
+        if isinstance(source, SingleFile) or source.level == "trusted":
+            command = Command(
+                argv=[*around.command_prefix, *argv_of(launch, python)],
+                cwd=launch.cwd,
+                environment=process_environment(launch, python),
+                containment=around.containment,
+            )
+            self._level, self._sandbox_warnings = "trusted", ()
+            return await start_process(command, log, marker=marker, limits=around.process_limits)
+        sandbox = await around.sandbox()
+        workspace = await asyncio.to_thread(workspace_of, around.workspaces, self.key, source.limits)
+        spec = spec_of(source, launch, python, workspace, around.data_dir)
+        weakness = () if sandbox.weakness is None else (sandbox.weakness,)
+        self._sandbox_warnings = (*weakness, *network_warnings(source, launch))
+        for warning in self._sandbox_warnings:
+            log.note(warning)
+        self._level = f"sandboxed by {sandbox.mechanism}"
+        limits, told = around.process_limits, self._told
+        return await start_sandboxed(sandbox, spec, log, marker=marker, on_told=told, limits=limits)
+
+    def _told(self, told: Told) -> None:
+        _log.warning("plugin %s: %s: %s", self.key, told.kind, told.text)
+        self.around.notice(told.kind, self.key, told.text)
+
+    async def _clean_up_after(self, process: PluginProcess, log: PluginLog) -> None:
+        await asyncio.shield(process.gone)
+        if process.log_finished is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.around.process_limits.status_seconds):
+                    await asyncio.shield(process.log_finished)
+        log.note("ended")
+        log.close()
+        self.around.register.leave(process.marker)
+
+    def _take(self, running: Running) -> None:
+        self._current = running
+        connection = running.connection
+        self.around.catalog.learn(self.key, connection.runners, connection.tools)
+        self.around.notice("started", self.key, f"version {connection.version}")
+        connection.closed.add_done_callback(lambda future: self._ended(running, future.result()))
+
+    def join(self, around: PluginContext) -> None:
+        """Become one of the plugins that a host serves, after a start that was made to look at it."""
+        self.around = around
+        if self._current is not None:
+            connection = self._current.connection
+            around.catalog.learn(self.key, connection.runners, connection.tools)
+            around.notice("started", self.key, f"version {connection.version}")
+
+    # -- failing ----------------------------------------------------------------------------------
+
+    def _start_failed(self, reason: str, *, lasting: bool) -> PluginStartError:
+        """Note it; what to tell whoever waits for the start."""
+        self.breaker = self.breaker.failed(self.around.clock(), reason, lasting=lasting)
+        self._failed_files = fingerprint(self.source)
+        self.around.notice("start_failed", self.key, reason)
+        _log.warning("plugin %s cannot be started: %s", self.key, reason)
+        return PluginStartError(f"plugin {self.key} cannot be started: {reason}")
+
+    def _ended(self, running: Running, error: PluginError) -> None:
+        if self._current is running:
+            self._current = None
+            self._joined.clear()
+            self._away_since = self.around.clock()
+        if running.leaving or self._closing:
+            self.around.notice("stopped", self.key, error.message)
+            return
+        now = self.around.clock()
+        _log.warning("plugin %s: %s", self.key, error.message)
+        if running.log is not None:
+            running.log.note(f"failed: {error.message}")
+        self.around.notice("crashed", self.key, error.message)
+        if isinstance(self.source, Remote):
+            return
+        limits, lived = self.around.start_limits, now - running.started_at
+        if lived >= limits.forget_seconds:
+            self.breaker = CLOSED
+        self.breaker = self.breaker.failed(now, error.message, worked=lived >= limits.stable_seconds)
+        self._failed_files = fingerprint(self.source)
+        self.restarts += 1
+        if self.keep_running:
+            self._restart_later()
+
+    def _restart_later(self) -> None:
+        if self._restart is None and not self._closing:
+            wait = self.breaker.wait_seconds(self.around.clock())
+            self._restart = asyncio.get_running_loop().call_later(wait, self._start_in_background)
+
+    def _start_in_background(self) -> None:
+        self._restart = None
+        if self._starting is None and self._current is None and not self._closing:
+            self._spawn(self._start_quietly())
+
+    async def _start_quietly(self) -> None:
+        try:
+            await self.connection()
+        except (PluginError, UnavailableError) as error:
+            _log.debug("plugin %s: %s", self.key, error.message)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _rejoined(self) -> PluginConnection:
+        wait = self._away_since + self.around.start_limits.rejoin_seconds - self.around.clock()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, wait)):
+                await self._joined.wait()
+        current = self._current
+        if current is None or not current.connection.is_ready:
+            raise PluginStartError(f"the remote plugin {self.key} is not connected")
+        return current.connection
+
+    # -- remote -----------------------------------------------------------------------------------
+
+    def attach(self, running: Running) -> None:
+        """Take over the connection of a remote plugin process whose handshake is done."""
+        self._last_version = running.connection.version
+        self._warnings = tuple(running.connection.warnings)
+        self._take(running)
+        self._joined.set()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a process."""
+        return self._current is not None
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    async def restart(self) -> None:
+        """Start a new process from the files as they are now; the old one finishes its runs, then ends.
+
+        PluginStartError where the new one does not come up; the old one then goes on.
+        """
+        old, self._current = self._current, None
+        self.breaker = CLOSED
+        try:
+            await self.connection()
+        except (PluginError, UnavailableError):
+            if old is not None and self._closing:
+                self._spawn(self._drain(old, self.around.start_limits.drain_seconds))
+            elif old is not None and old.connection.is_ready:
+                self._current = old
+            raise
+        if old is not None:
+            self._spawn(self._drain(old, self.around.start_limits.drain_seconds))
+
+    def replace(self, connection: PluginConnection, why: str) -> None:
+        """Start runs on another process from now on; this one finishes its runs, or is ended.
+
+        Nothing changes where it is another one already. A remote process is cut off, and dials in again.
+        """
+        current = self._current
+        if current is None or current.connection is not connection:
+            return
+        _log.warning("plugin %s: its process is replaced: %s", self.key, why)
+        if current.log is not None:
+            current.log.note(f"replaced: {why}")
+        if isinstance(self.source, Remote):
+            connection.abort(why)
+            return
+        self._current = None
+        self._spawn(self._drain(current, self.around.start_limits.drain_seconds))
+
+    async def wait_free(self, run_ids: Collection[str], seconds: float) -> None:
+        """Wait until no process of this plugin works on these runs, which the host has ended.
+
+        One that still does after so many seconds is ended, with all that it works on.
+        """
+        everything = [*self._leaving, *([] if self._current is None else [self._current])]
+        await asyncio.gather(*(self._freed(running, run_ids, seconds) for running in everything))
+
+    async def _freed(self, running: Running, run_ids: Collection[str], seconds: float) -> None:
+        left = await running.connection.wait_free(run_ids, seconds)
+        if left:
+            why = f"it still works on runs that were ended {seconds:g} s ago: {', '.join(left[:5])}"
+            _log.warning("plugin %s: %s", self.key, why)
+            if running.log is not None:
+                running.log.note(f"ended: {why}")
+            running.connection.abort(why)
+            if running.process is not None:
+                await running.process.wait_gone()
+
+    async def stop(self, drain_seconds: float) -> None:
+        """End the process: it may finish its runs first. Afterwards the next `connection` starts it again."""
+        current, self._current = self._current, None
+        if current is not None:
+            await self._drain(current, drain_seconds)
+
+    async def close(self, drain_seconds: float) -> None:
+        """End everything, for good."""
+        self._closing = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        if self._restart is not None:
+            self._restart.cancel()
+        before = list(self._leaving)  # replaced earlier, and still at their runs
+        await asyncio.gather(self.stop(drain_seconds), *(self._end_by(r, drain_seconds) for r in before))
+        if self._background:
+            await asyncio.wait(list(self._background), timeout=self.around.process_limits.kill_seconds)
+
+    async def _drain(self, running: Running, drain_seconds: float) -> None:
+        """Let a process finish its runs and exit; it is gone afterwards, whatever it does."""
+        connection = running.connection
+        running.leaving = True
+        self._leaving.add(running)
+        try:
+            if not connection.closed.done():
+                try:
+                    async with asyncio.timeout(drain_seconds):
+                        await connection.shut_down()
+                        await asyncio.shield(connection.closed)
+                except TimeoutError:
+                    _log.info("plugin %s has not finished within %g s", self.key, drain_seconds)
+            running.transport.close_sending()
+            await self._end_by(running, min(drain_seconds, self.around.start_limits.exit_seconds))
+        finally:
+            self._leaving.discard(running)
+
+    async def _end_by(self, running: Running, seconds: float) -> None:
+        connection = running.connection
+        if not connection.closed.done():
+            await asyncio.wait([connection.closed], timeout=seconds)
+        connection.abort("the plugin was stopped")
+        if running.process is not None:
+            await running.process.wait_gone()
+
+    # -- looking ----------------------------------------------------------------------------------
+
+    def status(self) -> PluginStatus:
+        """How it stands."""
+        current = self._current
+        now = self.around.clock()
+        process = None if current is None else current.process
+        author, _, name = self.key.partition("/")
+        log_path = self.around.log_folder / author / f"{name}.log"
+        failed = current is None and self.breaker.failures > 0
+        return PluginStatus(
+            key=self.key,
+            source=self.source,
+            state=self._state(now),
+            version=self._last_version,
+            pid=None if process is None else process.pid,
+            runners=tuple(sorted(self.around.catalog.of_plugin(self.key))),
+            tools=tuple(sorted(self.around.catalog.tools().get(self.key, ()))),
+            active_runs=0 if current is None else len(current.connection.active_runs),
+            restarts=self.restarts,
+            reason=self.breaker.reason if failed else self._slowness(now),
+            retry_in_seconds=self.breaker.wait_seconds(now) if failed else None,
+            containment=None if process is None else f"{self._level}; {process.containment}",
+            log_path=log_path if log_path.exists() else None,
+            started_at=None if current is None else time.time() - (now - current.started_at),
+            warnings=self._warnings,
+        )
+
+    def _slowness(self, now: float) -> str | None:
+        """What to say of a start that takes long."""
+        seconds = now - self._starting_since
+        if self._starting is None or seconds < self.around.start_limits.slow_seconds:
+            return None
+        return f"it is still starting, after {seconds:.0f} s"
+
+    def _state(self, now: float) -> str:
+        if self._current is not None:
+            return "ready"
+        if isinstance(self.source, Remote):
+            return "disconnected"
+        if self.breaker.refuses(now):
+            return "failed"
+        if self._starting is not None:
+            return "starting"
+        return "waiting" if self.breaker.failures else "stopped"

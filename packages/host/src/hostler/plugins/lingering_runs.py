@@ -1,0 +1,63 @@
+"""Runs that the host has ended and that a plugin process may still be working on.
+
+The host ends a run with its terminal result, or at once when it fences an attempt; the process is free of it
+when it has said `run/end`. Until then the same run cannot be started there again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from hostler_protocol.errors import PluginError
+from hostler_protocol.limits import REMEMBERED_ENDED_RUNS
+
+
+class RunLingersError(PluginError):
+    """An earlier attempt of a run does not leave the process: only another process can take the new one."""
+
+
+class LingeringRuns:
+    """Those of one connection; the oldest are forgotten where a plugin never says `run/end`."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, None] = {}
+        self._changed = asyncio.Event()
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._runs
+
+    def add(self, run_id: str) -> None:
+        """The host has ended a run; the plugin has not."""
+        self._runs[run_id] = None
+        while len(self._runs) > REMEMBERED_ENDED_RUNS:
+            del self._runs[next(iter(self._runs))]
+
+    def left(self, run_id: str) -> None:
+        """The plugin said `run/end`, or was told that it is fenced."""
+        if run_id in self._runs:
+            del self._runs[run_id]
+            self._wake()
+
+    def clear(self) -> None:
+        """The process is gone, and with it every run."""
+        self._runs.clear()
+        self._wake()
+
+    async def wait(self, run_ids: Iterable[str], seconds: float) -> list[str]:
+        """Wait at most so long until the plugin works on none of these runs; those that are left."""
+        asked = list(run_ids)
+        try:
+            async with asyncio.timeout(seconds):
+                while left := self._of(asked):
+                    await self._changed.wait()
+        except TimeoutError:
+            return self._of(asked)
+        return left
+
+    def _of(self, run_ids: list[str]) -> list[str]:
+        return [run_id for run_id in run_ids if run_id in self._runs]
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,146 @@
+"""What the sandbox of a plugin is: its code to read, a workspace of its own, the network it was allowed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from hostler.domain.endpoints import parse_place
+from hostler.plugins.environment import OWN_PACKAGES, package_folder
+from hostler.plugins.source import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, argv_of
+from hostler.sandbox.port import SandboxLimits, SandboxSpec
+from hostler.sandbox.usage import MAX_DEPTH
+from hostler.sandbox.visible_files import python_paths
+from hostler.tools.workspaces.tree_removal import Usage, measure_tree, remove_tree
+from hostler_protocol.errors import PluginStartError
+
+CERTIFICATES = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")
+PASSED = frozenset({"LANG", "LANGUAGE", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8"})
+"""What a sandboxed plugin gets of the host's environment, besides LC_*, HOSTLER_PLUGIN_* and CERTIFICATES."""
+WORKSPACE_VARIABLE = "HOSTLER_PLUGIN_WORKSPACE"
+"""Where a plugin may write, and find again what it wrote."""
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+WORKSPACE_IDLE_SECONDS = 30 * 24 * 3600.0
+"""The workspace of a plugin that is not configured any more is removed when it was not used for so long."""
+
+_log = logging.getLogger(__name__)
+
+
+def workspace_of(folder: Path, plugin_key: str, limits: SandboxLimits) -> Path:
+    """The plugin's own folder under `folder`, made where it is not there. Blocks; OSError.
+
+    One that holds more than it may, or folders too deep to be counted, is emptied: the plugin would be killed
+    for it at every start.
+    """
+    author, _, name = plugin_key.partition("/")
+    workspace = folder / author / name
+    if workspace.exists():
+        held = measure_tree(workspace, Usage(limits.disk_bytes, limits.files), MAX_DEPTH)
+        if not held.whole:
+            _log.warning("plugin %s: its workspace holds more than it may, and is emptied", plugin_key)
+            remove_tree(workspace)
+    workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.utime(workspace)  # when it was last used, for the sweep
+    return workspace
+
+
+def spec_of(source: Folder, launch: Launch, python: str, workspace: Path, data_dir: Path) -> SandboxSpec:
+    """All that a plugin's process may see. PluginStartError where its folder holds more than its code."""
+    _check_folder(launch.cwd, data_dir)
+    environment = _environment(launch, python, workspace)
+    certificates = [Path(environment[name]) for name in CERTIFICATES if name in environment]
+    return SandboxSpec(
+        name=f"plugin {launch.identity.key}",
+        argv=argv_of(launch, python),
+        cwd=launch.cwd,
+        environment=environment,
+        read_only=(launch.cwd, *python_paths(python, _own_packages(python)), *certificates),
+        writable=(workspace,),
+        network=allowed_network(source, launch),
+        limits=source.limits,
+    )
+
+
+def allowed_network(source: Folder, launch: Launch) -> tuple[str, ...]:
+    """What the plugin's manifest names and the operator allowed."""
+    allowed = {parse_place(text) for text in source.network}
+    return tuple(text for text in launch.network if parse_place(text) in allowed)
+
+
+def network_warnings(source: Folder, launch: Launch) -> list[str]:
+    """What only one of the two names."""
+    named, allowed = set(map(parse_place, launch.network)), set(map(parse_place, source.network))
+    wanted = [
+        f"it wants to reach {place}, which its entry in the configuration does not allow (`network`)"
+        for place in sorted(named - allowed)
+    ]
+    return wanted + [
+        f"it may reach {place}, but its manifest does not name that: it does not"
+        for place in sorted(allowed - named)
+    ]
+
+
+def _check_folder(folder: Path, data_dir: Path) -> None:
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - where there is no home it stays as it is
+    if folder in (Path("/"), home) or home.is_relative_to(folder):
+        raise PluginStartError(
+            f"its folder is {folder}: a plugin reads all of its folder; give it one of its own"
+        )
+    if data_dir.is_relative_to(folder):
+        raise PluginStartError(
+            f"its folder {folder} holds the host's data ({data_dir}), which it would read: move one of "
+            "them, or trust it by name with `level: trusted`"
+        )
+
+
+def _environment(launch: Launch, python: str, workspace: Path) -> dict[str, str]:
+    host: Mapping[str, str] = os.environ
+    variables = {name: value for name, value in host.items() if _passes(name, value)}
+    if paths := _import_paths(python, host):
+        variables["PYTHONPATH"] = os.pathsep.join(paths)
+    variables["PATH"] = os.pathsep.join([str(Path(python).parent), SYSTEM_PATH])
+    variables |= {"HOME": str(workspace), WORKSPACE_VARIABLE: str(workspace)}
+    variables |= {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8"}
+    return {**variables, **launch.variables}
+
+
+def _passes(name: str, value: str) -> bool:
+    if name in CERTIFICATES:
+        return Path(value).exists()
+    if name.startswith(OWN_PREFIX):
+        return name != TOKEN_VARIABLE
+    return name in PASSED or name.startswith("LC_")
+
+
+def _own_packages(python: str) -> list[Path]:
+    """The folders that the plugin's SDK is imported from, which Python lists: site-packages, or `src`."""
+    if python != sys.executable:
+        return []  # an environment of its own has its own copies
+    return sorted({package_folder(module).parent for module in OWN_PACKAGES})
+
+
+def _import_paths(python: str, host: Mapping[str, str]) -> list[str]:
+    """Of the host's PYTHONPATH, what the plugin needs of the host: its SDK."""
+    roots = set(map(str, _own_packages(python)))
+    return [path for path in host.get("PYTHONPATH", "").split(os.pathsep) if path in roots]
+
+
+def sweep_workspaces(folder: Path, known: Collection[str], now: float | None = None) -> list[Path]:
+    """Remove what plugins left behind that are gone for long; what was removed."""
+    removed: list[Path] = []
+    oldest = (time.time() if now is None else now) - WORKSPACE_IDLE_SECONDS
+    for workspace in folder.glob("*/*"):
+        key = f"{workspace.parent.name}/{workspace.name}"
+        if key not in known and workspace.lstat().st_mtime < oldest:
+            _log.info("removing the workspace of plugin %s, unused for long", key)
+            try:
+                remove_tree(workspace)
+            except OSError as error:
+                _log.warning("the workspace %s cannot be removed: %s", workspace, error)
+            else:
+                removed.append(workspace)
+    return removed

@@ -1,0 +1,77 @@
+"""What a connection wants to send: at most two writes per loop turn, and a bound on what waits."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hostler.plugins.limits import ConnectionLimits
+from hostler.plugins.transport import Transport
+
+
+class SendQueue:
+    """Sends the first message of a loop turn at once, the others of that turn together at its end.
+
+    Knows how much the peer has not taken.
+    """
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self.transport: Transport | None = None
+        self.is_closed = False
+        self.sent_bytes = 0
+        """Given to the transport so far."""
+        self._messages: list[bytes] = []
+        self._bytes = 0
+        self._collecting = False
+        self._writable = asyncio.Event()
+
+    @property
+    def transport_bytes(self) -> int:
+        """Given to the transport and not taken by the peer."""
+        return 0 if self.transport is None else self.transport.unsent_bytes
+
+    def send(self, data: bytes) -> str | None:
+        """Send one message, now or at the end of this loop turn. The reason where too much waits already."""
+        if not data or self.is_closed:
+            return None
+        if self._collecting or self.transport is None:
+            self._messages.append(data)
+            self._bytes += len(data)
+        else:
+            self._collecting = True
+            asyncio.get_running_loop().call_soon(self._end_of_turn)
+            self.sent_bytes += len(data)
+            self.transport.send([data])
+        unsent = self._bytes + self.transport_bytes
+        if unsent > self.limits.write_limit_bytes:
+            return f"the process does not read: {unsent:,} bytes wait for it"
+        return None
+
+    def _end_of_turn(self) -> None:
+        self._collecting = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what was collected, now."""
+        messages, self._messages = self._messages, []
+        self.sent_bytes += self._bytes
+        self._bytes = 0
+        if messages and self.transport is not None and not self.is_closed:
+            self.transport.send(messages)
+
+    async def drain(self) -> None:
+        """Wait until little is unsent, or the connection is closed."""
+        while not self.is_closed and self._bytes + self.transport_bytes > self.limits.write_pause_bytes:
+            self._writable.clear()
+            await self._writable.wait()
+
+    def sent_some(self) -> None:
+        """The peer took something."""
+        self._writable.set()
+
+    def close(self) -> None:
+        """Nothing is sent any more; whoever waits goes on."""
+        self.is_closed = True
+        self._messages.clear()
+        self._bytes = 0
+        self._writable.set()

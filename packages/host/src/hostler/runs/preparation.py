@@ -1,0 +1,310 @@
+"""What an attempt starts with: its grant, its configuration, its context, its place in the logs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.calls.cursors import Cursors
+from hostler.calls.history import history_cursors
+from hostler.calls.scope import CallScope, Meter, Services
+from hostler.domain.agents import Recovery
+from hostler.domain.budgets import Account
+from hostler.domain.config_form import Configuration
+from hostler.domain.context import Position, build_context
+from hostler.domain.events import Event
+from hostler.domain.grants import Catalog, Grant, apis_of, resources_of
+from hostler.domain.outcomes import Uploaded
+from hostler.domain.pauses import OnMessage
+from hostler.domain.recording import Recording
+from hostler.domain.result_sequence import StreamState
+from hostler.journal.effects import had_effects
+from hostler.journal.fork import Inherited, forked_context, inherited_of
+from hostler.journal.resume import Loaded, last_worked_at, load, resumed_context
+from hostler.pauses.explicit import ExplicitPauses
+from hostler.plugins.connection import PluginConnection
+from hostler.runs.snapshot import AttemptFacts, Place, read_facts
+from hostler.secrets.resolver import resolve_secret
+from hostler.storage.stores import artifacts, journal
+from hostler.storage.stores import state_values as states
+from hostler.storage.stores.blobs import BlobFolder
+from hostler.storage.stores.journal import Entry
+from hostler.storage.stores.run_rows import Run
+from hostler_protocol.content import (
+    ArtifactElement,
+    ContentElement,
+    FileBase64Element,
+    ImageBase64Element,
+    ModelMessage,
+)
+from hostler_protocol.errors import NotFoundError
+from hostler_protocol.events import AgentRunContext, Input
+from hostler_protocol.ids import split_runner_id
+from hostler_protocol.limits import INLINE_BASE64_TO_ARTIFACT_BYTES
+from hostler_protocol.manifest import AgentRunnerManifest
+
+log = logging.getLogger(__name__)
+MIN_DEADLINE_LEFT_MS = 1_000
+"""What an attempt has at least that goes on when the time was nearly over: enough to say what it knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One attempt, ready to be started."""
+
+    manifest: AgentRunnerManifest
+    grant: Grant
+    context: AgentRunContext
+    context_entry: Entry
+    event: Event
+    services: Services
+    history_before: int
+    event_seq: int
+    stream_state: StreamState
+    uploads: dict[str, Uploaded]
+    """What earlier attempts uploaded."""
+    deadline_at: float | None
+    accounts: tuple[Account, ...]
+    """What the attempt's calls are charged to."""
+    prompt: tuple[ModelMessage, ...]
+    notes: tuple[str, ...]
+    cause: str
+    """Why there is another attempt; empty for the first."""
+    recovery: Recovery
+    on_message: OnMessage
+    """What becomes of a message that comes while the run waits for people."""
+    is_undone: bool = False
+    """Whether it goes on from the runner's own pause, from which nothing has been done yet."""
+    recording: Recording | None = None
+    """What the attempt goes on from; None: it begins from nothing."""
+    inherited: Inherited | None = None
+    """What a fork has of its source."""
+
+    def scope(self, meter: Meter, uploads: dict[str, Uploaded]) -> CallScope:
+        """What the attempt's calls work with."""
+        return CallScope(
+            run_id=self.context.run_id,
+            attempt=self.context.attempt,
+            grant=self.grant,
+            event=self.event,
+            services=self.services,
+            meter=meter,
+            history_before=self.history_before,
+            event_seq=self.event_seq,
+            deadline_at=self.deadline_at,
+            prompt=self.prompt,
+            uploads=uploads,
+            effects=self.inherited is None or self.inherited.source.effects,
+        )
+
+
+@dataclass(slots=True)
+class Preparer:
+    """Prepares attempts. `catalog()` is what the workspace has right now."""
+
+    services: Services
+    blobs: BlobFolder
+    catalog: Callable[[], Catalog]
+    host_version: str
+    explicit_pauses: ExplicitPauses
+
+    async def prepare(self, run: Run, connection: PluginConnection) -> Prepared:
+        """Build grant and context.
+
+        CallerError where configuration or runner are wrong; HostError where the run's own facts are gone.
+        """
+        manifest = _manifest(run, connection)
+        catalog = self.catalog()
+        facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog))
+        origin, event, configuration, grant, place = facts
+        config = await _with_secrets(configuration)
+        loaded = await self._loaded(run)
+        continuation = await self.explicit_pauses.continuation(run) if run.attempt > 1 else None
+        inherited = await inherited_of(self.services.db, self.blobs, origin.source)
+        if loaded is not None and loaded.context is not None:
+            deadline_at = _deadline_left(run, loaded.recording.last_at, origin.outer_deadline)
+            context = resumed_context(loaded.context, run.attempt, config, deadline_at)
+        else:
+            deadline_at = _deadline(origin.outer_deadline, grant)
+            if continuation is not None and run.deadline_at is not None:
+                last_at = await self._last_worked_at(run)
+                deadline_at = _deadline_left(run, last_at, origin.outer_deadline)
+            context = await self._context(run, facts, config, deadline_at)
+            context = context if inherited is None else forked_context(context, inherited)
+        if continuation is not None:
+            context = msgspec.structs.replace(context, continuation=continuation)
+        recording = None if loaded is None else loaded.recording
+        complete_ids = set(origin.complete_ids)
+        if recording is not None:
+            complete_ids -= recording.message_ids
+        return Prepared(
+            manifest=manifest,
+            grant=grant,
+            context=context,
+            context_entry=_context_entry(context, configuration),
+            event=event,
+            services=self.services,
+            history_before=place.history_before,
+            event_seq=origin.event.seq,
+            stream_state=StreamState(
+                sequence=run.sequence,
+                kept_sequence=run.kept_sequence,
+                produced=bool(complete_ids) if recording is not None else run.kept_sequence > 0,
+                complete_ids=complete_ids,
+            ),
+            uploads=origin.uploads,
+            deadline_at=deadline_at,
+            accounts=origin.accounts_with(run, grant),
+            prompt=configuration.prompt,
+            notes=() if recording is not None else tuple(grant.notes) + _omitted(place.state),
+            cause=await self._cause(run),
+            recovery=origin.agent.spec.recovery,
+            on_message=origin.agent.spec.concurrency.on_pause,
+            is_undone=continuation is not None and not await self._did_something(run),
+            recording=recording,
+            inherited=inherited,
+        )
+
+    async def _last_worked_at(self, run: Run) -> int | None:
+        return await self.services.db.read(lambda tx: last_worked_at(tx, run.run_id, run.position + 1))
+
+    async def _did_something(self, run: Run) -> bool:
+        """Whether an attempt since the runner's own pause had an effect."""
+        if run.base_attempt >= run.attempt:
+            return False
+        return await self.services.db.read(lambda tx: had_effects(tx, run.run_id, run.base_attempt))
+
+    async def _cause(self, run: Run) -> str:
+        """Why there is another attempt; empty for the first."""
+        if run.attempt == 1:
+            return ""
+        return await self.services.db.read(lambda tx: journal.queued_because(tx, run.run_id)) or ""
+
+    async def _loaded(self, run: Run) -> Loaded | None:
+        """What the attempt goes on from; None where nothing was begun before it, or it is to begin again."""
+        if run.base_attempt >= run.attempt:
+            return None
+        loaded = await load(self.services.db, run.run_id, run.base_attempt)
+        return None if loaded.context is None else loaded
+
+    async def _context(
+        self, run: Run, facts: AttemptFacts, config: dict[str, Any], deadline_at: float | None
+    ) -> AgentRunContext:
+        origin, event, _, grant, place = facts
+        return build_context(
+            run_id=run.run_id,
+            attempt=run.attempt,
+            envelope=event.envelope,
+            given=await self._given(run.workspace_id, event.envelope.input),
+            resources=resources_of(grant),
+            primary_model=grant.primary_model,
+            apis=apis_of(grant),
+            position=_position(origin.event.seq, place, grant, self.services.cursors),
+            state=place.state.values,
+            config=config,
+            host_version=self.host_version,
+            trace_id=trace_id_of(run.run_id),
+            deadline_at=deadline_at,
+            policy=origin.agent.spec.delivery_policy,
+        )
+
+    async def _given(self, workspace_id: str, given: Input) -> Input:
+        """The event's input with small files inline again, as they came."""
+        contents = [await self._inline(workspace_id, element) for element in given.contents]
+        return Input(text=given.text, contents=contents, attachments=given.attachments)
+
+    async def _inline(self, workspace_id: str, element: ContentElement) -> ContentElement:
+        if not isinstance(element, ArtifactElement):
+            return element
+        found = await self.services.db.read(lambda tx: artifacts.find(tx, workspace_id, element.artifact_id))
+        kind = None if found is None else found.metadata.get("element")
+        encoded_bytes = 0 if found is None else found.size_bytes * 4 // 3
+        if found is None or kind is None or encoded_bytes > INLINE_BASE64_TO_ARTIFACT_BYTES:
+            return element
+        data = await self.blobs.read(found.sha256, 0, found.size_bytes)
+        text = base64.b64encode(data).decode()
+        if kind == "image_base64":
+            return ImageBase64Element(image_base64=text, mime_type=element.mime_type)
+        return FileBase64Element(file_base64=text, file_name=element.file_name, mime_type=element.mime_type)
+
+
+def trace_id_of(run_id: str) -> str:
+    """The W3C trace id of a run: its UUID as 32 hexadecimal digits, the same for every attempt."""
+    return uuid.UUID(run_id).hex
+
+
+def _manifest(run: Run, connection: PluginConnection) -> AgentRunnerManifest:
+    _, name = split_runner_id(run.runner_id)
+    manifest = connection.runners.get(name)
+    if manifest is None:
+        offered = ", ".join(sorted(connection.runners)) or "none"
+        raise NotFoundError(f"the plugin has no runner {name!r}; its runners are: {offered}")
+    return manifest
+
+
+def _position(event_seq: int, place: Place, grant: Grant, cursors: Cursors) -> Position:
+    latest = place.latest or None
+    return Position(
+        event_seq=event_seq,
+        transcript_seq=latest,
+        latest_cursor=None if latest is None else history_cursors(cursors, grant).issue(latest),
+        has_history_before=latest is not None,
+    )
+
+
+def _deadline_left(run: Run, last_at: int | None, outer_deadline: int | None) -> float | None:
+    """What was left of the run's time when the last attempt wrote its last entry, from now on.
+
+    The deadline counts the time in which somebody works on the run, not that in which it waits for a person
+    or for a host.
+    """
+    if run.deadline_at is None:
+        return None
+    return _within(0 if last_at is None else run.deadline_at - last_at, outer_deadline)
+
+
+def _within(left: int, outer_deadline: int | None) -> float:
+    """The deadline of an attempt that has so many milliseconds left, within its parent's."""
+    own = time.time() + max(left, MIN_DEADLINE_LEFT_MS) / 1000
+    return own if outer_deadline is None else min(own, outer_deadline / 1000)
+
+
+def _deadline(outer_deadline: int | None, grant: Grant) -> float | None:
+    """From now, each attempt anew; within the parent's deadline."""
+    own = None if grant.timeout_seconds is None else time.time() + grant.timeout_seconds
+    outer = None if outer_deadline is None else outer_deadline / 1000
+    known = [deadline for deadline in (own, outer) if deadline is not None]
+    return min(known) if known else None
+
+
+async def _with_secrets(configuration: Configuration) -> dict[str, Any]:
+    """The configuration for the runner. InvalidArgumentError names a reference that leads nowhere."""
+
+    def resolved() -> dict[str, str]:
+        return {name: resolve_secret(ref) or "" for name, ref in configuration.secrets.items()}
+
+    # a secret may be a file; most agents have none, and a hop to a thread costs as much as a query
+    secrets = await asyncio.to_thread(resolved) if configuration.secrets else {}
+    return configuration.with_secrets(secrets)
+
+
+def _context_entry(context: AgentRunContext, configuration: Configuration) -> Entry:
+    """The context for the journal: secrets stand there as the references they came from."""
+    # a runner's own state stands with its pause, perhaps sealed, and nowhere else
+    shown = msgspec.structs.replace(context, config=configuration.shown, continuation=None)
+    return Entry("context", "attempt", msgspec.json.encode(shown))
+
+
+def _omitted(snapshot: states.Snapshot) -> tuple[str, ...]:
+    return tuple(
+        f"state scope {scope!r} is too large for the context: read its keys by state.get"
+        for scope in sorted(snapshot.omitted)
+    )

@@ -1,0 +1,92 @@
+"""The bound of the queue: how many runs may wait, by what the database says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hostler.storage.port import Database
+from hostler.storage.stores import runs
+from hostler_protocol.errors import RateLimitedError
+
+RETRY_SECONDS = 5.0
+"""What a refused caller is told to wait."""
+COUNT_SECONDS = 5.0
+"""How old a count may be: what other hosts queued, or a recovery gave back, is seen after this long."""
+RECOUNT_SECONDS = 0.1
+"""How long a count that found the queue full stands, so that a flood costs ten counts a second at most."""
+
+
+@dataclass(slots=True, eq=False)
+class QueueLimit:
+    """Says whether another run may wait, where at most `most` may.
+
+    Counting 100,000 runs takes milliseconds, so it is not done for every event: between two counts the number
+    is taken to be what the last one found, and all that was queued here since. Before anything is refused the
+    database is asked.
+    """
+
+    db: Database
+    most: int
+    clock: Callable[[], float] = time.monotonic
+    _found: int = 0
+    """What the last count found."""
+    _queued: int = 0
+    """Runs queued here that the last count may not have seen."""
+    _coming: int = 0
+    """Runs about to be opened, which may be queued."""
+    _counted_at: float = float("-inf")
+    _counting: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def is_full(self) -> bool:
+        """Whether as many runs wait as may, by a count that is recent."""
+        if self._is_stale:
+            async with self._counting:
+                if self._is_stale:  # nobody counted meanwhile
+                    await self._count()
+        return self._is_full
+
+    async def check(self) -> None:
+        """Raise RateLimitedError where as many runs wait as may."""
+        if await self.is_full():
+            raise self.error()
+
+    def error(self) -> RateLimitedError:
+        """What a caller is told whose run would be one too many."""
+        text = f"too many runs wait on this host: {self.most:,} may; try again later"
+        return RateLimitedError(text, RETRY_SECONDS)
+
+    def enter(self) -> bool:
+        """Keep a place for a run that is about to be opened; False: there is none.
+
+        `leave` must follow where there was, whatever becomes of the run.
+        """
+        if self._is_full:
+            return False
+        self._coming += 1
+        return True
+
+    def leave(self) -> None:
+        """Give a place back."""
+        self._coming -= 1
+
+    def queued(self) -> None:
+        """Note that one more run waits."""
+        self._queued += 1
+
+    @property
+    def _is_stale(self) -> bool:
+        age = self.clock() - self._counted_at
+        return age > COUNT_SECONDS or (self._is_full and age > RECOUNT_SECONDS)
+
+    @property
+    def _is_full(self) -> bool:
+        return self._found + self._queued + self._coming >= self.most
+
+    async def _count(self) -> None:
+        before = self._queued  # what is queued while the count is on its way may be in it or not
+        found = await self.db.read(lambda tx: runs.count_queued(tx, self.most))
+        self._found, self._queued = found, self._queued - before
+        self._counted_at = self.clock()

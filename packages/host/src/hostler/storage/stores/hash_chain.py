@@ -1,0 +1,230 @@
+"""Hash chains: each row of a chain is bound to all before it, so that no change goes unseen.
+
+A row's `body_digest` is the digest of its unchanging columns, its `digest` that of (digest before, sequence,
+body digest), all as canonical JSON. Deleting the content of an event empties the columns and leaves both
+digests: the chain still verifies, and an account in the audit chain (`stores.redactions`) says who did it.
+Whoever can rewrite the whole chain and its head can forge it; a head noted elsewhere shows that too
+(`stores.verification`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import Any, Literal
+
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import Query, load
+from hostler_protocol.ids import digest
+
+Chain = Literal["events", "audit"]
+_q = load(__file__)
+
+EVENT_FIELDS = (
+    "event_id",
+    "request_digest",
+    "event_type",
+    "source",
+    "bot_id",
+    "conversation_id",
+    "thread_id",
+    "actor_type",
+    "actor_id",
+    "actor_name",
+    "subject_type",
+    "subject_id",
+    "input_summary",
+    "body",
+    "content_redacted",
+    "requester",
+    "event_time",
+    "created_at",
+)
+AUDIT_FIELDS = ("audit_id", "actor", "action", "target", "body", "created_at")
+MAX_STEP_ROWS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    content: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    """The columns that never change."""
+    link: Query
+    rows: Query
+    outside: Query
+    digest_at: Query
+
+
+_KINDS: dict[Chain, _Kind] = {
+    "events": _Kind(
+        itemgetter(*EVENT_FIELDS), _q.link_events, _q.events_after, _q.events_outside, _q.event_digest
+    ),
+    "audit": _Kind(
+        itemgetter(*AUDIT_FIELDS), _q.link_audit, _q.audit_after, _q.audit_outside, _q.audit_digest
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A point of a chain: the last sequence seen and its digest."""
+
+    seq: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a chain of a workspace."""
+
+    workspace_id: str
+    chain: Chain
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where a chain is broken and how. `seq` None: a row stands outside the chain."""
+
+    seq: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """One step of `verify`: go on from `link` unless `done` or `broken`."""
+
+    link: Link
+    checked: int
+    deleted: int
+    """Rows whose content was deleted; only their place in the chain could be checked."""
+    done: bool
+    broken: Break | None = None
+
+
+def body_digest(chain: Chain, row: Mapping[str, Any]) -> str:
+    """The digest of what never changes in `row`."""
+    return digest(_KINDS[chain].content(row))
+
+
+def append(tx: Tx, workspace_id: str, chain: Chain, row_id: str, row_digest: str) -> None:
+    """Give the row with `row_digest` its place: its sequence and digest are written into it.
+
+    Happens last in the transaction, for all new rows of the chain at once: heads are what several hosts
+    contend for.
+    """
+    tx.at_end(("heads", workspace_id, chain), partial(_link, workspace_id, chain), (row_id, row_digest))
+
+
+def _link(workspace_id: str, chain: Chain, tx: Tx, rows: list[tuple[str, str]]) -> None:
+    head = tx.one(_q.advance, workspace_id=workspace_id, chain=chain, rows=len(rows))
+    if head is None:
+        raise RuntimeError("an upsert with RETURNING gave no row")
+    linked = str(head["digest"])
+    links = []
+    for seq, (row_id, row_digest) in enumerate(rows, start=int(head["seq"]) - len(rows) + 1):
+        linked = _linked(linked, seq, row_digest)
+        links.append((seq, linked, workspace_id, row_id))
+    tx.run(_q.set_digest, workspace_id=workspace_id, chain=chain, digest=linked)
+    tx.run_rows(_KINDS[chain].link, links)
+
+
+def head(tx: Tx, workspace_id: str, chain: Chain) -> Link:
+    """The end of the chain, to be noted elsewhere."""
+    row = tx.one(_q.head, workspace_id=workspace_id, chain=chain)
+    return Link() if row is None else Link(int(row["seq"]), str(row["digest"]))
+
+
+def heads(tx: Tx, *, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[Head]:
+    """The ends of all chains, by workspace and name; `after`: the last one seen."""
+    rows = tx.all(_q.heads, after_workspace=after[0], after_chain=after[1], limit=limit)
+    return [Head(row["workspace_id"], row["chain"], Link(int(row["seq"]), row["digest"])) for row in rows]
+
+
+def digest_at(tx: Tx, workspace_id: str, chain: Chain, seq: int) -> str | None:
+    """The digest of a row; None where the chain has none of this sequence."""
+    row = tx.one(_KINDS[chain].digest_at, workspace_id=workspace_id, seq=seq)
+    return None if row is None else row["digest"]
+
+
+def next_workspace(tx: Tx, after: str) -> str | None:
+    """The workspace that follows by id among all that have heads, events, audit facts, runs or messages."""
+    row = tx.one(_q.next_workspace, after=after)
+    return None if row is None else row["workspace_id"]
+
+
+def verify(
+    tx: Tx,
+    workspace_id: str,
+    chain: Chain,
+    *,
+    after: Link | None = None,
+    limit: int = MAX_STEP_ROWS,
+    noted: Mapping[int, str] | None = None,
+    seen: Callable[[Row], None] | None = None,
+) -> Verified:
+    """Check up to `limit` rows that follow `after` (None: from the start); at the end the head as well.
+
+    `noted`: digests by sequence that were noted elsewhere. `seen` is called with each row that is in order.
+    """
+    kind = _KINDS[chain]
+    link = after or Link()
+    limit = max(1, min(limit, MAX_STEP_ROWS))
+    rows = tx.all(kind.rows, workspace_id=workspace_id, after=link.seq, limit=limit)
+    checked = deleted = 0
+    broken: Break | None = None
+    for row in rows:
+        reason = _wrong(chain, row, link) or _not_as_noted(row, noted)
+        if reason is not None:
+            broken = Break(link.seq + 1, reason)
+            break
+        checked += 1
+        deleted += row["body"] is None
+        if seen is not None:
+            seen(row)
+        link = Link(int(row["seq"]), str(row["digest"]))
+    done = broken is not None or len(rows) < limit
+    if done and broken is None:
+        broken = _wrong_end(tx, workspace_id, chain, link, noted or {})
+    return Verified(link, checked, deleted, done, broken)
+
+
+def _wrong(chain: Chain, row: Row, before: Link) -> str | None:
+    """What is wrong with `row` as the successor of `before`."""
+    expected = before.seq + 1
+    if row["seq"] != expected:
+        return f"sequence {expected} is missing; {row['seq']} follows"
+    if row["body"] is None and chain == "audit":
+        return "its content is gone, and no audit fact is ever deleted"
+    if row["body"] is not None and body_digest(chain, row) != row["body_digest"]:
+        return "the content does not match its digest"
+    if _linked(before.digest, expected, str(row["body_digest"])) != row["digest"]:
+        return "the digest does not follow from the one before"
+    return None
+
+
+def _not_as_noted(row: Row, noted: Mapping[int, str] | None) -> str | None:
+    if noted and row["seq"] in noted and noted[row["seq"]] != row["digest"]:
+        return "its digest is not the one that was noted: the log was rewritten from here on, or before"
+    return None
+
+
+def _wrong_end(tx: Tx, workspace_id: str, chain: Chain, last: Link, noted: Mapping[int, str]) -> Break | None:
+    missing = max(noted, default=0)
+    if missing > last.seq:
+        return Break(last.seq + 1, f"sequence {last.seq + 1} is missing; sequence {missing} was noted")
+    row = tx.one(_q.head, workspace_id=workspace_id, chain=chain)
+    if row is None and last.seq:
+        return Break(last.seq, "the chain's head is missing")
+    end = head(tx, workspace_id, chain)
+    if end.seq > last.seq:
+        return Break(last.seq + 1, f"sequence {last.seq + 1} is missing; the chain's head is at {end.seq}")
+    if end != last:
+        return Break(last.seq, "the chain's head does not match its last row")
+    outside = tx.one(_KINDS[chain].outside, workspace_id=workspace_id)
+    return None if outside is None else Break(None, f"row {outside['id']} stands outside the chain")
+
+
+def _linked(before: str, seq: int, row_digest: str) -> str:
+    return digest([before, seq, row_digest])

@@ -1,0 +1,156 @@
+"""Claims: which queued runs go on next, fair between workspaces, within limits.
+
+Due ones only, the oldest of each free lane; workspaces in turn, the one served longest ago first; within a
+workspace by priority, then age.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+import msgspec
+
+from hostler.domain.slots import Place, Slots, place_of
+from hostler.storage.port import Row, Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores import agents, hosts, journal, runs
+from hostler.storage.stores import waiting_messages as waiting
+from hostler.storage.stores.hosts import Membership
+from hostler.storage.stores.run_rows import Run, run_of
+
+_q = load(__file__)
+_MAX_WORKSPACES = 10_000
+"""Waiting workspaces looked at for one claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What was claimed. `again`: others may be claimable, so look once more.
+
+    `at`: as of when it was looked (UTC epoch milliseconds): what becomes due after that was not seen.
+    """
+
+    runs: list[Run] = field(default_factory=list)
+    again: bool = False
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """How the queues stand at `at`. Times are UTC epoch milliseconds, by the database's clock."""
+
+    waiting: bool
+    """Whether any run waits."""
+    ready: bool
+    """Whether any may start, as far as time and lanes go."""
+    due: int | None
+    """When the next one becomes due that was held back."""
+    at: int
+
+
+def look(tx: Tx, since: int | None = None) -> Queues:
+    """Read how the queues stand. `since`: when runs were claimed last; None: now.
+
+    What became due after `since` is told by `due`, which is in the past then.
+    """
+    row = tx.one(_q.look, now=tx.now, since=tx.now if since is None else since)
+    if row is None:
+        raise RuntimeError("a query of nothing but EXISTS gave no row")
+    due = None if row["due"] is None else int(row["due"])
+    return Queues(bool(row["waiting"]), bool(row["ready"]), due, tx.now)
+
+
+def claim(tx: Tx, member: Membership, slots: Slots, held: list[Place]) -> Claims:
+    """Claim runs that may start, as many as `slots` have room for; none where the member's lease is over.
+
+    What it takes there it adds to `held` as well: to be given back where the transaction fails. Limits of
+    agents that `slots` do not know are looked up.
+    """
+    if not hosts.holds(tx, member):
+        return Claims(at=tx.now)
+    full = set(slots.full("workspace"))
+    skipped = {
+        "skip_agents": _json(slots.full("agent")),
+        "skip_plugins": _json([f"plugin:{key}/" for key in slots.full("plugin")]),
+    }
+    ready: list[list[Row]] = []
+    room = slots.free
+    for workspace in tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES):
+        if len(ready) >= room:
+            break
+        workspace_id = workspace["workspace_id"]
+        if workspace_id in full:
+            continue
+        rows = tx.all(_q.ready, workspace_id=workspace_id, now=tx.now, limit=room, **skipped)
+        if rows:
+            ready.append(rows)
+    turns = [row for turn in zip_longest(*ready) for row in turn if row is not None]
+    return _take(tx, member, slots, held, turns)
+
+
+def waiting_workspaces(tx: Tx) -> list[str]:
+    """Workspaces with queued runs."""
+    return [row["workspace_id"] for row in tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES)]
+
+
+def _take(tx: Tx, member: Membership, slots: Slots, held: list[Place], turns: list[Row]) -> Claims:
+    taken: list[Run] = []
+    passed_over = False
+    for row in turns:
+        if not slots.free:
+            break
+        place = place_of(row["workspace_id"], row["runner_id"], row["agent_id"])
+        if place.agent not in slots.per_agent:
+            slots.limit_agent(place.agent, _limit(tx, place.workspace, place.agent))
+        if not slots.take(place):
+            passed_over = True
+            continue
+        held.append(place)
+        run = _claim(tx, member, row["run_id"])
+        if run is None:
+            slots.give_back(held.pop())
+        else:
+            taken.append(run)
+    for workspace_id in {run.workspace_id for run in taken}:
+        _note_turn(tx, workspace_id)
+    # what was passed over is left out of the next look: then it is the others' turn
+    return Claims(taken, again=bool(turns) and (bool(taken) or passed_over), at=tx.now)
+
+
+def _limit(tx: Tx, workspace_id: str, agent_id: str) -> int | None:
+    agent = agents.by_id(tx, workspace_id, agent_id)
+    return None if agent is None else agent.spec.concurrency.max_runs
+
+
+def _claim(tx: Tx, member: Membership, run_id: str) -> Run | None:
+    row = tx.one(_q.claim, run_id=run_id, host_id=member.host_id, host_epoch=member.epoch)
+    if row is None:
+        return None
+    run = run_of(row)
+    if run.attempt == 1:
+        waiting.take_up(tx, run)
+    entry = runs.lifecycle("queued", "claimed", cause="claimed", actor=member.host_id, status_code=None)
+    journal.append(
+        tx,
+        run.workspace_id,
+        run_id,
+        run.attempt,
+        [entry],
+        position=run.position - 1,
+        sequence=run.sequence,
+    )
+    return run
+
+
+def _note_turn(tx: Tx, workspace_id: str) -> None:
+    turn = tx.now * 1000  # room for several turns within a millisecond
+
+    def note(tx: Tx, turns: list[int]) -> None:
+        tx.run(_q.served, workspace_id=workspace_id, turn=max(turns))
+
+    tx.at_end(("heads", workspace_id, "claims"), note, turn)
+
+
+def _json(names: list[str]) -> str:
+    return msgspec.json.encode(names).decode()

@@ -1,0 +1,110 @@
+"""Which run a run was made from, and which ended runs wait for somebody to do them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from hostler.storage.port import Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores.nul import without_nul
+from hostler.storage.stores.run_rows import Run, run_of
+from hostler_protocol.events import Input
+from hostler_protocol.limits import MAX_PAGE_ITEMS
+
+_q = load(__file__)
+_LATEST = 2**62
+
+Kind = Literal["retry", "fork"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What a run was made from.
+
+    A fork is answered from what its source's journal holds since `base_attempt` up to `until_position`;
+    `step` is the last step that it shares. Without `effects` it changes nothing outside of itself. `input` is
+    what it is given instead of its event's.
+    """
+
+    run_id: str
+    source_run_id: str
+    kind: Kind
+    step: int | None = None
+    base_attempt: int = 1
+    until_position: int = 0
+    effects: bool = True
+    input: Input | None = None
+
+
+def insert(tx: Tx, workspace_id: str, source: Source) -> None:
+    """Note where a new run comes from, in the transaction that opens it."""
+    edited = None if source.input is None else msgspec.json.encode(source.input).decode()
+    tx.run(
+        _q.insert,
+        workspace_id=workspace_id,
+        run_id=source.run_id,
+        source_run_id=source.source_run_id,
+        kind=source.kind,
+        step=source.step,
+        base_attempt=source.base_attempt,
+        until_position=source.until_position,
+        effects=int(source.effects),
+        input=None if edited is None else without_nul(edited),
+        created_at=tx.now,
+    )
+
+
+def find(tx: Tx, workspace_id: str, run_id: str) -> Source | None:
+    """What a run was made from; None: from its event alone."""
+    row = tx.one(_q.find, workspace_id=workspace_id, run_id=run_id)
+    if row is None:
+        return None
+    return Source(
+        run_id=row["run_id"],
+        source_run_id=row["source_run_id"],
+        kind=row["kind"],
+        step=row["step"],
+        base_attempt=row["base_attempt"],
+        until_position=row["until_position"],
+        effects=bool(row["effects"]),
+        input=None if row["input"] is None else msgspec.json.decode(row["input"], type=Input),
+    )
+
+
+def made_from(tx: Tx, workspace_id: str, source_run_id: str, limit: int = MAX_PAGE_ITEMS) -> list[str]:
+    """The runs that were made from a run, by id, the oldest first."""
+    rows = tx.all(_q.made_from, workspace_id=workspace_id, source_run_id=source_run_id, limit=limit)
+    return [str(row["run_id"]) for row in rows]
+
+
+def share_turn(tx: Tx, workspace_id: str, source: Run, run_id: str) -> None:
+    """Give a new run of the same event all messages of its turn."""
+    if source.gathered:
+        tx.run(_q.copy_turn, workspace_id=workspace_id, run_id=run_id, source_run_id=source.run_id)
+        tx.run(_q.set_turn, workspace_id=workspace_id, run_id=run_id, gathered=source.gathered)
+
+
+def dead(
+    tx: Tx,
+    workspace_id: str,
+    *,
+    agent_name: str | None = None,
+    since: int = 0,
+    before: tuple[int, str] | None = None,
+    limit: int = MAX_PAGE_ITEMS,
+) -> list[Run]:
+    """Dead letters, newest first: runs that failed by no word of their runner, and were not done again."""
+    before_time, before_id = before or (_LATEST, "")
+    rows = tx.all(
+        _q.dead,
+        workspace_id=workspace_id,
+        agent_name=agent_name,
+        since=since,
+        before_time=before_time,
+        before_id=before_id,
+        limit=limit,
+    )
+    return [run_of(row) for row in rows]

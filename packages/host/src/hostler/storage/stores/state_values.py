@@ -1,0 +1,188 @@
+"""State: JSON values by storage key (`domain.scopes`) and key, each with a version.
+
+Versions of a key only rise, also across deletion, so a compare-and-set from before a deletion never succeeds
+after it. Reading a value that is not there gives version 0, and `if_version=0` means "only if absent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.domain.scopes import StateArea
+from hostler.storage.port import Tx
+from hostler.storage.sql.statements import load
+from hostler.storage.stores.key_ranges import MAX_KEYS, check_key, key_range, page_limit
+from hostler_protocol.calls import STATE_KEY_ALIASES, state_keys_with
+from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
+from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MIB
+
+_q = load(__file__)
+
+EXTERNAL_CONVERSATION = STATE_KEY_ALIASES["conversation_id"]
+MAX_SNAPSHOT_BYTES = 2 * MIB
+"""All scopes of one context together, as JSON: with the rest of the context it fits into one message."""
+_SNAPSHOT_ROWS = 32
+"""Rows fetched at once: 8 MiB where every value is as large as it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateValue:
+    """A value and its version; (None, 0): absent. A stored `null` has a version."""
+
+    value: Any
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The value has another version (0: it is absent) than the one asked for. Nothing was written."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """The scope holds as many keys as it may. Nothing was written."""
+
+    limit: int = MAX_KEYS
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """One page of keys in the order of their UTF-8 bytes."""
+
+    items: Sequence[str]
+    has_more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Values by scope and key; `omitted` counts, by scope, those that did not fit."""
+
+    values: dict[str, dict[str, Any]]
+    omitted: frozenset[str]
+
+
+def canonical_key(key: str) -> str:
+    """Check a key and resolve its alias. InvalidArgumentError says what is wrong with it."""
+    check_key(key, "a state key")
+    return STATE_KEY_ALIASES.get(key, key)
+
+
+def encode(value: Any) -> str:
+    """The JSON text of a value.
+
+    InvalidArgumentError if it is no JSON, PayloadTooLargeError over 256 KiB.
+    """
+    try:
+        encoded = msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:  # incl. UnicodeEncodeError, EncodeError
+        raise InvalidArgumentError(f"the value is not JSON: {error}") from error
+    if len(encoded) > MAX_STATE_VALUE_BYTES:
+        raise PayloadTooLargeError(
+            f"the value has {len(encoded):,} bytes of JSON; a state value has at most "
+            f"{MAX_STATE_VALUE_BYTES:,}: put it into an artifact and keep its id"
+        )
+    return encoded.decode()
+
+
+def get(tx: Tx, ws: str, scope_key: str, key: str) -> StateValue:
+    """The value of `key`, or (None, 0)."""
+    row = tx.one(_q.get, ws=ws, scope_key=scope_key, key=canonical_key(key))
+    return StateValue(None, 0) if row is None else StateValue(_decoded(row["value"]), row["version"])
+
+
+def set(  # noqa: A001  the Host API's word
+    tx: Tx, ws: str, area: StateArea, key: str, value: str, *, if_version: int | None = None
+) -> int | Conflict | Full:
+    """Write `value` (JSON text of `encode`); the new version, or what stands against it.
+
+    Without `if_version` the last write wins.
+    """
+    key = canonical_key(key)
+    where: dict[str, Any] = {"ws": ws, "scope_key": area.scope_key, "key": key, "value": value, "now": tx.now}
+    if if_version is not None and if_version != 0:
+        row = tx.one(_q.put_from_version, **where, if_version=if_version)
+    else:
+        row = tx.one(
+            _q.put if if_version is None else _q.put_absent,
+            **where,
+            scope=area.scope,
+            agent_id=area.agent_id,
+            conversation_id=area.conversation_id,
+            actor_type=area.actor_type,
+            actor_id=area.actor_id,
+        )
+    if row is None:
+        return Conflict(get(tx, ws, area.scope_key, key).version)
+    version: int = row["version"]
+    if version == 1:  # a new row
+        counted = tx.one(_q.count, ws=ws, scope_key=area.scope_key, limit=MAX_KEYS + 1)
+        if counted is not None and counted["rows"] > MAX_KEYS:
+            tx.run(_q.withdraw, ws=ws, scope_key=area.scope_key, key=key)
+            return Full()
+    return version
+
+
+def delete(tx: Tx, ws: str, scope_key: str, key: str) -> bool:
+    """Remove the value of `key`; whether there was one."""
+    return tx.run(_q.delete, ws=ws, scope_key=scope_key, key=canonical_key(key), now=tx.now) > 0
+
+
+def list(  # noqa: A001  the Host API's word
+    tx: Tx, ws: str, scope_key: str, *, prefix: str = "", after: str = "", limit: int = 100
+) -> Keys:
+    """Keys that begin with the literal `prefix`, or whose alias does, after the key `after`; at most 100."""
+    limit = page_limit(limit)
+    low, high = key_range(prefix, after)
+    rows = tx.all(_q.keys, ws=ws, scope_key=scope_key, low=low, high=high, limit=limit + 1)
+    found = [row["key"] for row in rows]
+    for key in state_keys_with(prefix):
+        if key > after and get(tx, ws, scope_key, key).version > 0:
+            found = sorted([*found, key])
+    return Keys(found[:limit], len(found) > limit)
+
+
+def snapshot(
+    tx: Tx,
+    ws: str,
+    scope_keys: Mapping[str, str],
+    *,
+    conversation_id: str | None = None,
+    max_bytes: int = MAX_SNAPSHOT_BYTES,
+) -> Snapshot:
+    """The values of the given scopes (scope -> storage key), as a run's context holds them.
+
+    `conversation_id` of the event is put in as `external.conversation_id` of the conversation scope, unless
+    the runner has set that itself. Once `max_bytes` of JSON are reached, a scope's remaining values stay out;
+    runners reach them with `state.get`.
+    """
+    values: dict[str, dict[str, Any]] = {}
+    omitted: frozenset[str] = frozenset()
+    room = max_bytes
+    for scope, scope_key in scope_keys.items():
+        held: dict[str, Any] = {}
+        if scope == "conversation" and conversation_id is not None:
+            held[EXTERNAL_CONVERSATION] = conversation_id
+        after = ""
+        while scope not in omitted:
+            rows = tx.all(_q.values, ws=ws, scope_key=scope_key, after=after, limit=_SNAPSHOT_ROWS)
+            for row in rows:
+                room -= len(row["key"]) + len(row["value"])
+                if room < 0:
+                    omitted |= {scope}
+                    break
+                held[row["key"]] = _decoded(row["value"])
+            if len(rows) < _SNAPSHOT_ROWS:
+                break
+            after = rows[-1]["key"]
+        values[scope] = held
+    return Snapshot(values, omitted)
+
+
+def _decoded(text: str) -> Any:
+    return msgspec.json.decode(text)

@@ -1,0 +1,80 @@
+"""What a model is told of a command that ended: in its own words, and cut where it would be too much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostler.sandbox.port import LimitName, Outcome, SandboxLimits
+from hostler.tools.port import RunArtifacts
+from hostler.tools.workspaces.tree_removal import Usage
+from hostler_protocol.errors import HostlerError
+
+SHOWN_BYTES = 32 * 1024
+"""Of stdout, and of stderr, in the result; more becomes an artifact, with the beginning and the end shown."""
+SHOWN_END_BYTES = 8 * 1024
+MAX_REFUSED = 10
+
+
+async def told_of(
+    outcome: Outcome, limits: SandboxLimits, most: Usage, used: Usage, artifacts: RunArtifacts | None
+) -> dict[str, Any]:
+    """The result of a command; `used` is what its folder holds now, of `most`."""
+    reached = outcome.reached or _over(most, used)
+    told: dict[str, Any] = {"exit_code": outcome.status.code, "seconds": round(outcome.seconds, 3)}
+    if reached is not None:
+        told |= {
+            "limit": reached,
+            "note": _sentence(reached, limits, most, used, ended=outcome.reached is None),
+        }
+    elif outcome.status.code is None or outcome.status.code < 0:
+        told["note"] = str(outcome.status)
+    if told["exit_code"] != 0 and outcome.refused:
+        told["refused"] = [refused.text for refused in outcome.refused[:MAX_REFUSED]]
+    for name, said in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
+        told[name] = _shown(said)
+        if len(said) > SHOWN_BYTES and artifacts is not None:
+            told[f"{name}_artifact"] = await _kept(artifacts, name, said)
+    return told
+
+
+async def _kept(artifacts: RunArtifacts, name: str, said: bytes) -> dict[str, Any]:
+    try:
+        kept = await artifacts.keep(said, name=f"{name}.txt", mime_type="text/plain; charset=utf-8")
+    except HostlerError as error:
+        return {"error": error.message}
+    return {"artifact_id": kept.artifact_id, "size_bytes": kept.size_bytes}
+
+
+def _shown(said: bytes) -> str:
+    if len(said) <= SHOWN_BYTES:
+        return said.decode("utf-8", "replace")
+    first, last = said[: SHOWN_BYTES - SHOWN_END_BYTES], said[-SHOWN_END_BYTES:]
+    left_out = len(said) - len(first) - len(last)
+    text = f"{first.decode('utf-8', 'ignore')}\n[... {left_out:,} bytes are left out here ...]\n"
+    return text + last.decode("utf-8", "ignore")
+
+
+def _over(most: Usage, used: Usage) -> LimitName | None:
+    if used.size_bytes > most.size_bytes:
+        return "disk"
+    return "files" if used.files > most.files else None
+
+
+def _sentence(reached: LimitName, limits: SandboxLimits, most: Usage, used: Usage, *, ended: bool) -> str:
+    stopped = "the command ended, but " if ended else "the command was stopped: "
+    holds = f"the working folder holds {used.size_bytes:,} bytes in {used.files:,} files and folders now"
+    if reached == "disk" and limits.disk_bytes < most.size_bytes:
+        return (
+            f"{stopped}the disk of this host has room for {limits.disk_bytes:,} bytes of its files; {holds}"
+        )
+    sentences: dict[LimitName, str] = {
+        "time": f"it may take {limits.seconds or 0:g} s",
+        "output": f"it may write {limits.output_bytes or 0:,} bytes to its output",
+        "memory": f"its processes together may use {limits.memory_bytes:,} bytes of memory",
+        "processes": f"it may have {limits.processes:,} processes and threads",
+        "disk": f"the working folder may hold {most.size_bytes:,} bytes; {holds}: remove some",
+        "files": f"the working folder may hold {most.files:,} files and folders; {holds}: remove some",
+        "file_size": f"one file may have {limits.file_bytes:,} bytes",
+        "cpu": f"one process may use {limits.cpu_seconds or 0:g} s of processor time",
+    }
+    return stopped + sentences[reached]

@@ -1,0 +1,173 @@
+"""Calling an operation: sent through the guard, repeated where it only reads, answered in JSON of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from hostler.egress import Answer, Egress, EgressError, EgressRefusedError, ExchangeLimits
+from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
+from hostler.tools.openapi.limits import (
+    FIRST_WAIT_SECONDS,
+    MAX_ERROR_CHARS,
+    MAX_PREVIEW_BYTES,
+    MAX_TRIES,
+    MAX_WAIT_SECONDS,
+)
+from hostler.tools.openapi.parameters import is_json
+from hostler.tools.openapi.requests import ServiceRequest
+from hostler.tools.openapi.security import Credentials
+from hostler.tools.port import ToolInvocation
+from hostler.tools.untrusted import decoded, error_of, is_text, kind_of, retry_after, status_text
+from hostler_protocol.errors import (
+    DeadlineExceededError,
+    HostlerError,
+    InvalidArgumentError,
+    UnavailableError,
+)
+
+_COME_AGAIN = frozenset({429, 502, 503, 504})
+_WHO_KNOWS = frozenset({502, 504})
+"""What a gateway says that has no answer: the service behind it may have done its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Makes the calls of one document. `sleep` waits between tries."""
+
+    owner: str
+    egress: Egress
+    seconds: float
+    max_bytes: int
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.time
+
+    async def call(
+        self, invocation: ToolInvocation, request: ServiceRequest, credentials: Credentials
+    ) -> dict[str, Any]:
+        """The result: `source`, `untrusted`, `status` and `body`. Errors as of `ToolService.call`."""
+        seconds = self.seconds
+        if invocation.deadline is not None:
+            seconds = min(seconds, invocation.deadline - self.now())
+        if seconds <= 0:
+            raise DeadlineExceededError(f"the deadline passed before {invocation.tool_name} was called")
+        ends_at = self.now() + seconds
+        if invocation.confirm is not None:
+            await invocation.confirm()
+        tries = MAX_TRIES if invocation.pin.effect == "pure" else 1
+        for tried in range(1, tries + 1):
+            answer = await self._send(invocation, request, credentials, max(0.01, ends_at - self.now()))
+            wait = _wait(answer, tried)
+            if tried == tries or wait is None or self.now() + wait >= ends_at:
+                break
+            await self.sleep(wait)
+        return await self._result(invocation, answer, credentials)
+
+    async def _send(
+        self, invocation: ToolInvocation, request: ServiceRequest, credentials: Credentials, seconds: float
+    ) -> Answer:
+        try:
+            return await self.egress.request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                content=request.content,
+                limits=ExchangeLimits(seconds=seconds, max_bytes=self.max_bytes),
+                redirects="same-origin",
+            )
+        except EgressRefusedError as error:
+            raise InvalidArgumentError(f"{self.owner} can't be called: {error.message}") from None
+        except EgressError as error:
+            told = f"{self.owner}: {credentials.redacted(error.message)}"
+            if error.sent:
+                raise OutcomeUnknownError(told) from None
+            raise UnavailableError(told) from None
+
+    async def _result(
+        self, invocation: ToolInvocation, answer: Answer, credentials: Credentials
+    ) -> dict[str, Any]:
+        said = f"the service answered {status_text(answer.status)}"
+        if answer.status in _WHO_KNOWS and invocation.pin.effect != "pure":
+            raise OutcomeUnknownError(f"{self.owner}: {said}, so that it may have done its work or not")
+        if 300 <= answer.status < 400 and answer.status != 304:
+            raise ToolFailedError.of(HostlerError(f"{said}: it wants to be asked at another address"))
+        if answer.status >= 400:
+            text = _error_text(answer, credentials)
+            message = f"{said}: {text}" if text else said
+            raise ToolFailedError.of(error_of(answer.status, answer.headers, message))
+        result: dict[str, Any] = {"source": self.owner, "untrusted": True, "status": answer.status}
+        if answer.truncated:
+            return result | _preview(answer, credentials, self.max_bytes)
+        return result | await self._body(invocation, answer, credentials)
+
+    async def _body(
+        self, invocation: ToolInvocation, answer: Answer, credentials: Credentials
+    ) -> dict[str, Any]:
+        if not answer.body:
+            return {}
+        kind = kind_of(answer.headers)
+        if is_json(kind):
+            found = _json(answer.body, credentials)
+            if found is not None:
+                return {"body": found.value}
+        if is_text(kind, answer.body):
+            return {"body": credentials.redacted(decoded(answer.headers, answer.body))}
+        if invocation.artifacts is None:
+            return {"note": f"the body is {kind or 'of no stated type'}, which can't be kept here"}
+        kept = await invocation.artifacts.keep(
+            answer.body, name=invocation.tool_name.rpartition(".")[2], mime_type=kind or None
+        )
+        return {"artifact": msgspec.to_builtins(kept)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    value: Any
+
+
+def _json(body: bytes, credentials: Credentials) -> _Parsed | None:
+    """The value without the secrets, whatever way they are written in it; None: it is no JSON."""
+    try:
+        value = msgspec.json.decode(body)
+        if not credentials.secrets:
+            return _Parsed(value)
+        text = msgspec.json.encode(value).decode()
+        for secret in credentials.secrets:
+            text = text.replace(msgspec.json.encode(secret).decode()[1:-1], "[secret]")
+        return _Parsed(msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _wait(answer: Answer, tried: int) -> float | None:
+    """How long to wait before the same is asked again; None: it is not."""
+    if answer.status not in _COME_AGAIN:
+        return None
+    asked = retry_after(answer.headers)
+    if asked is not None:
+        return asked if asked <= MAX_WAIT_SECONDS else None
+    return FIRST_WAIT_SECONDS * float(1 << (tried - 1))
+
+
+def _error_text(answer: Answer, credentials: Credentials) -> str:
+    kind = kind_of(answer.headers)
+    if not answer.body or not is_text(kind, answer.body):
+        return ""
+    text = decoded(answer.headers, answer.body[: 4 * MAX_ERROR_CHARS])
+    if is_json(kind) and (found := _json(answer.body, credentials)) is not None:
+        text = msgspec.json.encode(found.value).decode()
+    text = credentials.redacted(text).strip()
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]}..."
+
+
+def _preview(answer: Answer, credentials: Credentials, limit: int) -> dict[str, Any]:
+    result: dict[str, Any] = {"truncated": True, "note": f"the body has over {limit:,} bytes"}
+    if is_text(kind_of(answer.headers), answer.body):
+        whole = credentials.redacted(decoded(answer.headers, answer.body))
+        result["preview"] = whole[:MAX_PREVIEW_BYTES]
+    return result

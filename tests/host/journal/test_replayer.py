@@ -1,0 +1,437 @@
+"""Recorded runs replayed offline: fifty of three kinds, a changed prompt, a plugin that wants the network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from hostler.domain.agents import AgentSpec
+from hostler.domain.model_entries import ModelEntry
+from hostler.domain.tapes import Tape, TapedResult, TapeFile, TapeRun, decode_tape, read_tape
+from hostler.domain.type_errors import convert
+from hostler.host.config import ConfigFile
+from hostler.journal.export import tape_of
+from hostler.journal.replay_session import Replayed
+from hostler.journal.replayer import Cast, Changes, Replayer
+from hostler.plugins.source import Folder, SingleFile, identity_of
+from hostler.storage.stores import agents
+from hostler_protocol.errors import InvalidArgumentError
+from support.command_line import WIRE
+from support.databases import run
+from support.http_host import Served, serving
+from support.local_agents import FOLDER as LOCAL_AGENT
+from support.model_server import Answer, Gate, ModelServer, Recorded
+from support.trust import plugin_entry
+
+pytestmark = pytest.mark.timeout(240)
+TOOLBOX = Path(__file__).parents[2] / "support" / "plugins" / "toolbox"
+KINDS = {"chat": 20, "wire": 15, "plain": 15}
+MANIFEST = """
+plugin: {author: test, name: plain, version: 1.0.0}
+runners:
+  - {name: default, entry: "plain:Plain"}
+  - {name: odd, entry: "plain:Odd"}
+  - {name: parallel, entry: "plain:Parallel"}
+  - {name: waits, entry: "plain:Waits"}
+  - {name: crashes, entry: "plain:Crashes"}
+  - {name: impatient, entry: "plain:Impatient"}
+"""
+PLAIN = '''
+import asyncio
+import os
+import socket
+import uuid
+
+from hostler_sdk import Runner, artifact, delta, log, message, state_updated, tool_started
+
+
+class Plain(Runner):
+    """Plain"""
+
+    async def run(self, ctx):
+        n = await ctx.states.get("conversation", "n", 0)
+        await ctx.states.set("conversation", "n", n + 1)
+        return f"{ctx.input.text}, number {n + 1}"
+
+
+class Odd(Runner):
+    """Everything a runner can give out, with ids of its own making."""
+
+    async def run(self, ctx):
+        yield log("begun")
+        yield delta("pie", message_id=str(uuid.uuid4()))
+        yield tool_started(str(uuid.uuid4()), "look", {})
+        made = await ctx.artifacts.upload(b"some bytes", name="a.txt")
+        yield artifact("file", content=b"more", name="b.txt")
+        yield state_updated("conversation", "k", {"a": [1, None]})
+        try:
+            await ctx.history.page(conversation_id="somebody else's")
+        except Exception as error:
+            yield log(type(error).__name__)
+        yield message("done " + str(bool(made)))
+
+
+class Parallel(Runner):
+    """Several calls at once; what they answer is told in the order in which it came."""
+
+    permissions = {"history": ["page"]}
+
+    async def run(self, ctx):
+        order = []
+
+        async def ask(n):
+            await ctx.states.set("conversation", f"k{n}", n)
+            order.append(n)
+
+        await asyncio.gather(*(ask(n) for n in range(8)))
+        yield message(repr(sorted(order)))
+
+
+class Impatient(Runner):
+    """Gives a model up after two pieces, and asks for something else only then."""
+
+    permissions = {"models": ["stream"]}
+    config = [{"name": "model", "type": "model-fallback-selector"}]
+
+    async def run(self, ctx):
+        heard = []
+        asked = asyncio.Event()
+
+        async def listen():
+            messages = [{"role": "user", "content": ctx.input.text}]
+            pieces = aiter(ctx.models.stream(ctx.config["model"]["primary"], messages))
+            for _ in range(2):
+                heard.append((await anext(pieces)).delta.content)
+            asked.set()
+            try:
+                async with asyncio.timeout(0.05):
+                    heard.append(await anext(pieces, "the end"))
+            except TimeoutError:
+                heard.append("nothing")
+
+        listening = asyncio.create_task(listen())
+        await asked.wait()
+        await ctx.states.get("conversation", "k")
+        await listening
+        await ctx.states.set("conversation", "k", 1)
+        yield message(" ".join(map(str, heard)))
+
+
+class Waits(Runner):
+    """Waits"""
+
+    async def run(self, ctx):
+        yield message("waiting")
+        await ctx.states.get("conversation", "k")
+        await asyncio.Event().wait()
+
+
+class Crashes(Runner):
+    """Crashes"""
+
+    async def run(self, ctx):
+        yield message("going")
+        await ctx.states.get("conversation", "k")
+        os.kill(os.getpid(), 9)
+'''
+
+
+@contextlib.asynccontextmanager
+async def host(tmp_path: Path) -> AsyncIterator[tuple[Served, ModelServer]]:
+    """A host with local-agent on a scripted model and tools, the plugin without an SDK, and plain runners."""
+    plain = tmp_path / "plain"
+    plain.mkdir(exist_ok=True)
+    (plain / "hostler.yaml").write_text(MANIFEST)
+    (plain / "plain.py").write_text(PLAIN)
+    async with ModelServer() as server, serving(tmp_path / "data", agent=False) as served:
+        server.always(think)
+        model = ModelEntry(id="main", base_url=server.base_url, model="m", api_key="k", max_retries=0)
+        chat: dict[str, Any] = {
+            "name": "chat",
+            "runner": "plugin:hostler/local-agent/default",
+            "config": {"model": {"primary": "main"}},
+            "resource_policy": {"allowed_tool_names": ["toolbox.echo"]},
+        }
+        others = {
+            "wire": "plugin:acme/wire/default",
+            "plain": "plugin:test/plain/default",
+            **{name: f"plugin:test/plain/{name}" for name in ("odd", "parallel", "waits", "crashes")},
+        }
+        impatient = {**chat, "name": "impatient", "runner": "plugin:test/plain/impatient"}
+        del impatient["resource_policy"]
+        specs: list[dict[str, Any]] = [
+            chat,
+            impatient,
+            *({"name": name, "runner": runner} for name, runner in others.items()),
+        ]
+        config = ConfigFile(
+            plugins=[str(LOCAL_AGENT), str(WIRE), plugin_entry(TOOLBOX), str(plain)],
+            models=[model],
+            agents=[convert({**spec, "event_types": []}, AgentSpec, str(spec["name"])) for spec in specs],
+        )
+        await served.host.apply(config, actor="test")
+        yield served, server
+
+
+def think(request: Recorded) -> Answer:
+    """Call two tools at once, then say what they said."""
+    messages = request.json["messages"]
+    told = [m["content"] for m in messages if m["role"] == "tool"]
+    last = messages[-1]
+    if last["role"] == "tool" or not request.json.get("tools"):
+        return Answer(pieces=["They ", "said: ", *told[-2:]])
+    function = request.json["tools"][0]["function"]["name"]
+    calls = [
+        {
+            "id": f"call_{len(messages)}_{n}",
+            "name": function,
+            "arguments": f'{{"value": "{request.last_text} {n}"}}',
+        }
+        for n in range(2)
+    ]
+    return Answer(tool_calls=calls, finish_reason="tool_calls")
+
+
+async def taped(served: Served, run_id: str) -> Tape:
+    """A run as it is after it was written down and read again."""
+    made = await tape_of(served.host.db, served.host.blobs, "default", run_id, host_version="1")
+    return read_tape(decode_tape(msgspec.json.encode(made)))
+
+
+async def record(served: Served, agent: str, text: str, **fields: Any) -> Tape:
+    said = await served.say(text, agent=agent, **fields)
+    return await taped(served, said["run_id"])
+
+
+def cast(tmp_path: Path, agent: str) -> Cast:
+    """The runner of an agent of this host."""
+    match agent:
+        case "chat":
+            return Cast(Folder(LOCAL_AGENT), "default")
+        case "wire":
+            return Cast(Folder(WIRE), "default")
+        case "plain":
+            return Cast(Folder(tmp_path / "plain"), "default")
+    return Cast(Folder(tmp_path / "plain"), agent)
+
+
+def test_fifty_recorded_runs_are_the_same_again_without_a_network(tmp_path: Path) -> None:
+    async def main() -> None:
+        tapes: list[Tape] = []
+        async with host(tmp_path) as (served, server):
+            for agent, count in KINDS.items():
+                for n in range(count):
+                    place = {"conversation_id": f"{agent} {n % 4}"}
+                    tapes.append(await record(served, agent, f"hello {n}", **place))
+            assert {tape.run.status for tape in tapes} == {"completed"}
+            answered = len(server.requests)
+        assert answered == 2 * KINDS["chat"]  # each asked for tools, and then said something
+        async with Replayer.open() as replayer:
+            assert replayer.network is None
+            for tape in tapes:
+                replayed = await replayer.replay(tape, cast(tmp_path, tape.run.agent))
+                assert replayed.divergence is None, replayed.divergence
+                assert replayed.text == replayed.recorded_text != ""
+                assert replayed.asked == len(tape.calls) > 0
+            assert [status.restarts for status in replayer.supervisor.status()] == [0, 0, 0]
+        called = [call.method for tape in tapes for call in tape.calls]
+        assert called.count("tool.call") == 2 * KINDS["chat"]
+        assert called.count("model.stream") == 2 * KINDS["chat"]
+
+    run(main(), 200)
+
+
+def test_a_changed_prompt_is_named_as_the_first_step_that_differs(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with host(tmp_path) as (served, _):
+            tape = await record(served, "chat", "what is up?")
+        (asked,) = [call.step for call in tape.calls if call.method == "model.stream"][:1]
+        prompt = [{"role": "system", "content": "You are an assistant who rhymes."}]
+        async with Replayer.open() as replayer:
+            replayed = await replayer.replay(tape, cast(tmp_path, "chat"), Changes(values={"prompt": prompt}))
+            again = await replayer.replay(tape, cast(tmp_path, "chat"), Changes(values={"prompt": prompt}))
+        found = replayed.divergence
+        assert found is not None
+        assert (found.step, found.kind) == (asked, "call")
+        assert found.title == f"step {asked}: model.stream asked with other messages"
+        assert found.lines == (
+            'messages[0].content: "You are a helpful assistant." -> "You are an assistant who rhymes."',
+        )
+        assert again.divergence == found
+
+    run(main())
+
+
+@pytest.mark.parametrize("agent", ["odd", "parallel"])
+def test_ids_and_files_of_its_own_making_are_no_difference(tmp_path: Path, agent: str) -> None:
+    async def main() -> None:
+        async with host(tmp_path) as (served, _):
+            tape = await record(served, agent, "x", conversation_id="c")
+        assert tape.run.status == "completed"
+        async with Replayer.open() as replayer:
+            replayed = await replayer.replay(tape, cast(tmp_path, agent))
+        assert replayed.divergence is None, replayed.divergence
+
+    run(main())
+
+
+def test_a_call_that_the_runner_gave_up_has_no_answer_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with host(tmp_path) as (served, server):
+            server.say(["one", "two", Gate()])
+            tape = await record(served, "impatient", "x", conversation_id="c")
+        assert [call.given_up for call in tape.calls if call.method == "model.stream"] == [True]
+        async with Replayer.open() as replayer:
+            replayed = await replayer.replay(tape, cast(tmp_path, "impatient"))
+        assert replayed.divergence is None, replayed.divergence
+        assert replayed.text == "one two nothing"
+
+    run(main())
+
+
+def test_a_run_that_the_host_ended_is_compared_up_to_there(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with host(tmp_path) as (served, _):
+            crashed = await record(served, "crashes", "x", conversation_id="c")
+            begun = await served.say("x", agent="waits", conversation_id="c", wait=None)
+            run_id = begun["run"]["run_id"]
+            async for batch in served.host.watch("default", run_id):
+                if batch[-1].type == "message.completed":
+                    break
+            await served.client.post(f"/v1/runs/{run_id}/cancel", json={})
+            await served.host.wait("default", run_id, 30)
+            cancelled = await taped(served, run_id)
+        assert (crashed.run.status_code, cancelled.run.status) == ("runner.crashed", "cancelled")
+        async with Replayer.open() as replayer:
+            for tape in (crashed, cancelled, crashed):
+                replayed = await replayer.replay(tape, cast(tmp_path, tape.run.agent))
+                assert replayed.divergence is None, replayed.divergence
+                assert "compared up to there" in replayed.notes[0]
+
+    run(main())
+
+
+def test_what_a_runner_leaves_out_adds_or_says_otherwise_is_named(tmp_path: Path) -> None:
+    """The recording is changed instead of the runner: what it now lacks, the runner does in addition."""
+
+    async def main() -> None:
+        async with host(tmp_path) as (served, _):
+            tape = await record(served, "plain", "x", conversation_id="c")
+        assert [call.method for call in tape.calls] == ["state.get", "state.set"]
+        said = tape.results[0]
+        other = {"message": {**said.data["message"], "content": "something else"}}
+        gone = replace(tape, calls=tape.calls[:1])
+        more = replace(tape.calls[0], step=9, position=99, name=("state.get", "0" * 64, 1))  # type: ignore[arg-type]
+        extra = TapedResult(9, "log", {"level": "info", "text": "x"})
+        cases: list[tuple[Tape, str, str]] = [
+            (gone, "call", "state.set asked; the recording holds no such call"),
+            (
+                replace(tape, calls=(*tape.calls, more)),
+                "call_missing",
+                "state.get was asked in the recording",
+            ),
+            (
+                replace(tape, results=(replace(said, data=other), *tape.results[1:])),
+                "result",
+                "message.content",
+            ),
+            (replace(tape, results=(extra, *tape.results)), "result", "where the recording has log"),
+            (replace(tape, results=(*tape.results, extra)), "result_missing", "log was given out"),
+            (replace(tape, results=tape.results[:1]), "result_extra", "run.completed given out"),
+        ]
+        async with Replayer.open() as replayer:
+            for changed, kind, words in cases:
+                found = (await replayer.replay(changed, cast(tmp_path, "plain"))).divergence
+                assert found is not None
+                assert (found.kind, words in found.title) == (kind, True), found
+                assert found.lines
+
+    run(main())
+
+
+LISTENS = '''
+import socket
+from hostler_sdk import Runner, message
+
+class Reaches(Runner):
+    """Reaches"""
+    async def run(self, ctx):
+        try:
+            socket.create_connection(("127.0.0.1", int(ctx.input.text)), 5).close()
+            yield message("reached")
+        except OSError as error:
+            yield message("out of reach")
+'''
+
+
+def test_a_plugin_in_a_replay_reaches_nothing(tmp_path: Path) -> None:
+    async def main() -> tuple[Replayed, int]:
+        (tmp_path / "own.py").write_text(LISTENS)
+        came: list[int] = []
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            came.append(1)
+            writer.close()
+
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            async with host(tmp_path) as (served, _):
+                source = SingleFile(tmp_path / "own.py", "Reaches")
+                runner = await _agent_of(served, source)
+                tape = await record(served, runner, str(port), conversation_id="c")
+            assert "reached" in str(tape.results[0].data)
+            recorded = len(came)
+            async with Replayer.open() as replayer:
+                replayed = await replayer.replay(tape, Cast(source))
+        return replayed, len(came) - recorded
+
+    replayed, reached = run(main())
+    assert reached == 0
+    assert replayed.divergence is not None
+    assert replayed.text == "out of reach"
+    assert replayed.divergence.title == "step 1: message.completed with other message.content"
+
+
+async def _agent_of(served: Served, source: SingleFile) -> str:
+    """An agent for a runner in a file of its own."""
+    served.host.supervisor.add(source)
+    identity = identity_of(source)
+    (name,) = (await served.host.supervisor.connection(identity.key)).runners
+    spec = AgentSpec(name="own", runner=identity.runner_id(name), event_types=[])
+    await served.host.db.write(lambda tx: agents.apply(tx, "default", spec))
+    served.host.bindery.changed("default")
+    return spec.name
+
+
+def test_an_exported_run_that_is_none_is_refused_with_the_reason() -> None:
+    with pytest.raises(InvalidArgumentError, match="hostler runs export"):
+        decode_tape(b'{"format": "something"}')
+    run_of = TapeRun(
+        run_id="r",
+        agent="a",
+        agent_version=1,
+        runner_id="plugin:a/b/c",
+        status="failed",
+        created_at=0,
+    )
+    empty = TapeFile(
+        format="hostler.tape",
+        version=1,
+        host_version="1",
+        run=run_of,
+        grant=msgspec.Raw(b"{}"),
+        entries=[],
+    )
+    with pytest.raises(InvalidArgumentError, match="no recorded start"):
+        read_tape(empty)
+    later = msgspec.json.encode(msgspec.structs.replace(empty, version=2))
+    with pytest.raises(InvalidArgumentError, match="version 2"):
+        decode_tape(later)
