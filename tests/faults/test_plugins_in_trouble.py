@@ -156,7 +156,7 @@ async def says(host: Host, name: str) -> str:
     """What an agent of the plugin answers."""
     spec = AgentSpec(name=name, runner=f"plugin:acme/{name}/default", event_types=[])
     await host.db.write(lambda tx: agents.apply(tx, "default", spec))
-    host.bindery.changed("default")
+    host.event_router.changed("default")
     caller = Caller("default", "tester", "key")
     said = EventEnvelope(event_type="message.received", input=Input(text="hi"), agent=name)
     accepted = await host.accept(said, caller)

@@ -56,7 +56,7 @@ async def _ready(served: Served, *, failing: set[str]) -> dict[str, Any]:
     async with asyncio.timeout(SECONDS):
         while True:
             served.host.dispatcher.look()
-            served.host.courier.wake()
+            served.host.webhook_sender.wake()
             answer = await served.client.get("/readyz")
             body: dict[str, Any] = answer.json()
             found = set() if answer.status_code == 200 else set(body["details"]["not_ready"])

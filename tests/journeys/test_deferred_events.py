@@ -129,13 +129,13 @@ def test_the_events_after_a_process_that_could_not_start_are_routed(
     async def main() -> None:
         async with within(), serving(tmp_path, agent=False) as served:
             working, broken = served.host.filters, FilterProcesses(1, worker=[str(tmp_path / "nothing")])
-            served.host.bindery._filters = broken
+            served.host.event_router._filters = broken
             await served.agent("picky", filters=["event.input.text == 'hello'"])
             await served.agent("other", filters=["event.input.text == 'x'"])
             for number in range(20):
                 sent = await served.say("hello", wait=None, event_id=f"e{number}")
                 assert sent["outcome"] == "deferred"
-            served.host.bindery._filters = working
+            served.host.event_router._filters = working
             for number in range(20):
                 found = await event(served, f"e{number}", wait=60)
                 assert (found["outcome"], found["routing"]["agent"]) == ("started", "picky"), found

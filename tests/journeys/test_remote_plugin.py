@@ -62,7 +62,7 @@ async def connected(served: Served, wanted: bool = True, plugin: str = PLUGIN) -
 async def agent(served: Served, name: str, recovery: Recovery, plugin: str = PLUGIN) -> None:
     spec = AgentSpec(name=name, runner=f"plugin:{plugin}/default", recovery=recovery)
     await served.host.db.write(lambda tx: agents.apply(tx, "default", spec))
-    served.host.bindery.changed("default")
+    served.host.event_router.changed("default")
 
 
 async def started(served: Served, steps: Steps, agent: str) -> str:

@@ -51,7 +51,7 @@ class Collected:
         ):  # refused when it is saved; it may have been stored before its plugin changed
             stored = convert(spec, AgentSpec, name)
             await self.served.host.db.write(lambda tx: agents.apply(tx, "default", stored))
-            self.served.host.bindery.changed("default")
+            self.served.host.event_router.changed("default")
         else:
             assert answer.status_code == 200, answer.text
         return await self.served.say(event.pop("text", "hi"), agent=name, **event)

@@ -59,7 +59,7 @@ class Served:
         """Store an agent that runs the puppet."""
         spec = AgentSpec(name=name, runner=PUPPET_RUNNER, **fields)
         await self.host.db.write(lambda tx: agents.apply(tx, workspace, spec))
-        self.host.bindery.changed(workspace)
+        self.host.event_router.changed(workspace)
 
     async def say(self, text: str, *, wait: float | None = 30, **fields: Any) -> dict[str, Any]:
         """Send a message; the run (or with wait=None what became of the event)."""

@@ -85,7 +85,7 @@ class Lending:
             event_types=[f"for.{name}"],
         )
         await self.served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
-        self.served.host.bindery.changed(WORKSPACE)
+        self.served.host.event_router.changed(WORKSPACE)
 
     async def calls(self, run_id: str) -> list[tuple[str, str, Any]]:
         """Kind, method and tool of what the journal holds of calls."""

@@ -86,7 +86,7 @@ class Stage:
         """Store an agent as if what it names had been there when it was saved."""
         spec = convert({"name": name, "runner": RUNNER + runner, **fields}, AgentSpec, name)
         await self.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
-        self.host.bindery.changed(WORKSPACE)
+        self.host.event_router.changed(WORKSPACE)
 
     async def models(self, *models: ModelEntry) -> None:
         """Make models known."""

@@ -37,7 +37,7 @@ def at_terminal(
             await served.host.apply(ConfigFile(plugins=[plugin_entry(LISTENER)]), actor="test")
             spec = AgentSpec(name="listener", runner="plugin:test/listener/default")
             await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
-            served.host.bindery.changed(WORKSPACE)
+            served.host.event_router.changed(WORKSPACE)
             env = environment(tmp_path / "none", HOSTLER_URL=served.url, HOSTLER_KEY=ADMIN_KEY)
             command = [*HOSTLER, "chat", agent, "-c", conversation]
             with Terminal(command, tmp_path, env) as terminal:

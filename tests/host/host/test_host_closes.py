@@ -28,7 +28,7 @@ def _closers(host: Host) -> list[tuple[Any, str]]:
         (host.blobs, "close"),
         (host.sandboxes, "close"),
         (host._lease, "end"),
-        (host.noted_heads, "try_note"),
+        (host.audit_heads, "try_note"),
         (host.db, "close"),
     ]
 

@@ -94,7 +94,7 @@ async def only_delivery(
 
 
 @contextlib.asynccontextmanager
-async def courier(database: SqlDatabase, **options: Any) -> AsyncIterator[WebhookSender]:
+async def webhook_sender(database: SqlDatabase, **options: Any) -> AsyncIterator[WebhookSender]:
     made = WebhookSender(database, WS, **{"pace": 0.001, "try_seconds": 30.0, **options})
     task = asyncio.create_task(made.work())
     try:
@@ -109,7 +109,7 @@ def test_a_notice_arrives_signed_and_says_what_waits_where(database: SqlDatabase
         async with Receiver() as receiver:
             await database.write(lambda tx: hook(tx, receiver.url))
             await database.write(opened)
-            async with courier(database):
+            async with webhook_sender(database):
                 got = await receiver.request()
                 done = await only_delivery(database, lambda d: d.status == "delivered")
         timestamp = int(got.headers["hostler-timestamp"])
@@ -161,7 +161,7 @@ def test_a_try_that_fails_is_followed_by_another_with_the_same_delivery(
             receiver.headers = [f"location: {elsewhere.url}"]
             await database.write(lambda tx: hook(tx, receiver.url))
             await database.write(opened)
-            async with courier(database):
+            async with webhook_sender(database):
                 first, second = await receiver.request(), await receiver.request()
                 done = await only_delivery(database, lambda d: d.status == "delivered")
             assert elsewhere.requests == [], "what is signed goes nowhere else"
@@ -183,7 +183,7 @@ def test_a_receiver_at_a_private_address_is_not_called_unless_it_is_listed(
         async with Receiver() as receiver:
             await database.write(lambda tx: hook(tx, receiver.url, network=[]))
             await database.write(opened)
-            async with courier(database, pace=0.0):
+            async with webhook_sender(database, pace=0.0):
                 dead = await only_delivery(database, lambda d: d.status == "dead")
             assert receiver.requests == []
             assert dead.error is not None
@@ -202,7 +202,7 @@ def test_a_receiver_that_does_not_answer_is_left_and_holds_up_no_other(
             await database.write(lambda tx: hook(tx, stuck.url, "stuck"))
             await database.write(lambda tx: hook(tx, well.url, "well"))
             await database.write(opened)
-            async with courier(database):
+            async with webhook_sender(database):
                 await stuck.request()
                 await well.request()
 
@@ -214,7 +214,7 @@ def test_a_hanging_try_is_cut_after_its_time(database: SqlDatabase) -> None:
         async with Receiver(answers=["hang", "slow"]) as receiver:
             await database.write(lambda tx: hook(tx, receiver.url))
             await database.write(opened)
-            async with courier(database, try_seconds=0.2):
+            async with webhook_sender(database, try_seconds=0.2):
                 done = await only_delivery(database, lambda d: d.status == "delivered")
         assert done.attempts >= 3  # more where this machine itself held one up
 
@@ -226,7 +226,7 @@ def test_after_its_last_try_a_delivery_is_dead_until_somebody_sends_it_again(dat
         async with Receiver(answers=["503"] * MAX_ATTEMPTS) as receiver:
             await database.write(lambda tx: hook(tx, receiver.url))
             await database.write(opened)
-            async with courier(database, pace=0.0) as at_work:
+            async with webhook_sender(database, pace=0.0) as at_work:
                 dead = await only_delivery(database, lambda d: d.status == "dead")
                 assert dead.attempts == len(receiver.requests) == MAX_ATTEMPTS
                 assert await database.read(lambda tx: notices.deliveries(tx, WS, status="dead")) == [dead]
@@ -243,7 +243,7 @@ def test_a_receiver_that_is_gone_for_good_is_not_asked_again(database: SqlDataba
         async with Receiver(answers=["410"]) as receiver:
             await database.write(lambda tx: hook(tx, receiver.url))
             await database.write(opened)
-            async with courier(database):
+            async with webhook_sender(database):
                 dead = await only_delivery(database, lambda d: d.status == "dead")
         assert (dead.attempts, dead.http_status) == (1, 410)
 
@@ -260,7 +260,7 @@ def test_what_is_left_undone_by_a_host_is_done_by_the_next(database: SqlDatabase
                 lambda tx: notices.claim(tx, notices.Receiver(WS, "hook"), lease_ms=1)
             )
             assert claimed is not None
-            async with courier(database):
+            async with webhook_sender(database):
                 got = await receiver.request()
                 await only_delivery(database, lambda d: d.status == "delivered")
             assert got.headers["hostler-attempt"] == "2"
@@ -277,7 +277,7 @@ def test_two_couriers_send_each_notice_once(database: SqlDatabase) -> None:
             for number in range(20):
                 pause = replace(PAUSE, pause_id=f"p{number}")
                 await database.write(lambda tx, pause=pause: opened(tx, pause))  # type: ignore[misc]
-            async with courier(database), courier(database):
+            async with webhook_sender(database), webhook_sender(database):
                 ids = [(await receiver.request()).headers["hostler-delivery"] for _ in range(20)]
                 async with asyncio.timeout(TEST_SECONDS):
                     while await database.read(lambda tx: notices.deliveries(tx, WS, status="pending")):
@@ -295,7 +295,7 @@ def test_only_events_that_are_wanted_are_sent_and_what_was_removed_is_not(databa
 
     async def scenario() -> None:
         await database.write(lambda tx: stored_settings.delete(tx, WS, "webhook", "some"))
-        async with courier(database):
+        async with webhook_sender(database):
             dead = await only_delivery(database, lambda d: d.status == "dead")
         assert dead.error == "there is no webhook of this name any more"
 
@@ -311,7 +311,7 @@ def test_neither_secrets_nor_addresses_nor_answers_reach_a_log_or_a_table(
         async with Receiver(answers=["500", "die", "302", "410"]) as receiver:
             await database.write(lambda tx: hook(tx, receiver.url))
             await database.write(opened)
-            async with courier(database):
+            async with webhook_sender(database):
                 return await only_delivery(database, lambda d: d.status == "dead")
 
     dead = run(scenario())

@@ -60,7 +60,7 @@ def test_a_process_elsewhere_serves_runs(tmp_path: Path) -> None:
         token = made.json()["key"]
         spec = AgentSpec(name="far", runner="plugin:acme/echo/default", event_types=["none"])
         await served.host.db.write(lambda tx: agents.apply(tx, "default", spec))
-        served.host.bindery.changed("default")
+        served.host.event_router.changed("default")
         async with dialling_in(served, token):
             while await state_of(served, "acme/echo") != "ready":
                 await asyncio.sleep(0.02)

@@ -127,7 +127,7 @@ def test_a_live_stream_shows_each_result_as_it_comes_to_everybody(tmp_path: Path
             for queue in queues:
                 left = [queue.get_nowait() for _ in range(queue.qsize())]
                 assert [event.type for event in left] == ["message.completed", "run.completed"]
-        assert served.server.app.surface.streams.count == 0
+        assert served.server.app.state.streams.count == 0
 
     run(_with(tmp_path, scenario))
 
@@ -237,7 +237,7 @@ def test_a_slow_reader_delays_nobody_holds_little_and_misses_nothing(tmp_path: P
 
 def test_silent_streams_are_kept_alive(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
-        served.server.app.surface.streams.comment_after = 0.05
+        served.server.app.state.streams.comment_after = 0.05
         accepted = await served.say("hold", wait=None)
         run_id = accepted["run"]["run_id"]
         comments = 0
@@ -253,7 +253,7 @@ def test_silent_streams_are_kept_alive(tmp_path: Path) -> None:
 
 def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
-        streams: Streams = served.server.app.surface.streams
+        streams: Streams = served.server.app.state.streams
         streams.comment_after, streams.stuck_after = 0.05, 0.2
         async with Strings(tmp_path / "s").open() as strings:
             accepted = await served.say(f"strings {strings.path}", wait=None)
@@ -289,7 +289,7 @@ def test_an_open_stream_does_not_hold_up_the_end_of_the_server(tmp_path: Path) -
                 assert (await anext(events)).id == 1
                 await served.server.close()
                 assert [event async for event in events] == []  # a whole, orderly end of the body
-            assert served.server.app.surface.streams.count == 0
+            assert served.server.app.state.streams.count == 0
 
     run(scenario())
 

@@ -27,7 +27,7 @@ async def with_shop(served: Served, tmp_path: Path, **policy: Any) -> None:
     await served.host.apply(ConfigFile(plugins=[plugin_entry(PUPPET), str(folder)]), actor="test")
     spec = AgentSpec(name="clerk", runner=CLERK, resource_policy=ResourcePolicy(**policy))
     await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
-    served.host.bindery.changed(WORKSPACE)
+    served.host.event_router.changed(WORKSPACE)
 
 
 async def grant_of(served: Served, run_id: str) -> Grant:

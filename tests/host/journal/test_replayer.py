@@ -407,7 +407,7 @@ async def _agent_of(served: Served, source: SingleFile) -> str:
     (name,) = (await served.host.supervisor.connection(identity.key)).runners
     spec = AgentSpec(name="own", runner=identity.runner_id(name), event_types=[])
     await served.host.db.write(lambda tx: agents.apply(tx, "default", spec))
-    served.host.bindery.changed("default")
+    served.host.event_router.changed("default")
     return spec.name
 
 

@@ -99,7 +99,7 @@ async def _wait_for_holder(data_dir: Path) -> None:
 async def _agent(host: Host, wanted: Wanted, target: Target) -> AsyncIterator[str]:
     """The name of the agent to run: a stored one, or one made for this run alone."""
     ws = host.settings.workspace
-    known = [agent.name for agent in await host.bindery.agents(ws)]
+    known = [agent.name for agent in await host.event_router.agents(ws)]
     plugin = plugin_meant(target, is_agent=target.text in known)
     if plugin is None:
         if target.text not in known:
@@ -117,7 +117,7 @@ async def _agent(host: Host, wanted: Wanted, target: Target) -> AsyncIterator[st
         raise ConfigurationError(mistakes)
     before = await host.db.read(lambda tx: agents.find(tx, ws, spec.name))
     await host.db.write(lambda tx: agents.apply(tx, ws, spec))
-    host.bindery.changed(ws)
+    host.event_router.changed(ws)
     try:
         yield spec.name
     finally:

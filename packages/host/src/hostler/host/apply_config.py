@@ -108,7 +108,7 @@ class Configurator:
         workspace_id: str,
         supervisor: Supervisor,
         models: LiveModels,
-        bindery: EventRouter,
+        event_router: EventRouter,
         *,
         tools: Sequence[ToolKind] = (),
         working_folders: Callable[[WorkingFolderSettings], None] = lambda _: None,
@@ -119,7 +119,7 @@ class Configurator:
         self._workspace = workspace_id
         self._supervisor = supervisor
         self._models = models
-        self._bindery = bindery
+        self._event_router = event_router
         self._tools = tools
         self._working_folders = working_folders
         self._skills = skills
@@ -252,7 +252,7 @@ class Configurator:
         if self._skills is not None:
             await self._skills.configure(config.skills)
         self._serve_shipped(config)
-        self._bindery.changed(self._workspace)
+        self._event_router.changed(self._workspace)
         self.problems = problems
         if self._inventories is not None:
             self._inventories.config = config

@@ -116,7 +116,7 @@ class Diagnosis:
     workspace_id: str
     configurator: Configurator
     inventories: Inventories
-    bindery: EventRouter
+    event_router: EventRouter
     mcp: McpTools
     openapi: OpenApiTools
 
@@ -144,7 +144,7 @@ class Diagnosis:
         return AgentMonitor(self._agents, self._seen, self._of_current)
 
     async def _agents(self) -> Sequence[Agent]:
-        return await self.bindery.agents(self.workspace_id)
+        return await self.event_router.agents(self.workspace_id)
 
     async def _of_current(self, agents: Sequence[Agent]) -> list[ConfigProblem]:
         specs = [agent.spec for agent in agents]

@@ -119,7 +119,7 @@ class Host:
             self._is_over,
             OWN_POLL_SECONDS if self.db.dialect == "sqlite" else SHARED_POLL_SECONDS,
         )
-        self.bindery = EventRouter(self.db, self.filters)
+        self.event_router = EventRouter(self.db, self.filters)
         self.assets = RunDoors(settings.assets_url)
         self.skills = Skills(self.db, settings.workspace)
         self.folders = WorkingFolders(settings.data_dir / "workspaces")
@@ -154,16 +154,16 @@ class Host:
             settings.workspace,
             self.supervisor,
             self.models,
-            self.bindery,
+            self.event_router,
             skills=self.skills,
             tools=(*built_in, self.mcp, *self.web),
             working_folders=self.folders.configure,
             inventories=self.inventories,
         )
         self.diagnosis = Diagnosis(
-            settings.workspace, self.configurator, self.inventories, self.bindery, self.mcp, openapi
+            settings.workspace, self.configurator, self.inventories, self.event_router, self.mcp, openapi
         )
-        self.run_control = RunController(self.db)
+        self.run_controller = RunController(self.db)
         self.dispatcher = Dispatcher(
             self.db,
             lambda: self._lease.member,
@@ -176,13 +176,13 @@ class Host:
             max_per_plugin=settings.max_runs_per_plugin,
         )
         self.orchestrator = Orchestrator(
-            self.db, self.blobs, self.bindery, self.dispatcher, self.feed, can_steer=self._can_steer
+            self.db, self.blobs, self.event_router, self.dispatcher, self.feed, can_steer=self._can_steer
         )
-        self.rerouter = Rerouter(self.db, self.bindery, self.orchestrator)
+        self.rerouter = Rerouter(self.db, self.event_router, self.orchestrator)
         self.orchestrator.on_deferred = self.rerouter.wake
-        self.courier = WebhookSender(self.db, settings.workspace)
+        self.webhook_sender = WebhookSender(self.db, settings.workspace)
         self.pauses = PauseService(self.db, pin=self.tools.pin)
-        self.run_control.attach(self.orchestrator, self.wait)
+        self.run_controller.attach(self.orchestrator, self.wait)
         self.pauses.listen(self.dispatcher.pause_changed)
         self.pauses.attach(self.orchestrator.cancelled)
         self.reruns = Reruns(
@@ -201,7 +201,7 @@ class Host:
             member=Membership(self.host_id) if self.db.dialect == "sqlite" else None,
         )
         self.held = Holdings(self.db, self.blobs, self.folders, RemovalGate(settings.data_dir))
-        self.noted_heads = AuditHeads(self.db, settings.data_dir)
+        self.audit_heads = AuditHeads(self.db, settings.data_dir)
         self.workers = Workers()
 
     # -- start and end ----------------------------------------------------------------------------
@@ -234,7 +234,7 @@ class Host:
         check_database(self.settings.data_dir, self.settings.database, identity)
         note_database(self.settings.data_dir, self.settings.database, identity)
         await take_over(self.db)
-        await self.noted_heads.try_note()
+        await self.audit_heads.try_note()
         self.cursors = Cursors(key)
         self._equip()
         self.supervisor.sweep_orphans()
@@ -260,7 +260,7 @@ class Host:
             beat = self.settings.lease_seconds / BEATS_PER_LEASE  # nobody else sees in time that it is lost
             self.workers.start("lease", self._lease.keep, longest_wait=beat)
             self.workers.start("recovery", self._lease.watch_others)
-        for agent in await self.bindery.agents(self.settings.workspace):
+        for agent in await self.event_router.agents(self.settings.workspace):
             self._add_shipped(agent.spec.runner)
         started = await self.supervisor.start_all(self.settings.plugin_start_seconds)
         for plugin_key, error in started.items():
@@ -273,8 +273,8 @@ class Host:
         retention = partial(keep_tidy, self.held, self._retention, settings.collect_seconds)
         self.workers.start("dispatcher", self.dispatcher.work, longest_wait=LOOK_SECONDS)
         self.workers.start("retention", retention)
-        self.workers.start("audit heads", partial(self.noted_heads.keep, settings.note_heads_seconds))
-        self.workers.start("webhooks", self.courier.work)
+        self.workers.start("audit heads", partial(self.audit_heads.keep, settings.note_heads_seconds))
+        self.workers.start("webhooks", self.webhook_sender.work)
         self.workers.start("pauses", self.pauses.keep_swept)
         self.workers.start("agent review", self.diagnosis.watch().keep)
         self.workers.start("rerouting", self.rerouter.work)
@@ -309,7 +309,7 @@ class Host:
             ("files", self.blobs.close),
             ("sandboxes", self.sandboxes.close),
             ("lease", self._lease.end),
-            ("audit heads", self.noted_heads.try_note),
+            ("audit heads", self.audit_heads.try_note),
             ("database", self.db.close),
         ]
         closing = AsyncExitStack()
@@ -326,7 +326,7 @@ class Host:
             blobs=self.blobs,
             cursors=self.cursors,
             models=self.models,
-            runs=self.run_control,
+            runs=self.run_controller,
             info=HostInfo(name=NAME, version=VERSION, protocol=PROTOCOL_VERSION, limits=Limits()),
             clock=time.time,
             tools=self.tools,

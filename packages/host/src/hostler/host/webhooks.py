@@ -1,4 +1,4 @@
-"""The courier: brings notices to webhooks, from any host, across restarts.
+"""The webhook sender: brings notices to webhooks, from any host, across restarts.
 
 Each receiver has a lane of its own on this host: one that hangs holds nobody else up. A try is leased in
 the database for longer than it can last, so two hosts do not send the same at once; a host that dies in the

@@ -29,11 +29,11 @@ ENDPOINTS: list[Endpoint] = endpoints_of(*ROUTE_MODULES)
 
 
 class App:
-    """The ASGI application of one host. `surface` holds what its routes share."""
+    """The ASGI application of one host. `state` holds what its routes share."""
 
-    def __init__(self, surface: AppState, endpoints: list[Endpoint]) -> None:
-        self.surface = surface
-        self.assets = AssetGateway(surface)
+    def __init__(self, state: AppState, endpoints: list[Endpoint]) -> None:
+        self.state = state
+        self.assets = AssetGateway(state)
         self._router = Router(endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,7 +41,7 @@ class App:
         # The path as it came; servers decode `path`, after which an encoded slash is lost.
         path = scope["raw_path"].decode("ascii", "replace")
         if scope["type"] == "websocket":
-            await plugin_socket.serve(self.surface, path, scope, receive, send)
+            await plugin_socket.serve(self.state, path, scope, receive, send)
             return
         found = self._router.find(path)
         exchange = Exchange(scope, receive, send, path)
@@ -49,16 +49,16 @@ class App:
             await self.assets.serve(exchange)
             return
         if found is None:
-            await answer_missing(self.surface, exchange)
+            await answer_missing(self.state, exchange)
             return
         routes, exchange.parameters = found
-        await answer(self.surface, routes, exchange)
+        await answer(self.state, routes, exchange)
 
 
 def make_app(host: Host) -> App:
     """Build the application of a host."""
     settings = host.settings
-    surface = AppState(
+    state = AppState(
         host=host,
         keys=KeyRing(find_key(host.db), admin_key=settings.admin_key, workspace_id=settings.workspace),
         rates=Rates(settings.requests_per_second, settings.requests_per_second),
@@ -66,4 +66,4 @@ def make_app(host: Host) -> App:
         metrics=Metrics(),
         docs=ApiDocs(ENDPOINTS, VERSION),
     )
-    return App(surface, ENDPOINTS)
+    return App(state, ENDPOINTS)

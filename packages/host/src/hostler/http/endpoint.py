@@ -1,6 +1,6 @@
 """The table of routes.
 
-A route is a function decorated with `endpoint`: `async def get_run(ask) -> RunRecord`. What it reads is
+A route is a function decorated with `endpoint`: `async def get_run(request) -> RunRecord`. What it reads is
 declared by its parameters (`query`: a struct of the query string, `body`: the JSON body, or `Fitted` of it),
 what it answers by its return type; the OpenAPI document is made of the same declarations. No route can be
 without a decision on who may call it: `right` has no default.

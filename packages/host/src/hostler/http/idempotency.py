@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from hostler.http.limits import MAX_IDEMPOTENCY_KEY_CHARS, MAX_STORED_ANSWER_BYTES
 from hostler.http.problems import KeyReusedError
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Answer, Json, Whole
 from hostler.storage.stores import idempotency
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
@@ -21,9 +21,9 @@ from hostler_protocol.ids import digest
 HEADER = "idempotency-key"
 
 
-def idempotency_key(ask: Ask) -> str | None:
+def idempotency_key(request: ApiRequest) -> str | None:
     """The header's value; None where it is missing. InvalidArgumentError for one that cannot be a key."""
-    key = ask.headers.get(HEADER)
+    key = request.headers.get(HEADER)
     if key is None:
         return None
     if not key or len(key) > MAX_IDEMPOTENCY_KEY_CHARS or not key.isascii() or not key.isprintable():
@@ -33,22 +33,22 @@ def idempotency_key(ask: Ask) -> str | None:
     return key
 
 
-def request_digest(ask: Ask, body_sha256: str) -> str:
+def request_digest(request: ApiRequest, body_sha256: str) -> str:
     """What makes two requests the same one: method, path, query and body."""
-    query = ask.scope["query_string"].decode("latin-1")
-    return digest([ask.method, ask.path, query, body_sha256])
+    query = request.scope["query_string"].decode("latin-1")
+    return digest([request.method, request.path, query, body_sha256])
 
 
-async def once(ask: Ask, body_sha256: str, act: Callable[[], Awaitable[Answer]]) -> Answer:
+async def once(request: ApiRequest, body_sha256: str, act: Callable[[], Awaitable[Answer]]) -> Answer:
     """Do `act`, or answer what it answered the first time.
 
     KeyReusedError, ConflictError while the first is under way; what `act` raises.
     """
-    key = idempotency_key(ask)
+    key = idempotency_key(request)
     if key is None:
         return await act()
-    db, workspace, caller = ask.surface.host.db, ask.workspace_id, ask.caller.key_id
-    asked = request_digest(ask, body_sha256)
+    db, workspace, caller = request.state.host.db, request.workspace_id, request.caller.key_id
+    asked = request_digest(request, body_sha256)
     match await db.write(lambda tx: idempotency.begin(tx, workspace, caller, key, asked)):
         case idempotency.Replay(status=status, answer=kept):
             return Whole(kept.encode(), "application/json", status, [(b"idempotent-replay", b"true")])
@@ -59,11 +59,11 @@ async def once(ask: Ask, body_sha256: str, act: Callable[[], Awaitable[Answer]])
                 "the first request with this Idempotency-Key is still under way", retry_after=1.0
             )
         case _:
-            return await _first(ask, key, act)
+            return await _first(request, key, act)
 
 
-async def _first(ask: Ask, key: str, act: Callable[[], Awaitable[Answer]]) -> Answer:
-    db, workspace, caller = ask.surface.host.db, ask.workspace_id, ask.caller.key_id
+async def _first(request: ApiRequest, key: str, act: Callable[[], Awaitable[Answer]]) -> Answer:
+    db, workspace, caller = request.state.host.db, request.workspace_id, request.caller.key_id
     answer: Answer | None = None
     try:
         answer = await act()

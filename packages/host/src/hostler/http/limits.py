@@ -1,4 +1,4 @@
-"""Every number of the HTTP surface: its unit is in its name, its reason beside it."""
+"""Every number of the HTTP state: its unit is in its name, its reason beside it."""
 
 from __future__ import annotations
 

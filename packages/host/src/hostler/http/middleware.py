@@ -30,7 +30,7 @@ from hostler.http.problems import (
 )
 from hostler.http.problems import headers_of as problem_headers
 from hostler.http.request import (
-    Ask,
+    ApiRequest,
     check_headers,
     check_json_type,
     decode_fitted,
@@ -80,7 +80,7 @@ class Exchange:
                     size += len((await self.receive()).get("body", b""))
 
 
-async def answer(surface: AppState, routes: dict[str, Endpoint], exchange: Exchange) -> None:
+async def answer(state: AppState, routes: dict[str, Endpoint], exchange: Exchange) -> None:
     """Answer one request to a path that has `routes` (by method)."""
     scope = exchange.scope
     began = time.perf_counter()
@@ -94,7 +94,7 @@ async def answer(surface: AppState, routes: dict[str, Endpoint], exchange: Excha
         if endpoint is None:
             raise MethodNotAllowedError(method, _allowed(routes))
         name = endpoint.name
-        reply = await _reply(surface, endpoint, exchange)
+        reply = await _reply(state, endpoint, exchange)
         status = await reply.send(scope, exchange.receive, exchange.send)
     except HostlerError as error:
         status = await send_problem(error, exchange)
@@ -107,13 +107,13 @@ async def answer(surface: AppState, routes: dict[str, Endpoint], exchange: Excha
             HostError("the host failed to answer this; its log has the details"), exchange
         )
     finally:
-        surface.metrics.answered(name, status, time.perf_counter() - began)
+        state.metrics.answered(name, status, time.perf_counter() - began)
 
 
-async def answer_missing(surface: AppState, exchange: Exchange) -> None:
+async def answer_missing(state: AppState, exchange: Exchange) -> None:
     """Answer a request to a path that does not exist."""
     missing = NotFoundError(f"there is no {exchange.path}; /docs lists what there is")
-    surface.metrics.answered("none", await send_problem(missing, exchange), 0.0)
+    state.metrics.answered("none", await send_problem(missing, exchange), 0.0)
 
 
 async def send_problem(error: HostlerError, exchange: Exchange) -> int:
@@ -140,42 +140,46 @@ async def send_problem(error: HostlerError, exchange: Exchange) -> int:
     return status
 
 
-async def _reply(surface: AppState, endpoint: Endpoint, exchange: Exchange) -> Answer:
+async def _reply(state: AppState, endpoint: Endpoint, exchange: Exchange) -> Answer:
     scope = exchange.scope
     check_headers(scope)
-    ask = Ask(surface, scope, exchange.receive, scope["method"], exchange.path, {}, headers_of(scope))
+    request = ApiRequest(
+        state, scope, exchange.receive, scope["method"], exchange.path, {}, headers_of(scope)
+    )
     if endpoint.right is not None:
-        await admit(surface, ask)
-        demand(ask.caller, endpoint.right)
-    ask.parameters = {name: path_segment(raw) for name, raw in exchange.parameters.items()}
+        await admit(state, request)
+        demand(request.caller, endpoint.right)
+    request.parameters = {name: path_segment(raw) for name, raw in exchange.parameters.items()}
     given: dict[str, Any] = {}
     if endpoint.query is not None:
         given["query"] = decode_query(scope["query_string"], endpoint.query)
     if endpoint.reads_body or (endpoint.method == "POST" and endpoint.media is None):
         if endpoint.reads_body:
-            check_json_type(ask.headers.get("content-type"))
-        ask.body = await read_body(ask)
+            check_json_type(request.headers.get("content-type"))
+        request.body = await read_body(request)
     if endpoint.reads_body:
-        body = ask.body or (b"{}" if endpoint.body_optional else b"")
+        body = request.body or (b"{}" if endpoint.body_optional else b"")
         decode = decode_fitted if endpoint.fits_body else decode_json
         given["body"] = decode(body, endpoint.body)
     if endpoint.idempotent and not endpoint.keeps_keys:
-        return await once(ask, hashlib.sha256(ask.body).hexdigest(), lambda: _call(endpoint, ask, given))
-    return await _call(endpoint, ask, given)
+        return await once(
+            request, hashlib.sha256(request.body).hexdigest(), lambda: _call(endpoint, request, given)
+        )
+    return await _call(endpoint, request, given)
 
 
-async def admit(surface: AppState, ask: Ask) -> None:
-    """Find out who asks, and whether they ask too often. Fills `ask.holder`."""
-    ask.holder = await surface.keys.authenticate(ask.headers.get("authorization"), ask.address)
-    wait = surface.rates.take(ask.holder.caller.key_id)
+async def admit(state: AppState, request: ApiRequest) -> None:
+    """Find out who asks, and whether they request too often. Fills `request.holder`."""
+    request.holder = await state.keys.authenticate(request.headers.get("authorization"), request.address)
+    wait = state.rates.take(request.holder.caller.key_id)
     if wait:
         raise RateLimitedError(
-            f"this key sends more than {surface.rates.rate:g} requests a second", round(wait, 3)
+            f"this key sends more than {state.rates.rate:g} requests a second", round(wait, 3)
         )
 
 
-async def _call(endpoint: Endpoint, ask: Ask, given: dict[str, Any]) -> Answer:
-    result = await endpoint.function(ask, **given)
+async def _call(endpoint: Endpoint, request: ApiRequest, given: dict[str, Any]) -> Answer:
+    result = await endpoint.function(request, **given)
     if isinstance(result, msgspec.Struct):
         return Json(result, endpoint.status)
     reply: Answer = result

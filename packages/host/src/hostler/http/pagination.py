@@ -57,5 +57,5 @@ def listing(
 
 
 def seconds(ms: int | None) -> float | None:
-    """Milliseconds of the database as seconds of the surface."""
+    """Milliseconds of the database as seconds of the API."""
     return None if ms is None else ms / 1000

@@ -12,7 +12,7 @@ from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.auth import demand
 from hostler.http.middleware import admit
 from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
-from hostler.http.request import Ask, headers_of
+from hostler.http.request import ApiRequest, headers_of
 from hostler.http.state import AppState
 from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError, UnavailableError
 
@@ -75,17 +75,17 @@ class SocketChannel:
             log.debug("a plugin's WebSocket was gone before it could be closed")
 
 
-async def serve(surface: AppState, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def serve(state: AppState, path: str, scope: Scope, receive: Receive, send: Send) -> None:
     """Serve a WebSocket, from its handshake to its end."""
     await receive()  # websocket.connect
-    ask = Ask(surface, scope, receive, "GET", path, {}, headers_of(scope))
+    request = ApiRequest(state, scope, receive, "GET", path, {}, headers_of(scope))
     channel = SocketChannel(receive, send)
     try:
         if path != PATH:
             raise NotFoundError(f"there is no WebSocket at {path}; there is one at {PATH}")
-        await admit(surface, ask)
-        plugin = _plugin_of(ask)
-        await surface.host.supervisor.serve_remote(plugin, channel)
+        await admit(state, request)
+        plugin = _plugin_of(request)
+        await state.host.supervisor.serve_remote(plugin, channel)
     except HostlerError as error:
         if not channel.accepted:
             await _deny(scope, send, error)
@@ -94,12 +94,12 @@ async def serve(surface: AppState, path: str, scope: Scope, receive: Receive, se
         await channel.close(_POLICY_VIOLATION, error.message)
 
 
-def _plugin_of(ask: Ask) -> str:
-    demand(ask.caller, "plugins:connect")
-    plugin = ask.holder.plugin if ask.holder is not None else None
+def _plugin_of(request: ApiRequest) -> str:
+    demand(request.caller, "plugins:connect")
+    plugin = request.holder.plugin if request.holder is not None else None
     if plugin is None:
         raise UnauthorizedError("this key is not the token of a plugin: make one with plugin 'author/name'")
-    if ask.surface.host.state != "ready":
+    if request.state.host.state != "ready":
         raise UnavailableError("the host is not ready: try again")
     return plugin
 

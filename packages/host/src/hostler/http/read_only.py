@@ -12,7 +12,7 @@ from hostler.host.read_only import ReadOnlyHost
 from hostler.http.auth import administrator
 from hostler.http.endpoint import Endpoint, endpoints_of
 from hostler.http.problems import encode_problem, problem_of, status_of
-from hostler.http.request import Ask, decode_query, path_segment
+from hostler.http.request import ApiRequest, decode_query, path_segment
 from hostler.http.routing import Router
 from hostler.storage.sql.read_only import NeedsHostError
 from hostler_protocol.errors import HostlerError
@@ -32,7 +32,7 @@ MODULES: Mapping[str, str] = {
 """The first word of a path below /v1 -> the module of `http.routes` that answers it from facts alone."""
 
 
-class _Surface:
+class _ReadOnlyState:
     """The part of `http.state.AppState` that is here."""
 
     def __init__(self, host: ReadOnlyHost) -> None:
@@ -55,8 +55,8 @@ async def answer(host: ReadOnlyHost, workspace: str, path: str, query: str) -> t
     endpoint = None if found is None else found[0].get("GET")
     if found is None or endpoint is None:
         raise NeedsHostError(path)
-    ask = Ask(
-        surface=cast("AppState", _Surface(host)),
+    request = ApiRequest(
+        state=cast("AppState", _ReadOnlyState(host)),
         scope={},
         receive=_nothing,
         method="GET",
@@ -66,17 +66,17 @@ async def answer(host: ReadOnlyHost, workspace: str, path: str, query: str) -> t
         holder=administrator(workspace),
     )
     try:
-        ask.parameters = {name: path_segment(raw) for name, raw in found[1].items()}
-        return endpoint.status, msgspec.json.encode(await _result(ask, endpoint, query))
+        request.parameters = {name: path_segment(raw) for name, raw in found[1].items()}
+        return endpoint.status, msgspec.json.encode(await _result(request, endpoint, query))
     except HostlerError as error:
         return status_of(error), encode_problem(problem_of(error))
 
 
-async def _result(ask: Ask, endpoint: Endpoint, query: str) -> msgspec.Struct:
+async def _result(request: ApiRequest, endpoint: Endpoint, query: str) -> msgspec.Struct:
     given = {} if endpoint.query is None else {"query": decode_query(query.encode("ascii"), endpoint.query)}
-    result = await endpoint.function(ask, **given)
+    result = await endpoint.function(request, **given)
     if not isinstance(result, msgspec.Struct):  # a stream, a file, or an answer with headers
-        raise NeedsHostError(ask.path)
+        raise NeedsHostError(request.path)
     return result
 
 

@@ -55,10 +55,10 @@ class Fitted(Generic[T]):
 
 
 @dataclass(slots=True)
-class Ask:
+class ApiRequest:
     """One request. `path` is as it came, `parameters` are those in it, decoded."""
 
-    surface: AppState
+    state: AppState
     scope: Scope
     receive: Receive
     method: str
@@ -185,26 +185,26 @@ def check_json_type(content_type: str | None) -> None:
         raise UnsupportedMediaTypeError(f"the body is {kind or 'of no type'}; expected application/json")
 
 
-async def read_body(ask: Ask, *, limit: int = MAX_BODY_BYTES) -> bytes:
+async def read_body(request: ApiRequest, *, limit: int = MAX_BODY_BYTES) -> bytes:
     """The whole body. PayloadTooLargeError over `limit` bytes, RequestTimeoutError if it does not come."""
     try:
         async with asyncio.timeout(JSON_BODY_SECONDS):
-            return b"".join([piece async for piece in body_pieces(ask, limit=limit)])
+            return b"".join([piece async for piece in body_pieces(request, limit=limit)])
     except TimeoutError:
         raise RequestTimeoutError(f"the body did not arrive within {JSON_BODY_SECONDS:g} seconds") from None
 
 
-async def body_pieces(ask: Ask, *, limit: int) -> AsyncIterator[bytes]:
+async def body_pieces(request: ApiRequest, *, limit: int) -> AsyncIterator[bytes]:
     """The body as it comes. Errors as `read_body`; CancelledCallError where the client goes away."""
-    ask.body_read = True
-    stated = ask.headers.get("content-length", "")
+    request.body_read = True
+    stated = request.headers.get("content-length", "")
     if stated.isdecimal() and int(stated) > limit:
         raise PayloadTooLargeError(f"the body has {int(stated):,} bytes; at most {limit:,}", limit=limit)
     size = 0
     while True:
         try:
             async with asyncio.timeout(BODY_IDLE_SECONDS):
-                message = await ask.receive()
+                message = await request.receive()
         except TimeoutError:
             raise RequestTimeoutError(
                 f"nothing more of the body came for {BODY_IDLE_SECONDS:g} seconds"

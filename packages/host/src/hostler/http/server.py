@@ -82,8 +82,8 @@ class HttpServer:
 
         Streams of runs that have ended are sent to their end first.
         """
-        await self.app.surface.streams.finish(STREAM_FINISH_SECONDS)
-        self.app.surface.streams.close()
+        await self.app.state.streams.finish(STREAM_FINISH_SECONDS)
+        self.app.state.streams.close()
         self._server.should_exit = True
         if self._task is not None:
             await self._task

@@ -96,7 +96,7 @@ class Orchestrator:
         self,
         db: Database,
         blobs: BlobFolder,
-        bindery: EventRouter,
+        event_router: EventRouter,
         dispatcher: Dispatcher,
         feed: Feed,
         *,
@@ -106,7 +106,7 @@ class Orchestrator:
         self._db = db
         self._feed = feed
         self._blobs = blobs
-        self._bindery = bindery
+        self._event_router = event_router
         self._dispatcher = dispatcher
         self._can_steer = can_steer
         self.accepting = False
@@ -161,7 +161,7 @@ class Orchestrator:
         if not self.accepting:
             raise UnavailableError("the host takes no events now: it is starting or stopping; try again")
         event, inline = event_of(envelope, caller, int(time.time() * 1000))
-        resolution = await self._bindery.resolve(event)
+        resolution = await self._event_router.resolve(event)
         if isinstance(resolution, UnknownAgent | DisabledAgent):
             return await self._refused(event, resolution.error())
         not_before = None if not delay else event.created_at + int(delay * 1000)

@@ -40,7 +40,7 @@ class Rerouter:
     """The worker that tries deferred events again."""
 
     db: Database
-    bindery: EventRouter
+    event_router: EventRouter
     orchestrator: Orchestrator
     failed: int = 0
     """Events that this process has failed."""
@@ -84,7 +84,7 @@ class Rerouter:
             await self._fail(ws, event_id, {"reason": DELETED}, DELETED)
             return
         try:
-            resolution = await self.bindery.resolve(event)
+            resolution = await self.event_router.resolve(event)
             if isinstance(resolution, Undecided):
                 await self._again(event, resolution, one.tries + 1)
                 return

@@ -43,7 +43,7 @@ from hostler.http.limits import FAILED_AUTH_BURST, FAILED_AUTH_PER_SECOND, MAX_T
 from hostler.http.middleware import Exchange, send_problem
 from hostler.http.problems import MethodNotAllowedError, UnauthenticatedError
 from hostler.http.rate_limits import Rates
-from hostler.http.request import Ask, check_headers, check_json_type, headers_of, read_body
+from hostler.http.request import ApiRequest, check_headers, check_json_type, headers_of, read_body
 from hostler.http.responses import COMMON_HEADERS, Empty, Headers, Whole
 from hostler.http.state import AppState
 from hostler.storage.stores import audit
@@ -69,9 +69,9 @@ _STREAM_HEADERS: Headers = [
 class AssetGateway:
     """The MCP server of all runs of one host."""
 
-    def __init__(self, surface: AppState) -> None:
-        self._surface = surface
-        self._host = surface.host
+    def __init__(self, state: AppState) -> None:
+        self._state = state
+        self._host = state.host
         self.sessions = Sessions()
         self._failures = Rates(FAILED_AUTH_PER_SECOND, FAILED_AUTH_BURST)
 
@@ -95,79 +95,83 @@ class AssetGateway:
         scope = exchange.scope
         check_headers(scope)
         headers = headers_of(scope)
-        ask = Ask(self._surface, scope, exchange.receive, scope["method"], exchange.path, {}, headers)
-        if ask.method == "OPTIONS":
+        request = ApiRequest(
+            self._state, scope, exchange.receive, scope["method"], exchange.path, {}, headers
+        )
+        if request.method == "OPTIONS":
             await Empty(204, [(b"allow", ", ".join(_ALLOWED).encode())]).send(
                 scope, exchange.receive, exchange.send
             )
             return
         _check_origin(headers)
-        door = await self._admit(ask)
-        if ask.method == "DELETE":
-            self.sessions.end(await self._session(ask, door))
+        door = await self._admit(request)
+        if request.method == "DELETE":
+            self.sessions.end(await self._session(request, door))
             await Empty(204).send(scope, exchange.receive, exchange.send)
-        elif ask.method == "POST":
+        elif request.method == "POST":
             check_json_type(headers.get("content-type"))
-            message = read_message(await read_body(ask, limit=MAX_MESSAGE_BYTES), headers)
+            message = read_message(await read_body(request, limit=MAX_MESSAGE_BYTES), headers)
             if message is None or message.id is None:
-                await self._notified(ask, door, message)
+                await self._notified(request, door, message)
                 await Empty(202).send(scope, exchange.receive, exchange.send)
             else:
-                await self._requested(exchange, ask, door, message)
+                await self._requested(exchange, request, door, message)
         else:
-            raise MethodNotAllowedError(ask.method, _ALLOWED)
+            raise MethodNotAllowedError(request.method, _ALLOWED)
 
     # -- the token --------------------------------------------------------------------------------
 
-    async def _admit(self, ask: Ask) -> RunDoor:
+    async def _admit(self, request: ApiRequest) -> RunDoor:
         """The run that the token stands for. 401; RateLimitedError after too many wrong ones."""
-        scheme, _, token = ask.headers.get("authorization", "").partition(" ")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN_CHARS:
             raise UnauthenticatedError("a run token is needed: send the header 'Authorization: Bearer TOKEN'")
         try:
             door = self._host.assets.find(token)
         except AssetRefusedError as refused:
-            raise await self._refused(ask, refused) from None
-        wait = self._surface.rates.take(f"run {door.run_id}")
+            raise await self._refused(request, refused) from None
+        wait = self._state.rates.take(f"run {door.run_id}")
         if wait:
             raise RateLimitedError("too many requests with this run token", round(wait, 3))
         return door
 
-    async def _refused(self, ask: Ask, refused: AssetRefusedError) -> HostlerError:
+    async def _refused(self, request: ApiRequest, refused: AssetRefusedError) -> HostlerError:
         """Write down that a token opened nothing; what the client is told."""
-        wait = self._failures.take(ask.address)
+        wait = self._failures.take(request.address)
         if wait:
             return RateLimitedError("too many wrong run tokens from this address", wait)
         workspace = refused.workspace_id or self._host.settings.workspace
         target = refused.run_id or "unknown"
-        body = {"reason": refused.reason, "address": ask.address}
+        body = {"reason": refused.reason, "address": request.address}
         await self._host.db.write(
             lambda tx: audit.record(tx, workspace, "asset gateway", "assets.refused", target, body)
         )
         return UnauthenticatedError(refused.message, reason=refused.reason)
 
-    async def _session(self, ask: Ask, door: RunDoor) -> Session:
-        name = ask.headers.get(SESSION_HEADER)
+    async def _session(self, request: ApiRequest, door: RunDoor) -> Session:
+        name = request.headers.get(SESSION_HEADER)
         if name is None:
             raise RpcError(INVALID_REQUEST, f"the header {SESSION_HEADER} is missing: begin with initialize")
         try:
             return self.sessions.find(door, name)
         except AssetRefusedError as refused:
-            raise await self._refused(ask, refused) from None
+            raise await self._refused(request, refused) from None
 
     # -- messages ---------------------------------------------------------------------------------
 
-    async def _notified(self, ask: Ask, door: RunDoor, message: RpcMessage | None) -> None:
+    async def _notified(self, request: ApiRequest, door: RunDoor, message: RpcMessage | None) -> None:
         if message is None or message.single:
             return  # an answer, or a note of the generation that has none for servers
-        session = await self._session(ask, door)
+        session = await self._session(request, door)
         if message.method == "notifications/cancelled":
             wanted = message.params.get("requestId")
             if isinstance(wanted, str | int) and (call := session.calls.get(wanted)) is not None:
                 call.give_up()
 
-    async def _requested(self, exchange: Exchange, ask: Ask, door: RunDoor, message: RpcMessage) -> None:
+    async def _requested(
+        self, exchange: Exchange, request: ApiRequest, door: RunDoor, message: RpcMessage
+    ) -> None:
         headers: Headers = []
         session = None
         if message.method == "initialize" and not message.single:
@@ -178,7 +182,7 @@ class AssetGateway:
             body = encode_result(message, discovered(), listed=True)
         else:
             if not message.single:
-                session = await self._session(ask, door)
+                session = await self._session(request, door)
             match message.method:
                 case "ping":
                     body = encode_result(message, {})

@@ -12,7 +12,7 @@ from hostler.domain.secret_refs import reference_names
 from hostler.http.auth import holds
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, listing, scoped
-from hostler.http.request import Ask, Fitted
+from hostler.http.request import ApiRequest, Fitted
 from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import agents, audit
@@ -34,14 +34,14 @@ class AgentRecord(Strict):
 
 
 @endpoint("GET", "/v1/agents", right="agents:read", tag="agents")
-async def list_agents(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
+async def list_agents(request: ApiRequest, query: PageQuery) -> Listing[AgentRecord]:
     """List the current versions of all agents, by name."""
-    cursors = scoped(ask.surface.host.cursors, "agents", ask.workspace_id, query)
+    cursors = scoped(request.state.host.cursors, "agents", request.workspace_id, query)
     after = "" if query.cursor is None else cursors.read_text(query.cursor)
-    rows = await ask.surface.host.db.read(
-        lambda tx: agents.page(tx, ask.workspace_id, after=after, limit=query.size + 1)
+    rows = await request.state.host.db.read(
+        lambda tx: agents.page(tx, request.workspace_id, after=after, limit=query.size + 1)
     )
-    problems = await _problems(ask, rows)
+    problems = await _problems(request, rows)
     return listing(
         rows,
         query.size,
@@ -52,56 +52,58 @@ async def list_agents(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
 
 
 @endpoint("POST", "/v1/agents", right="agents:write", tag="agents", status=201)
-async def create_agent(ask: Ask, body: Fitted[AgentSpec]) -> Json[AgentRecord]:
+async def create_agent(request: ApiRequest, body: Fitted[AgentSpec]) -> Json[AgentRecord]:
     """Make a new agent. A name that is taken is a `conflict`."""
-    host, name = ask.surface.host, body.get().name
-    if await host.db.read(lambda tx: agents.current_version(tx, ask.workspace_id, name)) is not None:
+    host, name = request.state.host, body.get().name
+    if await host.db.read(lambda tx: agents.current_version(tx, request.workspace_id, name)) is not None:
         raise ConflictError(f"there is an agent named {name!r} already; PUT changes it")
-    return Json(await _save(ask, body), 201)
+    return Json(await _save(request, body), 201)
 
 
 @endpoint("GET", "/v1/agents/{name}", right="agents:read", tag="agents")
-async def get_agent(ask: Ask) -> AgentRecord:
+async def get_agent(request: ApiRequest) -> AgentRecord:
     """Get the current version of an agent."""
-    name = ask.parameters["name"]
+    name = request.parameters["name"]
     return await _shown(
-        ask, await ask.surface.host.db.read(lambda tx: agents.get(tx, ask.workspace_id, name))
+        request, await request.state.host.db.read(lambda tx: agents.get(tx, request.workspace_id, name))
     )
 
 
 @endpoint("PUT", "/v1/agents/{name}", right="agents:write", tag="agents")
-async def put_agent(ask: Ask, body: Fitted[AgentSpec]) -> AgentRecord:
+async def put_agent(request: ApiRequest, body: Fitted[AgentSpec]) -> AgentRecord:
     """Make or change an agent. All that is wrong with it is named at once, and nothing is stored.
 
     A change makes a new version, which the next event uses; unchanged it keeps its version. The body's name
     is the path's.
     """
-    named = ask.parameters["name"]
+    named = request.parameters["name"]
     if body.get().name != named:
         other = Mistake("name", f"the path names {named!r}: both must be the same")
         body = replace(body, mistakes=[*body.mistakes, other])
-    return await _save(ask, body)
+    return await _save(request, body)
 
 
 @endpoint("GET", "/v1/agents/{name}/versions", right="agents:read", tag="agents")
-async def list_agent_versions(ask: Ask, query: PageQuery) -> Listing[AgentRecord]:
+async def list_agent_versions(request: ApiRequest, query: PageQuery) -> Listing[AgentRecord]:
     """List all versions of an agent, newest first."""
-    name = ask.parameters["name"]
-    cursors = ask.surface.host.cursors.scoped("http agent versions", [ask.workspace_id, name])
+    name = request.parameters["name"]
+    cursors = request.state.host.cursors.scoped("http agent versions", [request.workspace_id, name])
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
 
     def read(tx: Tx) -> list[Agent]:
-        current = agents.get(tx, ask.workspace_id, name)
-        return agents.versions(tx, ask.workspace_id, current.agent_id, before=before, limit=query.size + 1)
+        current = agents.get(tx, request.workspace_id, name)
+        return agents.versions(
+            tx, request.workspace_id, current.agent_id, before=before, limit=query.size + 1
+        )
 
-    rows = await ask.surface.host.db.read(read)
+    rows = await request.state.host.db.read(read)
     return listing(rows, query.size, agent_record, lambda agent: agent.version, cursors)
 
 
 @endpoint("DELETE", "/v1/agents/{name}", right="agents:write", tag="agents")
-async def delete_agent(ask: Ask) -> Empty:
+async def delete_agent(request: ApiRequest) -> Empty:
     """Delete an agent. Its runs go on, and stay with the version they used."""
-    name, workspace, actor = ask.parameters["name"], ask.workspace_id, ask.caller.subject
+    name, workspace, actor = request.parameters["name"], request.workspace_id, request.caller.subject
 
     def delete(tx: Tx) -> bool:
         deleted = agents.delete(tx, workspace, name)
@@ -109,18 +111,18 @@ async def delete_agent(ask: Ask) -> Empty:
             audit.record(tx, workspace, actor, "agent.removed", name, {})
         return deleted
 
-    if not await ask.surface.host.db.write(delete):
+    if not await request.state.host.db.write(delete):
         raise NotFoundError(f"there is no agent named {name!r}")
-    ask.surface.host.bindery.changed(workspace)
+    request.state.host.event_router.changed(workspace)
     return Empty()
 
 
-async def _save(ask: Ask, body: Fitted[AgentSpec]) -> AgentRecord:
+async def _save(request: ApiRequest, body: Fitted[AgentSpec]) -> AgentRecord:
     """Check and store an agent; the next event sees it. What is stored like this already is not refused."""
-    host, workspace, actor = ask.surface.host, ask.workspace_id, ask.caller.subject
+    host, workspace, actor = request.state.host, request.workspace_id, request.caller.subject
     spec = body.get()
     known = await host.db.read(lambda tx: agents.readable(tx, workspace, spec.name))
-    _check_references(ask, known, spec)
+    _check_references(request, known, spec)
     if body.mistakes or known is None or known.spec != spec:
         mistakes = [*body.mistakes, *await host.configurator.review_agent(spec, workspace)]
         if any(mistake.severity == "error" for mistake in mistakes):
@@ -128,7 +130,7 @@ async def _save(ask: Ask, body: Fitted[AgentSpec]) -> AgentRecord:
 
     def save(tx: Tx) -> Agent:
         before = agents.current_version(tx, workspace, spec.name)
-        _check_references(ask, agents.readable(tx, workspace, spec.name), spec)
+        _check_references(request, agents.readable(tx, workspace, spec.name), spec)
         after = agents.apply(tx, workspace, spec)
         if before != (after.agent_id, after.version):
             action = "agent.added" if before is None else "agent.changed"
@@ -136,11 +138,11 @@ async def _save(ask: Ask, body: Fitted[AgentSpec]) -> AgentRecord:
         return after
 
     agent = await host.db.write(save)
-    host.bindery.changed(workspace)
-    return await _shown(ask, agent)
+    host.event_router.changed(workspace)
+    return await _shown(request, agent)
 
 
-def _check_references(ask: Ask, before: Agent | None, spec: AgentSpec) -> None:
+def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec) -> None:
     """Refuse references to secrets of the installation from whoever has no right to all of it.
 
     Those that are there stay: for the same runner, with nothing else in its configuration changed. Another
@@ -148,7 +150,7 @@ def _check_references(ask: Ask, before: Agent | None, spec: AgentSpec) -> None:
     for nothing: a plugin may change that later.
     """
     names = reference_names(spec.config)
-    if not names or holds(ask.caller, "installation"):
+    if not names or holds(request.caller, "installation"):
         return
     if before is not None and (before.spec.runner, before.spec.config) == (spec.runner, spec.config):
         return
@@ -160,15 +162,15 @@ def _check_references(ask: Ask, before: Agent | None, spec: AgentSpec) -> None:
     )
 
 
-async def _problems(ask: Ask, rows: Sequence[Agent]) -> dict[str, list[ConfigProblem]]:
+async def _problems(request: ApiRequest, rows: Sequence[Agent]) -> dict[str, list[ConfigProblem]]:
     """What is wrong with each of these agents, by their names."""
     specs = [agent.spec for agent in rows]
-    found = await ask.surface.host.diagnosis.of_agents(ask.workspace_id, specs)
+    found = await request.state.host.diagnosis.of_agents(request.workspace_id, specs)
     return {spec.name: problems for spec, problems in zip(specs, found, strict=True)}
 
 
-async def _shown(ask: Ask, agent: Agent) -> AgentRecord:
-    return agent_record(agent, (await _problems(ask, [agent]))[agent.name])
+async def _shown(request: ApiRequest, agent: Agent) -> AgentRecord:
+    return agent_record(agent, (await _problems(request, [agent]))[agent.name])
 
 
 def agent_record(agent: Agent, problems: list[ConfigProblem] | None = None) -> AgentRecord:

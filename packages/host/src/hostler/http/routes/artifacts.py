@@ -13,7 +13,7 @@ from hostler.http.idempotency import once
 from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
 from hostler.http.pagination import Moment
 from hostler.http.ranges import etag_matches, parse_range
-from hostler.http.request import Ask, body_pieces
+from hostler.http.request import ApiRequest, body_pieces
 from hostler.http.responses import Empty, Headers, Json, Pieces
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, audit, blobs
@@ -47,18 +47,18 @@ class UploadQuery(Strict):
     status=201,
     media=Media("*/*", "The content", schema={}),
 )
-async def upload_artifact(ask: Ask, query: UploadQuery) -> Json[ArtifactMetadata]:
+async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[ArtifactMetadata]:
     """Upload a file: the body is its content, the Content-Type its type. At most 1 GiB."""
-    host = ask.surface.host
+    host = request.state.host
     blob = await host.blobs.put(
-        body_pieces(ask, limit=MAX_UPLOAD_BODY_BYTES), max_bytes=MAX_UPLOAD_BODY_BYTES
+        body_pieces(request, limit=MAX_UPLOAD_BODY_BYTES), max_bytes=MAX_UPLOAD_BODY_BYTES
     )
     artifacts.check_declared(blob, size_bytes=None, sha256=query.sha256)
     new = NewArtifact(
         artifact_type=query.artifact_type,
         blob=blob,
         source="upload",
-        mime_type=_media_type(ask.headers.get("content-type")),
+        mime_type=_media_type(request.headers.get("content-type")),
         name=query.name,
         conversation_id=query.conversation_id,
         thread_id=query.thread_id,
@@ -66,18 +66,18 @@ async def upload_artifact(ask: Ask, query: UploadQuery) -> Json[ArtifactMetadata
     )
 
     async def create() -> Json[ArtifactMetadata]:
-        stored = await host.db.write(lambda tx: artifacts.create(tx, ask.workspace_id, new))
+        stored = await host.db.write(lambda tx: artifacts.create(tx, request.workspace_id, new))
         if not isinstance(stored, StoredArtifact):
             raise ConflictError(f"there is an artifact {stored.artifact_id!r} with other content")
         return Json(stored.record(), 201)
 
-    return await once(ask, blob.sha256, create)  # type: ignore[return-value]
+    return await once(request, blob.sha256, create)  # type: ignore[return-value]
 
 
 @endpoint("GET", "/v1/artifacts/{artifact_id}", right="artifacts:read", tag="artifacts")
-async def get_artifact(ask: Ask) -> ArtifactMetadata:
+async def get_artifact(request: ApiRequest) -> ArtifactMetadata:
     """Get what is known of an artifact."""
-    return (await _find(ask)).record()
+    return (await _find(request)).record()
 
 
 @endpoint(
@@ -87,17 +87,17 @@ async def get_artifact(ask: Ask) -> ArtifactMetadata:
     tag="artifacts",
     answers={200: BYTES, 206: Media("*/*", "The range that was asked for", schema={}), 304: None},
 )
-async def get_artifact_content(ask: Ask) -> Pieces | Empty:
+async def get_artifact_content(request: ApiRequest) -> Pieces | Empty:
     """Get an artifact's content, whole or one range of it (Range, If-Range, ETag)."""
-    artifact = await _find(ask)
+    artifact = await _find(request)
     etag = f'"{artifact.sha256}"'
     headers: Headers = [(b"etag", etag.encode()), (b"accept-ranges", b"bytes")]
-    if etag_matches(ask.headers.get("if-none-match"), etag, weakly=True):
+    if etag_matches(request.headers.get("if-none-match"), etag, weakly=True):
         return Empty(304, headers)
     wanted = None
-    condition = ask.headers.get("if-range")
+    condition = request.headers.get("if-range")
     if condition is None or etag_matches(condition, etag, weakly=False):
-        wanted = parse_range(ask.headers.get("range"), artifact.size_bytes)
+        wanted = parse_range(request.headers.get("range"), artifact.size_bytes)
     offset, length = wanted or (0, artifact.size_bytes)
     headers += [
         (b"content-type", (_media_type(artifact.mime_type) or "application/octet-stream").encode("ascii")),
@@ -107,14 +107,18 @@ async def get_artifact_content(ask: Ask) -> Pieces | Empty:
     if wanted is not None:
         place = b"bytes %d-%d/%d" % (offset, offset + length - 1, artifact.size_bytes)
         headers.append((b"content-range", place))
-    pieces = artifacts.stream(artifact, ask.surface.host.blobs, offset, length)
+    pieces = artifacts.stream(artifact, request.state.host.blobs, offset, length)
     return Pieces(pieces, length, 200 if wanted is None else 206, headers)
 
 
 @endpoint("DELETE", "/v1/artifacts/{artifact_id}", right="artifacts:write", tag="artifacts")
-async def delete_artifact(ask: Ask) -> Empty:
+async def delete_artifact(request: ApiRequest) -> Empty:
     """Delete an artifact, and its bytes unless something else has the same. Messages keep its id."""
-    artifact_id, workspace, actor = ask.parameters["artifact_id"], ask.workspace_id, ask.caller.subject
+    artifact_id, workspace, actor = (
+        request.parameters["artifact_id"],
+        request.workspace_id,
+        request.caller.subject,
+    )
 
     def delete(tx: Tx) -> StoredArtifact | None:
         removed = artifacts.remove(tx, workspace, artifact_id)
@@ -123,7 +127,7 @@ async def delete_artifact(ask: Ask) -> Empty:
             audit.record(tx, workspace, actor, "artifact.deleted", artifact_id, details)
         return removed
 
-    held = ask.surface.host.held
+    held = request.state.host.held
     async with held.gate.open():
         removed = await held.db.write(delete)
         if removed is None:
@@ -133,9 +137,9 @@ async def delete_artifact(ask: Ask) -> Empty:
     return Empty()
 
 
-async def _find(ask: Ask) -> StoredArtifact:
-    artifact_id = ask.parameters["artifact_id"]
-    found = await ask.surface.host.db.read(lambda tx: artifacts.find(tx, ask.workspace_id, artifact_id))
+async def _find(request: ApiRequest) -> StoredArtifact:
+    artifact_id = request.parameters["artifact_id"]
+    found = await request.state.host.db.read(lambda tx: artifacts.find(tx, request.workspace_id, artifact_id))
     if found is None:
         raise NotFoundError(f"there is no artifact {artifact_id!r}")
     return found

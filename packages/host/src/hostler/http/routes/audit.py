@@ -6,7 +6,7 @@ from typing import Any
 
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, listing, scoped
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.stores import audit
 from hostler.storage.stores.audit import AuditFact
@@ -26,12 +26,12 @@ class AuditRecord(Strict):
 
 
 @endpoint("GET", "/v1/audit", right="audit:read", tag="audit")
-async def list_audit(ask: Ask, query: PageQuery) -> Listing[AuditRecord]:
+async def list_audit(request: ApiRequest, query: PageQuery) -> Listing[AuditRecord]:
     """List audit facts, newest first."""
-    cursors = scoped(ask.surface.host.cursors, "audit", ask.workspace_id, query)
+    cursors = scoped(request.state.host.cursors, "audit", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
-    rows = await ask.surface.host.db.read(
-        lambda tx: audit.page(tx, ask.workspace_id, before_seq=before, limit=query.size + 1)
+    rows = await request.state.host.db.read(
+        lambda tx: audit.page(tx, request.workspace_id, before_seq=before, limit=query.size + 1)
     )
     return listing(rows, query.size, _record, lambda fact: fact.seq, cursors)
 

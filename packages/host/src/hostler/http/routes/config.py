@@ -15,7 +15,7 @@ from hostler.host.config_entries import EntryKind, entry_kind, relative_paths
 from hostler.host.config_file import source_of
 from hostler.host.diagnosis import folder_problem
 from hostler.http.endpoint import endpoint
-from hostler.http.request import Ask, Fitted
+from hostler.http.request import ApiRequest, Fitted
 from hostler.http.responses import Json, Listing
 from hostler_protocol._base import Strict
 
@@ -39,81 +39,81 @@ class EntryRecord(Strict):
 
 
 @endpoint("POST", "/v1/config", right="installation", tag="configuration")
-async def apply_config(ask: Ask, query: ApplyQuery, body: Fitted[ConfigFile]) -> ConfigDiff:
+async def apply_config(request: ApiRequest, query: ApplyQuery, body: Fitted[ConfigFile]) -> ConfigDiff:
     """Apply a configuration: what it names is made or changed, what it does not name stays unless `prune`.
 
     All that is wrong with it is named at once, and nothing is stored.
     """
-    config, actor = body.get(), ask.caller.subject
-    source = source_of(msgspec.json.decode(ask.body or b"{}"), config, body.mistakes)
+    config, actor = body.get(), request.caller.subject
+    source = source_of(msgspec.json.decode(request.body or b"{}"), config, body.mistakes)
     source = replace(source, mistakes=(*source.mistakes, *relative_paths(config, source)))
-    return await ask.surface.host.apply(
+    return await request.state.host.apply(
         config, actor=actor, dry_run=query.dry_run, prune=query.prune, source=source
     )
 
 
 @endpoint("GET", "/v1/problems", right="installation", tag="configuration")
-async def list_problems(ask: Ask) -> Listing[ConfigProblem]:
+async def list_problems(request: ApiRequest) -> Listing[ConfigProblem]:
     """List what does not work of the configuration now: entries, plugins, skills, servers, and why."""
-    await ask.surface.host.skills.look()
-    return Listing(items=await ask.surface.host.problems())
+    await request.state.host.skills.look()
+    return Listing(items=await request.state.host.problems())
 
 
 @endpoint("GET", "/v1/config", right="installation", tag="configuration")
-async def export_config(ask: Ask) -> ConfigFile:
+async def export_config(request: ApiRequest) -> ConfigFile:
     """Export the configuration as it stands. Secrets are references, as they were given."""
-    return await ask.surface.host.export()
+    return await request.state.host.export()
 
 
 @endpoint("GET", "/v1/config/{kind}", right="installation", tag="configuration")
-async def list_entries(ask: Ask) -> Listing[EntryRecord]:
+async def list_entries(request: ApiRequest) -> Listing[EntryRecord]:
     """List the entries of one kind by name. Kinds are the keys of a configuration file: `plugins`, `models`,
     `tools`, `skills`, `agents`, `webhooks`, `retention`, `pause_key`, `working_folders`.
     """
-    kind = entry_kind(ask.parameters["kind"])
-    found, problems = await _look(ask)
+    kind = entry_kind(request.parameters["kind"])
+    found, problems = await _look(request)
     names = {*found.readable[kind.kind], *(one.name for one in found.unreadable if one.kind == kind.kind)}
     return Listing(items=[_record(kind, name, found, problems) for name in sorted(names)])
 
 
 @endpoint("POST", "/v1/config/{kind}", right="installation", tag="configuration", status=201)
-async def add_entry(ask: Ask, body: dict[str, Any]) -> Json[ConfigDiff]:
+async def add_entry(request: ApiRequest, body: dict[str, Any]) -> Json[ConfigDiff]:
     """Add an entry, written as in a configuration file; a skill folder is `{"path": ...}`. 409 where it is
     there already.
     """
-    kind = entry_kind(ask.parameters["kind"])
-    diff = await ask.surface.host.put_entry(kind, body, actor=ask.caller.subject)
+    kind = entry_kind(request.parameters["kind"])
+    diff = await request.state.host.put_entry(kind, body, actor=request.caller.subject)
     return Json(diff, 201)
 
 
 @endpoint("GET", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
-async def get_entry(ask: Ask) -> EntryRecord:
+async def get_entry(request: ApiRequest) -> EntryRecord:
     """Get one entry. A plugin is named `author/name` (in the path `author%2Fname`), a tool `mcp:files`, what
     there is one of `policy`.
     """
-    kind, name = entry_kind(ask.parameters["kind"]), ask.parameters["name"]
-    return _record(kind, name, *await _look(ask))
+    kind, name = entry_kind(request.parameters["kind"]), request.parameters["name"]
+    return _record(kind, name, *await _look(request))
 
 
 @endpoint("PUT", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
-async def put_entry(ask: Ask, body: dict[str, Any]) -> ConfigDiff:
+async def put_entry(request: ApiRequest, body: dict[str, Any]) -> ConfigDiff:
     """Make or change an entry: the body is the whole of it. Runs at work finish with what they began with."""
-    kind, name = entry_kind(ask.parameters["kind"]), ask.parameters["name"]
-    return await ask.surface.host.put_entry(kind, body, actor=ask.caller.subject, name=name)
+    kind, name = entry_kind(request.parameters["kind"]), request.parameters["name"]
+    return await request.state.host.put_entry(kind, body, actor=request.caller.subject, name=name)
 
 
 @endpoint("DELETE", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
-async def remove_entry(ask: Ask) -> ConfigDiff:
+async def remove_entry(request: ApiRequest) -> ConfigDiff:
     """Remove an entry. Runs at work finish; `problems` of the answer names the agents that need it."""
-    kind, name = entry_kind(ask.parameters["kind"]), ask.parameters["name"]
-    return await ask.surface.host.remove_entry(kind, name, actor=ask.caller.subject)
+    kind, name = entry_kind(request.parameters["kind"]), request.parameters["name"]
+    return await request.state.host.remove_entry(kind, name, actor=request.caller.subject)
 
 
 Problems = Mapping[tuple[Kind, str], str]
 
 
-async def _look(ask: Ask) -> tuple[Entries, Problems]:
-    host = ask.surface.host
+async def _look(request: ApiRequest) -> tuple[Entries, Problems]:
+    host = request.state.host
     await host.skills.look()
     problems = {(one.kind, one.name): one.problem for one in await host.problems()}
     found = await host.configurator.entries()

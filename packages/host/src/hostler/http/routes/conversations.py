@@ -11,7 +11,7 @@ from hostler.calls.history import transcript_page, transcript_record
 from hostler.host import maintenance
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import Limit, Moment, PageQuery, scoped
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import conversations, search, transcripts
@@ -113,22 +113,22 @@ class ActorQuery(Strict):
 
 
 @endpoint("GET", "/v1/conversations", right="conversations:read", tag="conversations")
-async def list_conversations(ask: Ask, query: PageQuery) -> Listing[ConversationRecord]:
+async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[ConversationRecord]:
     """List conversations, the one with the latest message first.
 
     Before all others those in which nothing but waiting messages was said. A page may be short, or even
     empty, while `has_more` is true.
     """
-    host = ask.surface.host
-    cursors = scoped(host.cursors, "conversations", ask.workspace_id, query)
+    host = request.state.host
+    cursors = scoped(host.cursors, "conversations", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
 
     def read(tx: Tx) -> tuple[list[UnstartedConversation], ConversationPage]:
-        unheard = waiting.unheard(tx, ask.workspace_id, query.size) if before is None else []
+        unheard = waiting.unheard(tx, request.workspace_id, query.size) if before is None else []
         room = query.size - len(unheard)
         if not room:
             return unheard, ConversationPage([], transcripts.NEWEST)
-        return unheard, conversations.page(tx, ask.workspace_id, before=before, limit=room)
+        return unheard, conversations.page(tx, request.workspace_id, before=before, limit=room)
 
     unheard, page = await host.db.read(read)
     return Listing(
@@ -162,16 +162,16 @@ def _unheard(one: UnstartedConversation) -> ConversationRecord:
 @endpoint(
     "GET", "/v1/conversations/{conversation_id}/history", right="conversations:read", tag="conversations"
 )
-async def get_history(ask: Ask, query: HistoryQuery) -> ConversationHistory:
+async def get_history(request: ApiRequest, query: HistoryQuery) -> ConversationHistory:
     """Read a conversation, newest first; with `after` oldest first.
 
     A page ends at 4 MiB. `next_cursor` goes on in the page's direction. A message stands where a run took it
     up; those that wait for that are told apart, as `waiting`.
     """
-    conversation_id = ask.parameters["conversation_id"]
+    conversation_id = request.parameters["conversation_id"]
     if query.before is not None and query.after is not None:
         raise InvalidArgumentError("before and after are given: send one of them")
-    cursors = _history_cursors(ask, conversation_id, query.thread_id, query.bot_id)
+    cursors = _history_cursors(request, conversation_id, query.thread_id, query.bot_id)
     before = None if query.before is None else cursors.read_sequence(query.before, "before")
     after = None if query.after is None else cursors.read_sequence(query.after, "after")
     place = {"thread_id": _any(query.thread_id), "bot_id": _any(query.bot_id)}
@@ -179,7 +179,7 @@ async def get_history(ask: Ask, query: HistoryQuery) -> ConversationHistory:
     def read(tx: Tx) -> tuple[TranscriptPage, WaitingPage]:
         page = transcripts.page(
             tx,
-            ask.workspace_id,
+            request.workspace_id,
             conversation_id=conversation_id,
             **place,
             before_seq=before,
@@ -189,9 +189,9 @@ async def get_history(ask: Ask, query: HistoryQuery) -> ConversationHistory:
         )
         if before is not None or (after is not None and page.has_more):
             return page, WaitingPage([], False)
-        return page, waiting.page(tx, ask.workspace_id, conversation_id, **place)
+        return page, waiting.page(tx, request.workspace_id, conversation_id, **place)
 
-    page, left = await ask.surface.host.db.read(read)
+    page, left = await request.state.host.db.read(read)
     found = transcript_page(page, cursors)
     return ConversationHistory(
         items=found.items,
@@ -221,14 +221,14 @@ def _waiting(message: WaitingMessage) -> WaitingRecord:
 @endpoint(
     "GET", "/v1/conversations/{conversation_id}/search", right="conversations:read", tag="conversations"
 )
-async def search_history(ask: Ask, query: SearchQuery) -> HistorySearchResult:
+async def search_history(request: ApiRequest, query: SearchQuery) -> HistorySearchResult:
     """Search a conversation, in any script, newest first. Wildcards are plain text."""
-    conversation_id = ask.parameters["conversation_id"]
-    cursors = _history_cursors(ask, conversation_id, query.thread_id, query.bot_id)
-    hits = await ask.surface.host.db.read(
+    conversation_id = request.parameters["conversation_id"]
+    cursors = _history_cursors(request, conversation_id, query.thread_id, query.bot_id)
+    hits = await request.state.host.db.read(
         lambda tx: search.search(
             tx,
-            ask.workspace_id,
+            request.workspace_id,
             query.q,
             conversation_id=conversation_id,
             thread_id=_any(query.thread_id),
@@ -247,10 +247,10 @@ async def search_history(ask: Ask, query: SearchQuery) -> HistorySearchResult:
 
 
 @endpoint("GET", "/v1/conversations/{conversation_id}/state", right="conversations:read", tag="conversations")
-async def get_state(ask: Ask, query: PageQuery) -> Listing[StateRecord]:
+async def get_state(request: ApiRequest, query: PageQuery) -> Listing[StateRecord]:
     """Read a conversation's state, of all agents."""
-    conversation_id = ask.parameters["conversation_id"]
-    cursors = ask.surface.host.cursors.scoped("http state", [ask.workspace_id, conversation_id])
+    conversation_id = request.parameters["conversation_id"]
+    cursors = request.state.host.cursors.scoped("http state", [request.workspace_id, conversation_id])
     after = ("", "")
     if query.cursor is not None:
         match cursors.read(query.cursor):
@@ -260,8 +260,10 @@ async def get_state(ask: Ask, query: PageQuery) -> Listing[StateRecord]:
                 raise InvalidArgumentError(
                     "cursor does not hold a place in this list: begin again without it"
                 )
-    rows, more = await ask.surface.host.db.read(
-        lambda tx: conversations.states(tx, ask.workspace_id, conversation_id, after=after, limit=query.size)
+    rows, more = await request.state.host.db.read(
+        lambda tx: conversations.states(
+            tx, request.workspace_id, conversation_id, after=after, limit=query.size
+        )
     )
     return Listing(
         items=[
@@ -281,46 +283,46 @@ async def get_state(ask: Ask, query: PageQuery) -> Listing[StateRecord]:
 
 
 @endpoint("DELETE", "/v1/conversations/{conversation_id}", right="conversations:write", tag="conversations")
-async def delete_conversation(ask: Ask) -> DeletionReceipt:
+async def delete_conversation(request: ApiRequest) -> DeletionReceipt:
     """Delete all that is kept of a conversation, with a receipt.
 
     Its rows of the event log stay, empty, with their digests: the hash chain still verifies. While a run of
     it is active that is a `conflict`; while a backup is being made nothing is deleted (503).
     """
-    conversation_id, held = ask.parameters["conversation_id"], ask.surface.host.held
-    if not await held.db.read(lambda tx: conversations.known(tx, ask.workspace_id, conversation_id)):
+    conversation_id, held = request.parameters["conversation_id"], request.state.host.held
+    if not await held.db.read(lambda tx: conversations.known(tx, request.workspace_id, conversation_id)):
         raise NotFoundError(f"there is no conversation {conversation_id!r}")
     return await maintenance.delete_conversation(
-        held, ask.workspace_id, conversation_id, by=ask.caller.subject
+        held, request.workspace_id, conversation_id, by=request.caller.subject
     )
 
 
 @endpoint("DELETE", "/v1/actors/{actor_id}", right="conversations:write", tag="conversations")
-async def delete_actor(ask: Ask, query: ActorQuery) -> DeletionReceipt:
+async def delete_actor(request: ApiRequest, query: ActorQuery) -> DeletionReceipt:
     """Delete a person's data, with a receipt: what they said, what was answered, state about them.
 
     A person of whom nothing is kept gets a receipt of nothing. While a run of theirs is active that is a
     `conflict`; while a backup is being made nothing is deleted (503).
     """
     return await maintenance.delete_actor(
-        ask.surface.host.held,
-        ask.workspace_id,
-        ask.parameters["actor_id"],
-        by=ask.caller.subject,
+        request.state.host.held,
+        request.workspace_id,
+        request.parameters["actor_id"],
+        by=request.caller.subject,
         actor_type=query.actor_type,
     )
 
 
 def _history_cursors(
-    ask: Ask, conversation_id: str, thread_id: str | None, bot_id: str | None
+    request: ApiRequest, conversation_id: str, thread_id: str | None, bot_id: str | None
 ) -> ScopedCursors:
     where: dict[str, Any] = {
-        "workspace": ask.workspace_id,
+        "workspace": request.workspace_id,
         "conversation": conversation_id,
         "thread": thread_id,
         "bot": bot_id,
     }
-    return ask.surface.host.cursors.scoped("http history", where)
+    return request.state.host.cursors.scoped("http history", where)
 
 
 def _any(value: str | None) -> AnyOr:

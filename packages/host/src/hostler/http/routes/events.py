@@ -13,7 +13,7 @@ from hostler.http.event_stream import EventStream
 from hostler.http.idempotency import idempotency_key
 from hostler.http.limits import MAX_WAIT_SECONDS
 from hostler.http.pagination import PageQuery, listing, scoped, seconds
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json, Listing
 from hostler.http.routes.runs import open_stream
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM
@@ -116,7 +116,7 @@ class EventRecord(Strict):
     },
 )
 async def post_event(
-    ask: Ask, query: PostEventQuery, body: PostedEvent
+    request: ApiRequest, query: PostEventQuery, body: PostedEvent
 ) -> Json[Accepted] | Json[RunRecord] | EventStream:
     """Send an event.
 
@@ -129,44 +129,44 @@ async def post_event(
     Where filters could not be evaluated the outcome is `deferred`, and they are tried for half a minute more.
     Then the event has failed: whoever waits for it gets 503. The same event sent again is tried again.
     """
-    streams = EVENT_STREAM in ask.headers.get("accept", "")
+    streams = EVENT_STREAM in request.headers.get("accept", "")
     if streams or query.wait is not None:
-        demand(ask.caller, "runs:read")
-    key = idempotency_key(ask)
+        demand(request.caller, "runs:read")
+    key = idempotency_key(request)
     if key is not None and body.event_id is None:
-        identity = digest([ask.workspace_id, ask.caller.key_id, key])
+        identity = digest([request.workspace_id, request.caller.key_id, key])
         body = msgspec.structs.replace(body, event_id=f"idem-{identity}")
-    host = ask.surface.host
-    accepted = await host.accept(body.envelope(), ask.caller, delay=body.delay)
-    ask.surface.metrics.accepted(accepted.outcome, duplicate=accepted.duplicate)
+    host = request.state.host
+    accepted = await host.accept(body.envelope(), request.caller, delay=body.delay)
+    request.state.metrics.accepted(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.outcome == "deferred" and (streams or query.wait is not None):
         patience = MAX_ROUTE_SECONDS if query.wait is None else min(query.wait, MAX_WAIT_SECONDS)
-        accepted = await host.routed(ask.workspace_id, accepted, patience)
+        accepted = await host.routed(request.workspace_id, accepted, patience)
     if accepted.run is None:
         return Json(accepted, 202)
     run_id = accepted.run.run_id
     headers: Headers = [(b"location", f"/v1/runs/{run_id}".encode())]
     if streams:
-        return await open_stream(ask, run_id, query.last_event_id, headers)
+        return await open_stream(request, run_id, query.last_event_id, headers)
     if query.wait is None:
         return Json(accepted, 202, headers)
-    run = await host.wait(ask.workspace_id, run_id, min(query.wait, MAX_WAIT_SECONDS), accepted=True)
+    run = await host.wait(request.workspace_id, run_id, min(query.wait, MAX_WAIT_SECONDS), accepted=True)
     return Json(run, 200 if run.status in _SETTLED else 202, headers)
 
 
 @endpoint("GET", "/v1/events", right="events:read", tag="events")
-async def list_events(ask: Ask, query: EventsQuery) -> Listing[EventRecord]:
+async def list_events(request: ApiRequest, query: EventsQuery) -> Listing[EventRecord]:
     """List events, newest first.
 
     `event_type` may come several times. `outcome=failed` gives those that no agent was given because filters
     could not be evaluated, `outcome=deferred` those whose filters are tried again.
     """
-    cursors = scoped(ask.surface.host.cursors, "events", ask.workspace_id, query)
+    cursors = scoped(request.state.host.cursors, "events", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
-    rows = await ask.surface.host.db.read(
+    rows = await request.state.host.db.read(
         lambda tx: events.page(
             tx,
-            ask.workspace_id,
+            request.workspace_id,
             conversation_id=ANY if query.conversation_id is None else query.conversation_id,
             thread_id=ANY if query.thread_id is None else query.thread_id,
             event_types=query.event_type or None,
@@ -179,16 +179,16 @@ async def list_events(ask: Ask, query: EventsQuery) -> Listing[EventRecord]:
 
 
 @endpoint("GET", "/v1/events/{event_id}", right="events:read", tag="events")
-async def get_event(ask: Ask, query: GetEventQuery) -> EventRecord:
+async def get_event(request: ApiRequest, query: GetEventQuery) -> EventRecord:
     """Get one event, with its content.
 
     With `wait` a message that a run absorbed is answered once it was read, or went to another run, and a
     `deferred` event once it is known what becomes of it; or when the time is over.
     """
-    event_id = ask.parameters["event_id"]
+    event_id = request.parameters["event_id"]
     until = asyncio.get_running_loop().time() + min(query.wait or 0.0, MAX_WAIT_SECONDS)
     while True:
-        found = await ask.surface.host.db.read(lambda tx: events.find(tx, ask.workspace_id, event_id))
+        found = await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, event_id))
         if found is None:
             raise NotFoundError(f"there is no event {event_id!r}")
         waits = found.steering is not None and found.steering["status"] == "queued"

@@ -9,7 +9,7 @@ from hostler.http.endpoint import Media, endpoint
 from hostler.http.host_metrics import samples_of
 from hostler.http.limits import READY_SECONDS
 from hostler.http.metrics import CONTENT_TYPE
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Whole
 from hostler.version import VERSION
 from hostler_protocol._base import Strict
@@ -24,15 +24,15 @@ class Health(Strict):
 
 
 @endpoint("GET", "/healthz", right=None, tag="operations")
-async def healthz(ask: Ask) -> Health:
+async def healthz(request: ApiRequest) -> Health:
     """Say that the process answers."""
     return Health(status="ok", version=VERSION)
 
 
 @endpoint("GET", "/readyz", right=None, tag="operations")
-async def readyz(ask: Ask) -> Health:
+async def readyz(request: ApiRequest) -> Health:
     """Say whether events are taken now; 503 says what is not ready."""
-    host = ask.surface.host
+    host = request.state.host
     if host.state != "ready":
         raise UnavailableError(f"not ready: the host is {host.state}", not_ready=["host"])
     if host.lost_lease is not None:
@@ -59,10 +59,10 @@ async def readyz(ask: Ask) -> Health:
     tag="operations",
     answers={200: Media("text/plain", "Prometheus' text format")},
 )
-async def metrics(ask: Ask) -> Whole:
+async def metrics(request: ApiRequest) -> Whole:
     """Read the metrics, in Prometheus' format."""
-    surface = ask.surface
-    return Whole(surface.metrics.expose(await samples_of(surface.host, surface.streams)), CONTENT_TYPE)
+    state = request.state
+    return Whole(state.metrics.expose(await samples_of(state.host, state.streams)), CONTENT_TYPE)
 
 
 @endpoint(
@@ -72,15 +72,15 @@ async def metrics(ask: Ask) -> Whole:
     tag="operations",
     answers={200: Media("application/json", "The OpenAPI document", schema={"type": "object"})},
 )
-async def openapi_document(ask: Ask) -> Whole:
+async def openapi_document(request: ApiRequest) -> Whole:
     """Get the OpenAPI 3.1 document."""
-    return Whole(ask.surface.docs.json, "application/json")
+    return Whole(request.state.docs.json, "application/json")
 
 
 @endpoint(
     "GET", "/docs", right=None, tag="operations", answers={200: Media("text/html", "The documentation")}
 )
-async def docs(ask: Ask) -> Whole:
+async def docs(request: ApiRequest) -> Whole:
     """Read this documentation. It works without the internet."""
     policy = (b"content-security-policy", CONTENT_SECURITY_POLICY.encode("ascii"))
-    return Whole(ask.surface.docs.html, "text/html; charset=utf-8", headers=[policy])
+    return Whole(request.state.docs.html, "text/html; charset=utf-8", headers=[policy])

@@ -9,7 +9,7 @@ import msgspec
 from hostler.http.auth import ADMIN_KEY_ID, Right, demand, holds
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import Moment, PageQuery, listing, scoped, seconds
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import api_keys as keys
@@ -62,10 +62,10 @@ class CreatedKey(Strict):
 
 
 @endpoint("POST", "/v1/keys", right="admin", tag="keys", status=201)
-async def create_key(ask: Ask, body: NewKey) -> Json[CreatedKey]:
+async def create_key(request: ApiRequest, body: NewKey) -> Json[CreatedKey]:
     """Make a key. Its secret is in the answer and nowhere else."""
-    workspace = body.workspace_id or ask.workspace_id
-    _check_grantable(ask, body, workspace)
+    workspace = body.workspace_id or request.workspace_id
+    _check_grantable(request, body, workspace)
     expires_at = None if body.expires_at is None else int(body.expires_at * 1000)
     rights: list[str] = ["plugins:connect"] if body.plugin else sorted(set(body.rights))
 
@@ -81,45 +81,45 @@ async def create_key(ask: Ask, body: NewKey) -> Json[CreatedKey]:
             expires_at=expires_at,
         )
         details: dict[str, Any] = {"name": body.name, "rights": rights, "plugin": body.plugin}
-        audit.record(tx, workspace, ask.caller.subject, "key.created", made[0].key_id, details)
+        audit.record(tx, workspace, request.caller.subject, "key.created", made[0].key_id, details)
         return made
 
-    key, token = await ask.surface.host.db.write(create)
+    key, token = await request.state.host.db.write(create)
     record = key_record(key)
     return Json(CreatedKey(key=token, record=record), 201, kept=CreatedKey(key=None, record=record))
 
 
 @endpoint("GET", "/v1/keys", right="admin", tag="keys")
-async def list_keys(ask: Ask, query: PageQuery) -> Listing[KeyRecord]:
+async def list_keys(request: ApiRequest, query: PageQuery) -> Listing[KeyRecord]:
     """List keys, revoked and expired ones too."""
-    cursors = scoped(ask.surface.host.cursors, "keys", ask.workspace_id, query)
+    cursors = scoped(request.state.host.cursors, "keys", request.workspace_id, query)
     after = "" if query.cursor is None else cursors.read_text(query.cursor)
-    rows = await ask.surface.host.db.read(
-        lambda tx: keys.page(tx, ask.workspace_id, after=after, limit=query.size + 1)
+    rows = await request.state.host.db.read(
+        lambda tx: keys.page(tx, request.workspace_id, after=after, limit=query.size + 1)
     )
     return listing(rows, query.size, key_record, lambda key: key.key_id, cursors)
 
 
 @endpoint("DELETE", "/v1/keys/{key_id}", right="admin", tag="keys")
-async def revoke_key(ask: Ask) -> Empty:
+async def revoke_key(request: ApiRequest) -> Empty:
     """Revoke a key: from now on it opens nothing. Revoking it again changes nothing."""
-    key_id = ask.parameters["key_id"]
+    key_id = request.parameters["key_id"]
 
     def revoke(tx: Tx) -> tuple[ApiKey | None, list[str]]:
-        known = keys.find(tx, ask.workspace_id, key_id)
-        if known is not None and keys.revoke(tx, ask.workspace_id, key_id):
-            audit.record(tx, ask.workspace_id, ask.caller.subject, "key.revoked", key_id, {})
+        known = keys.find(tx, request.workspace_id, key_id)
+        if known is not None and keys.revoke(tx, request.workspace_id, key_id):
+            audit.record(tx, request.workspace_id, request.caller.subject, "key.revoked", key_id, {})
         return known, keys.remote_plugins(tx)
 
-    key, expected = await ask.surface.host.db.write(revoke)
+    key, expected = await request.state.host.db.write(revoke)
     if key is None:
         extra = (
             "; the administrator's key is changed with HOSTLER_ADMIN_KEY" if key_id == ADMIN_KEY_ID else ""
         )
         raise NotFoundError(f"there is no key {key_id!r}{extra}")
-    ask.surface.keys.forget(key_id)
+    request.state.keys.forget(key_id)
     if key.plugin is not None and key.plugin not in expected:
-        ask.surface.host.supervisor.forget_remote(key.plugin)
+        request.state.host.supervisor.forget_remote(key.plugin)
     return Empty()
 
 
@@ -139,15 +139,15 @@ def key_record(key: ApiKey) -> KeyRecord:
     )
 
 
-def _check_grantable(ask: Ask, body: NewKey, workspace: str) -> None:
+def _check_grantable(request: ApiRequest, body: NewKey, workspace: str) -> None:
     """Nobody gives what they do not have."""
-    if workspace != ask.workspace_id and not holds(ask.caller, "installation"):
+    if workspace != request.workspace_id and not holds(request.caller, "installation"):
         raise UnauthorizedError("only the installation's administrator makes keys for another workspace")
     for right in body.rights:
-        if not holds(ask.caller, right):
+        if not holds(request.caller, right):
             raise UnauthorizedError(f"this key has no right {right!r}, so it cannot give it", right=right)
     if body.plugin is not None:
-        demand(ask.caller, "installation")
+        demand(request.caller, "installation")
         if body.rights or body.roles:
             raise InvalidArgumentError(
                 "the token of a plugin process has no rights and no roles: leave them out"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.http.endpoint import endpoint
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler_protocol._base import Strict
 
@@ -25,9 +25,9 @@ class ModelRecord(Strict):
 
 
 @endpoint("GET", "/v1/models", right="models:read", tag="models")
-async def list_models(ask: Ask) -> Listing[ModelRecord]:
+async def list_models(request: ApiRequest) -> Listing[ModelRecord]:
     """List the configured models, by id; also those that cannot be used, and why."""
-    host = ask.surface.host
+    host = request.state.host
     found = [
         _record(model.entry, list(model.operations), model.context_window) for model in host.models.list()
     ]

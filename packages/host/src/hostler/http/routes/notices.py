@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import PageQuery, listing, scoped, seconds
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit, notices
@@ -54,23 +54,23 @@ class DeliveryRecord(Strict):
 
 
 @endpoint("GET", "/v1/inbox", right="pauses:read", tag="pauses")
-async def list_inbox(ask: Ask, query: PageQuery) -> Listing[InboxEntry]:
+async def list_inbox(request: ApiRequest, query: PageQuery) -> Listing[InboxEntry]:
     """List what was told of the pauses that the caller may see, newest first.
 
     Entries of pauses that retention has removed are left out. A page may be short although more follows.
     """
-    host = ask.surface.host
-    cursors = scoped(host.cursors, "inbox", ask.workspace_id, query)
+    host = request.state.host
+    cursors = scoped(host.cursors, "inbox", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
     more = True
     found: list[InboxEntry] = []
     known: dict[str, InboxEntry | None] = {}
     for _ in range(MAX_ROUNDS):
-        rows = await _page(ask, before, query.size - len(found) + 1)
+        rows = await _page(request, before, query.size - len(found) + 1)
         more = len(rows) > query.size - len(found)
         rows = rows[: query.size - len(found)]
         for row in rows:
-            entry = await _entry(ask, row, known)
+            entry = await _entry(request, row, known)
             if entry is not None:
                 found.append(entry)
         before = (rows[-1].created_at, rows[-1].notice_id) if rows else before
@@ -81,14 +81,14 @@ async def list_inbox(ask: Ask, query: PageQuery) -> Listing[InboxEntry]:
 
 
 @endpoint("GET", "/v1/webhooks/deliveries", right="admin", tag="webhooks")
-async def list_deliveries(ask: Ask, query: DeliveriesQuery) -> Listing[DeliveryRecord]:
+async def list_deliveries(request: ApiRequest, query: DeliveriesQuery) -> Listing[DeliveryRecord]:
     """List what was sent to webhooks, newest first; `status=dead` is what was given up."""
-    cursors = scoped(ask.surface.host.cursors, "deliveries", ask.workspace_id, query)
+    cursors = scoped(request.state.host.cursors, "deliveries", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
-    rows = await ask.surface.host.db.read(
+    rows = await request.state.host.db.read(
         lambda tx: notices.deliveries(
             tx,
-            ask.workspace_id,
+            request.workspace_id,
             status=query.status,
             webhook=query.webhook,
             before=before,
@@ -99,17 +99,17 @@ async def list_deliveries(ask: Ask, query: DeliveriesQuery) -> Listing[DeliveryR
 
 
 @endpoint("POST", "/v1/webhooks/deliveries/{delivery_id}/resend", right="admin", tag="webhooks")
-async def resend_delivery(ask: Ask) -> DeliveryRecord:
+async def resend_delivery(request: ApiRequest) -> DeliveryRecord:
     """Send a delivery again that arrived or was given up: as many tries as at first."""
-    delivery_id = ask.parameters["delivery_id"]
+    delivery_id = request.parameters["delivery_id"]
 
     def again(tx: Tx) -> Delivery:
-        found = notices.send_again(tx, ask.workspace_id, delivery_id)
-        audit.record(tx, ask.workspace_id, ask.caller.subject, "webhook.resent", delivery_id, {})
+        found = notices.send_again(tx, request.workspace_id, delivery_id)
+        audit.record(tx, request.workspace_id, request.caller.subject, "webhook.resent", delivery_id, {})
         return found
 
-    found = await ask.surface.host.db.write(again)
-    ask.surface.host.courier.wake()
+    found = await request.state.host.db.write(again)
+    request.state.host.webhook_sender.wake()
     return delivery_record(found)
 
 
@@ -130,16 +130,16 @@ def delivery_record(delivery: Delivery) -> DeliveryRecord:
     )
 
 
-async def _page(ask: Ask, before: tuple[int, str] | None, limit: int) -> list[Notice]:
-    return await ask.surface.host.db.read(
-        lambda tx: notices.page(tx, ask.workspace_id, before=before, limit=limit)
+async def _page(request: ApiRequest, before: tuple[int, str] | None, limit: int) -> list[Notice]:
+    return await request.state.host.db.read(
+        lambda tx: notices.page(tx, request.workspace_id, before=before, limit=limit)
     )
 
 
-async def _entry(ask: Ask, row: Notice, known: dict[str, InboxEntry | None]) -> InboxEntry | None:
+async def _entry(request: ApiRequest, row: Notice, known: dict[str, InboxEntry | None]) -> InboxEntry | None:
     """The notice as the caller sees it; None where it may not know of the pause."""
     if row.pause_id not in known:
-        known[row.pause_id] = await _of_pause(ask, row)
+        known[row.pause_id] = await _of_pause(request, row)
     entry = known[row.pause_id]
     if entry is None:
         return None
@@ -156,9 +156,9 @@ async def _entry(ask: Ask, row: Notice, known: dict[str, InboxEntry | None]) -> 
     )
 
 
-async def _of_pause(ask: Ask, row: Notice) -> InboxEntry | None:
+async def _of_pause(request: ApiRequest, row: Notice) -> InboxEntry | None:
     try:
-        pause = await ask.surface.host.pauses.get(ask.caller, row.pause_id)
+        pause = await request.state.host.pauses.get(request.caller, row.pause_id)
     except NotFoundError:
         return None
     titles = [call.title or call.tool or call.kind for call in pause.calls]

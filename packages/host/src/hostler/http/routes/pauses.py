@@ -23,7 +23,7 @@ from hostler.domain.pauses import PauseStatus
 from hostler.http.endpoint import endpoint
 from hostler.http.idempotency import idempotency_key
 from hostler.http.pagination import PageQuery, scoped
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json, Listing
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
@@ -48,13 +48,13 @@ class CancelPause(Strict):
 
 
 @endpoint("GET", "/v1/pauses", right="pauses:read", tag="pauses")
-async def list_pauses(ask: Ask, query: PausesQuery) -> Listing[PauseView]:
+async def list_pauses(request: ApiRequest, query: PausesQuery) -> Listing[PauseView]:
     """List the pauses that the caller may see, newest first."""
-    host = ask.surface.host
-    cursors = scoped(host.cursors, "pauses", ask.workspace_id, query)
+    host = request.state.host
+    cursors = scoped(host.cursors, "pauses", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
     page = await host.pauses.page(
-        ask.caller,
+        request.caller,
         conversation_id=query.conversation_id,
         run_id=query.run_id,
         status=query.status,
@@ -69,15 +69,15 @@ async def list_pauses(ask: Ask, query: PausesQuery) -> Listing[PauseView]:
 
 
 @endpoint("GET", "/v1/pauses/{pause_id}", right="pauses:read", tag="pauses")
-async def get_pause(ask: Ask) -> PauseView:
+async def get_pause(request: ApiRequest) -> PauseView:
     """Get one pause with its calls, as the caller may see and decide them."""
-    return await ask.surface.host.pauses.get(ask.caller, ask.parameters["pause_id"])
+    return await request.state.host.pauses.get(request.caller, request.parameters["pause_id"])
 
 
 @endpoint(
     "POST", "/v1/pauses/{pause_id}/actions", right="pauses:write", tag="pauses", status=202, keeps_keys=True
 )
-async def act_on_pause(ask: Ask, body: ActRequest) -> Json[ActionAnswer]:
+async def act_on_pause(request: ApiRequest, body: ActRequest) -> Json[ActionAnswer]:
     """Decide calls of a pause: all that is named, or nothing.
 
     `approve` and `deny` are for approvals and name the digest of the arguments that were shown (`args_hash`,
@@ -88,11 +88,11 @@ async def act_on_pause(ask: Ask, body: ActRequest) -> Json[ActionAnswer]:
     `args_hash_required`; 409 `already_decided`, `stale_view`, `superseded`; 410 `expired`;
     422 `unknown_call`, `wrong_kind`, `schema`.
     """
-    return await _act(ask, ask.parameters["pause_id"], body)
+    return await _act(request, request.parameters["pause_id"], body)
 
 
 @endpoint("POST", "/v1/pauses/actions", right="pauses:write", tag="pauses", status=202, keeps_keys=True)
-async def act_on_conversation(ask: Ask, body: OlderActions) -> Json[ActionAnswer]:
+async def act_on_conversation(request: ApiRequest, body: OlderActions) -> Json[ActionAnswer]:
     """Decide calls by their conversation, in the form of older clients.
 
     `tool_actions`: approvals (`decision`) and results of client tools (`result`). `resume`: answers to
@@ -101,8 +101,10 @@ async def act_on_conversation(ask: Ask, body: OlderActions) -> Json[ActionAnswer
     `payload.argsHash`) may be left out with the right `pauses:decide_blind` alone: the decision is then about
     the arguments as they stand.
     """
-    pauses = ask.surface.host.pauses
-    page = await pauses.page(ask.caller, conversation_id=body.conversation_id, limit=MAX_OPEN_OF_CONVERSATION)
+    pauses = request.state.host.pauses
+    page = await pauses.page(
+        request.caller, conversation_id=body.conversation_id, limit=MAX_OPEN_OF_CONVERSATION
+    )
     names = body.names()
     pause = waiting_for(page.items, names)
     if pause is None and page.items:
@@ -114,36 +116,38 @@ async def act_on_conversation(ask: Ask, body: OlderActions) -> Json[ActionAnswer
         )
     if pause is None:
         raise NotFoundError(f"there is no pause of the conversation {body.conversation_id!r}")
-    request = ActRequest(revision=pause.revision, actions=actions_of(body, pause))
-    return await _act(ask, pause.id, request)
+    actions = ActRequest(revision=pause.revision, actions=actions_of(body, pause))
+    return await _act(request, pause.id, actions)
 
 
 @endpoint("POST", "/v1/pauses/{pause_id}/cancel", right="pauses:write", tag="pauses")
-async def cancel_pause(ask: Ask, body: CancelPause) -> PauseView:
+async def cancel_pause(request: ApiRequest, body: CancelPause) -> PauseView:
     """Cancel a pause, and its run with it."""
-    return await ask.surface.host.pauses.cancel(ask.caller, ask.parameters["pause_id"], reason=body.reason)
+    return await request.state.host.pauses.cancel(
+        request.caller, request.parameters["pause_id"], reason=body.reason
+    )
 
 
 @endpoint("POST", "/v1/pauses/{pause_id}/calls/{call_id}/resolve", right="pauses:write", tag="pauses")
-async def resolve_call(ask: Ask, body: ResolveRequest) -> PauseView:
+async def resolve_call(request: ApiRequest, body: ResolveRequest) -> PauseView:
     """Say what became of a call that is in doubt.
 
     `happened` (with the result that it had) or `not_happened`; then the run goes on. Nobody but a person can
     know it: the host found neither an outcome nor a way to look it up.
     """
-    return await ask.surface.host.pauses.resolve(
-        ask.caller,
-        ask.parameters["pause_id"],
-        ask.parameters["call_id"],
+    return await request.state.host.pauses.resolve(
+        request.caller,
+        request.parameters["pause_id"],
+        request.parameters["call_id"],
         body.outcome,
         body.result,
         comment=body.comment,
     )
 
 
-async def _act(ask: Ask, pause_id: str, request: ActRequest) -> Json[ActionAnswer]:
-    answer = await ask.surface.host.pauses.act(
-        ask.caller, pause_id, request, idempotency_key=idempotency_key(ask)
+async def _act(request: ApiRequest, pause_id: str, actions: ActRequest) -> Json[ActionAnswer]:
+    answer = await request.state.host.pauses.act(
+        request.caller, pause_id, actions, idempotency_key=idempotency_key(request)
     )
     headers: Headers = [(b"location", f"/v1/pauses/{pause_id}".encode())]
     return Json(answer, 202, headers)

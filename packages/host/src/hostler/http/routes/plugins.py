@@ -12,7 +12,7 @@ import msgspec
 from hostler.http.endpoint import endpoint
 from hostler.http.limits import MAX_LOG_TAIL_BYTES, MAX_LOG_TAIL_LINES
 from hostler.http.problems import UpgradeRequiredError
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Listing
 from hostler.plugins.source import Folder, SingleFile
 from hostler.plugins.status import PluginStatus
@@ -59,59 +59,59 @@ class LogTail(Strict):
 
 
 @endpoint("GET", "/v1/plugins", right="plugins:read", tag="plugins")
-async def list_plugins(ask: Ask) -> Listing[PluginRecord]:
+async def list_plugins(request: ApiRequest) -> Listing[PluginRecord]:
     """List the plugins by name, and how each stands."""
-    return Listing(items=[_record(status) for status in ask.surface.host.supervisor.status()])
+    return Listing(items=[_record(status) for status in request.state.host.supervisor.status()])
 
 
 @endpoint("GET", "/v1/plugins/connect", right="plugins:connect", tag="plugins", answers={101: None})
-async def connect_plugin(ask: Ask) -> Empty:
+async def connect_plugin(request: ApiRequest) -> Empty:
     """Connect a plugin process from elsewhere: a WebSocket, with the token of that plugin."""
     raise UpgradeRequiredError("this is a WebSocket: connect with one, sending the plugin's token")
 
 
 @endpoint("GET", "/v1/plugins/{plugin}", right="plugins:read", tag="plugins")
-async def get_plugin(ask: Ask) -> PluginRecord:
+async def get_plugin(request: ApiRequest) -> PluginRecord:
     """Get one plugin; `author/name` is written `author%2Fname` in the path."""
-    return _record(_status(ask))
+    return _record(_status(request))
 
 
 @endpoint("GET", "/v1/plugins/{plugin}/logs", right="installation", tag="plugins")
-async def get_plugin_logs(ask: Ask, query: LogsQuery) -> LogTail:
+async def get_plugin_logs(request: ApiRequest, query: LogsQuery) -> LogTail:
     """Read the end of what a plugin wrote to its stderr."""
-    status = _status(ask)
+    status = _status(request)
     lines = [] if status.log_path is None else await asyncio.to_thread(_tail, status.log_path, query.lines)
     return LogTail(plugin=status.key, lines=lines)
 
 
 @endpoint("POST", "/v1/plugins/{plugin}/restart", right="installation", tag="plugins")
-async def restart_plugin(ask: Ask) -> PluginRecord:
+async def restart_plugin(request: ApiRequest) -> PluginRecord:
     """Replace a plugin's process by one from its files as they are now.
 
     Runs that are under way finish on the old one.
     """
-    host, key = ask.surface.host, _status(ask).key
-    actor, workspace = ask.caller.subject, ask.workspace_id
+    host, key = request.state.host, _status(request).key
+    actor, workspace = request.caller.subject, request.workspace_id
     await host.db.write(lambda tx: audit.record(tx, workspace, actor, "plugin.restarted", key, {}))
     await host.supervisor.restart(key)
-    return _record(_status(ask))
+    return _record(_status(request))
 
 
 @endpoint("GET", "/v1/runners", right="plugins:read", tag="plugins")
-async def list_runners(ask: Ask) -> Listing[AgentRunnerManifest]:
+async def list_runners(request: ApiRequest) -> Listing[AgentRunnerManifest]:
     """List the runners that were seen, with their forms, capabilities and permissions."""
-    return Listing(items=ask.surface.host.supervisor.catalog.all())
+    return Listing(items=request.state.host.supervisor.catalog.all())
 
 
 @endpoint("GET", "/v1/runners/{runner_id}", right="plugins:read", tag="plugins")
-async def get_runner(ask: Ask) -> AgentRunnerManifest:
+async def get_runner(request: ApiRequest) -> AgentRunnerManifest:
     """Get one runner; its plugin is started if it was never seen. Slashes of the id are written `%2F`."""
-    return await ask.surface.host.supervisor.manifest(ask.parameters["runner_id"])
+    return await request.state.host.supervisor.manifest(request.parameters["runner_id"])
 
 
-def _status(ask: Ask) -> PluginStatus:
-    key = ask.parameters["plugin"]
-    for status in ask.surface.host.supervisor.status():
+def _status(request: ApiRequest) -> PluginStatus:
+    key = request.parameters["plugin"]
+    for status in request.state.host.supervisor.status():
         if status.key == key:
             return status
     raise NotFoundError(f"there is no plugin {key!r}")

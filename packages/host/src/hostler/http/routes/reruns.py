@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.domain.tapes import TapeFile
 from hostler.http.endpoint import endpoint
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Json
 from hostler.journal.export import tape_of
 from hostler.version import VERSION
@@ -34,49 +34,49 @@ class ForkRun(Strict):
 
 
 @endpoint("GET", "/v1/runs/{run_id}/export", right="runs:read", tag="runs")
-async def export_run(ask: Ask) -> TapeFile:
+async def export_run(request: ApiRequest) -> TapeFile:
     """Export a run as one document: what `hostler replay` works with.
 
     Its start, every result, every call with what it was told. Large answers are inline up to 16 MiB in all; a
     journal over 64 MiB is `payload_too_large`.
     """
-    host = ask.surface.host
-    run_id = ask.parameters["run_id"]
-    return await tape_of(host.db, host.blobs, ask.workspace_id, run_id, host_version=VERSION)
+    host = request.state.host
+    run_id = request.parameters["run_id"]
+    return await tape_of(host.db, host.blobs, request.workspace_id, run_id, host_version=VERSION)
 
 
 @endpoint("POST", "/v1/runs/{run_id}/retry", right="runs:write", tag="runs", status=201)
-async def retry_run(ask: Ask, body: RetryRun) -> Json[RunRecord]:
+async def retry_run(request: ApiRequest, body: RetryRun) -> Json[RunRecord]:
     """Do an ended run again: a new run of the same event, with the agent as it is now.
 
     It takes its place in its conversation. A run that is not over is a `conflict`.
     """
-    host = ask.surface.host
+    host = request.state.host
     made = await host.reruns.retry(
-        ask.workspace_id,
-        ask.parameters["run_id"],
-        actor=ask.caller.subject,
+        request.workspace_id,
+        request.parameters["run_id"],
+        actor=request.caller.subject,
         agent_version=body.agent_version,
     )
-    return Json(await host.run_record(ask.workspace_id, made), 201)
+    return Json(await host.run_record(request.workspace_id, made), 201)
 
 
 @endpoint("POST", "/v1/runs/{run_id}/fork", right="runs:write", tag="runs", status=201)
-async def fork_run(ask: Ask, body: ForkRun) -> Json[RunRecord]:
+async def fork_run(request: ApiRequest, body: ForkRun) -> Json[RunRecord]:
     """Go on from a recorded run with a new one: from any step, with another input, another version.
 
     Calls that the recording holds up to that step are answered from it. Unless `effects` is true, calls that
     change something outside of the run are refused as `denied`, and its messages stay out of the
     conversation.
     """
-    host = ask.surface.host
+    host = request.state.host
     made = await host.reruns.fork(
-        ask.workspace_id,
-        ask.parameters["run_id"],
-        actor=ask.caller.subject,
+        request.workspace_id,
+        request.parameters["run_id"],
+        actor=request.caller.subject,
         at=body.at,
         edited=Input(text=body.input) if isinstance(body.input, str) else body.input,
         agent_version=body.agent_version,
         effects=body.effects,
     )
-    return Json(await host.run_record(ask.workspace_id, made), 201)
+    return Json(await host.run_record(request.workspace_id, made), 201)

@@ -13,7 +13,7 @@ from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import Batches, EventStream
 from hostler.http.journal_page import journal_page
 from hostler.http.pagination import Limit, Moment, PageQuery, listing, scoped, seconds
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Listing
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id
 from hostler.journal.feed import StoredResult
@@ -103,12 +103,12 @@ class CancelRun(Strict):
 
 
 @endpoint("GET", "/v1/runs", right="runs:read", tag="runs")
-async def list_runs(ask: Ask, query: RunsQuery) -> Listing[RunRecord]:
+async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]:
     """List runs, newest first, without their output.
 
     `status` may come several times.
     """
-    cursors = scoped(ask.surface.host.cursors, "runs", ask.workspace_id, query)
+    cursors = scoped(request.state.host.cursors, "runs", request.workspace_id, query)
     before: tuple[int, str] | None = None
     if query.cursor is not None:
         before = cursors.read_place(query.cursor)
@@ -122,7 +122,7 @@ async def list_runs(ask: Ask, query: RunsQuery) -> Listing[RunRecord]:
         if query.dead:
             return sources.dead(
                 tx,
-                ask.workspace_id,
+                request.workspace_id,
                 agent_name=query.agent,
                 since=since,
                 before=before,
@@ -130,7 +130,7 @@ async def list_runs(ask: Ask, query: RunsQuery) -> Listing[RunRecord]:
             )
         return runs.page(
             tx,
-            ask.workspace_id,
+            request.workspace_id,
             statuses=query.status or None,
             agent_name=query.agent,
             conversation_id=query.conversation_id,
@@ -139,31 +139,31 @@ async def list_runs(ask: Ask, query: RunsQuery) -> Listing[RunRecord]:
             limit=query.size + 1,
         )
 
-    rows = await ask.surface.host.db.read(read)
+    rows = await request.state.host.db.read(read)
     return listing(rows, query.size, record_of, lambda run: [run.created_at, run.run_id], cursors)
 
 
 @endpoint("GET", "/v1/runs/{run_id}", right="runs:read", tag="runs")
-async def get_run(ask: Ask) -> RunRecord:
+async def get_run(request: ApiRequest) -> RunRecord:
     """Get one run with its output: the completed messages of the assistant."""
-    return await ask.surface.host.run_record(ask.workspace_id, ask.parameters["run_id"])
+    return await request.state.host.run_record(request.workspace_id, request.parameters["run_id"])
 
 
 @endpoint("GET", "/v1/runs/{run_id}/journal", right="runs:read", tag="runs")
-async def get_journal(ask: Ask, query: JournalQuery) -> Listing[JournalEntry]:
+async def get_journal(request: ApiRequest, query: JournalQuery) -> Listing[JournalEntry]:
     """Read a run's journal, oldest first: everything it did, in order.
 
     A page ends at 4 MiB. Deltas are dropped by retention first: a cursor into what is gone is
     `expired` (410), with the address of the run as it stands in `details.snapshot`.
     """
-    run_id = ask.parameters["run_id"]
-    cursors = ask.surface.host.cursors.scoped("http journal", [ask.workspace_id, run_id])
+    run_id = request.parameters["run_id"]
+    cursors = request.state.host.cursors.scoped("http journal", [request.workspace_id, run_id])
     after = 0
     if query.after is not None:
         plain = query.after.isascii() and query.after.isdecimal() and len(query.after) <= 16
         after = int(query.after) if plain else cursors.read_sequence(query.after, "after")
     page = await journal_page(
-        ask.surface.host, ask.workspace_id, run_id, after, min(query.limit, MAX_PAGE_ITEMS)
+        request.state.host, request.workspace_id, run_id, after, min(query.limit, MAX_PAGE_ITEMS)
     )
     return Listing(
         items=[
@@ -184,44 +184,44 @@ async def get_journal(ask: Ask, query: JournalQuery) -> Listing[JournalEntry]:
 
 
 @endpoint("GET", "/v1/runs/{run_id}/stream", right="runs:read", tag="runs", answers={200: STREAM})
-async def stream_run(ask: Ask, query: StreamQuery) -> EventStream:
+async def stream_run(request: ApiRequest, query: StreamQuery) -> EventStream:
     """Follow a run's results, from the first or from after `Last-Event-ID`, without a gap or a repeat.
 
     The stream ends after the terminal result, also when that was long ago. Comment lines keep it alive. A
     client that goes away cancels nothing.
     """
-    return await open_stream(ask, ask.parameters["run_id"], query.last_event_id, [])
+    return await open_stream(request, request.parameters["run_id"], query.last_event_id, [])
 
 
 @endpoint("POST", "/v1/runs/{run_id}/cancel", right="runs:write", tag="runs")
-async def cancel_run(ask: Ask, body: CancelRun) -> RunRecord:
+async def cancel_run(request: ApiRequest, body: CancelRun) -> RunRecord:
     """Cancel a run and its children.
 
     The runner is asked first and given `grace` seconds; then the run ends without it, and what it still says
     is refused. Asked again with less time it has less. A run that is over stays as it ended. The answer is
     the run as it then stands.
     """
-    return await ask.surface.host.cancel(
-        ask.workspace_id,
-        ask.parameters["run_id"],
+    return await request.state.host.cancel(
+        request.workspace_id,
+        request.parameters["run_id"],
         reason=body.reason,
-        actor=ask.caller.subject,
+        actor=request.caller.subject,
         grace=body.grace,
     )
 
 
 @endpoint("GET", "/v1/runs/{run_id}/steering", right="runs:read", tag="runs")
-async def list_steering(ask: Ask, query: PageQuery) -> Listing[SteerRecord]:
+async def list_steering(request: ApiRequest, query: PageQuery) -> Listing[SteerRecord]:
     """List the messages that a run absorbed, in order, and what became of each."""
-    run_id = ask.parameters["run_id"]
-    cursors = ask.surface.host.cursors.scoped("http steering", [ask.workspace_id, run_id])
+    run_id = request.parameters["run_id"]
+    cursors = request.state.host.cursors.scoped("http steering", [request.workspace_id, run_id])
     after = 0 if query.cursor is None else cursors.read_sequence(query.cursor)
 
     def read(tx: Tx) -> list[Steer]:
-        runs.get(tx, ask.workspace_id, run_id)
-        return steering.page(tx, ask.workspace_id, run_id, after=after, limit=query.size + 1)
+        runs.get(tx, request.workspace_id, run_id)
+        return steering.page(tx, request.workspace_id, run_id, after=after, limit=query.size + 1)
 
-    rows = await ask.surface.host.db.read(read)
+    rows = await request.state.host.db.read(read)
     return listing(rows, query.size, steer_record, lambda row: row.position, cursors)
 
 
@@ -240,21 +240,23 @@ def steer_record(steer: Steer) -> SteerRecord:
     )
 
 
-async def open_stream(ask: Ask, run_id: str, query_id: str | None, headers: Headers) -> EventStream:
+async def open_stream(
+    request: ApiRequest, run_id: str, query_id: str | None, headers: Headers
+) -> EventStream:
     """The stream of a run; everything that can be wrong is found out before the answer begins.
 
     NotFoundError, InvalidArgumentError for an id that no event of this run has, CursorLostError for one that
     retention has dropped.
     """
-    host = ask.surface.host
-    after = last_event_id(ask.headers.get("last-event-id"), query_id)
-    run = await host.db.read(lambda tx: runs.get(tx, ask.workspace_id, run_id))
+    host = request.state.host
+    after = last_event_id(request.headers.get("last-event-id"), query_id)
+    run = await host.db.read(lambda tx: runs.get(tx, request.workspace_id, run_id))
     if after > run.sequence:
         raise InvalidArgumentError(
             f"Last-Event-ID {after} is not the id of an event of this stream: its last is {run.sequence}"
         )
     stream = EventStream(
-        ask.surface.streams, run_id, partial(host.watch, ask.workspace_id, run_id), after, headers
+        request.state.streams, run_id, partial(host.watch, request.workspace_id, run_id), after, headers
     )
     if run.status not in TERMINAL_STATUSES:
         return stream

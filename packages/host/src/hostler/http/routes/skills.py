@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.domain.skills import SkillFile
 from hostler.http.endpoint import endpoint
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.tools.skills.service import SkillStanding
 from hostler_protocol._base import Strict
@@ -46,26 +46,26 @@ class ConfirmSkill(Strict):
 
 
 @endpoint("GET", "/v1/skills", right="plugins:read", tag="skills")
-async def list_skills(ask: Ask) -> Listing[SkillRecord]:
+async def list_skills(request: ApiRequest) -> Listing[SkillRecord]:
     """List the skills by name, read anew from their folders."""
-    return Listing(items=[_record(one) for one in await ask.surface.host.skills.look()])
+    return Listing(items=[_record(one) for one in await request.state.host.skills.look()])
 
 
 @endpoint("GET", "/v1/skills/{skill}", right="plugins:read", tag="skills")
-async def get_skill(ask: Ask) -> SkillRecord:
+async def get_skill(request: ApiRequest) -> SkillRecord:
     """Get one skill, read anew from its folder."""
-    name = ask.parameters["skill"]
-    for one in await ask.surface.host.skills.look():
+    name = request.parameters["skill"]
+    for one in await request.state.host.skills.look():
         if one.name == name:
             return _record(one)
     raise NotFoundError(f"there is no skill {name!r}")
 
 
 @endpoint("POST", "/v1/skills/{skill}/confirm", right="installation", tag="skills")
-async def confirm_skill(ask: Ask, body: ConfirmSkill) -> SkillRecord:
+async def confirm_skill(request: ApiRequest, body: ConfirmSkill) -> SkillRecord:
     """Let a skill be used as it is now. 409 where its files are not those of the digest any more."""
-    name, actor = ask.parameters["skill"], ask.caller.subject
-    return _record(await ask.surface.host.skills.confirm(name, body.digest, actor))
+    name, actor = request.parameters["skill"], request.caller.subject
+    return _record(await request.state.host.skills.confirm(name, body.digest, actor))
 
 
 def _record(one: SkillStanding) -> SkillRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hostler.http.endpoint import endpoint
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.tools.mcp.definitions import Definition
 from hostler.tools.mcp.source import ToolWaiting
@@ -84,29 +84,29 @@ class McpServerRecord(Strict):
 
 
 @endpoint("GET", "/v1/tools", right="plugins:read", tag="tools")
-async def list_tools(ask: Ask) -> Listing[ToolRecord]:
+async def list_tools(request: ApiRequest) -> Listing[ToolRecord]:
     """List the tools by name: those that agents can be given, and those that nobody can be given, and why."""
-    return Listing(items=_records(ask))
+    return Listing(items=_records(request))
 
 
 @endpoint("GET", "/v1/tools/{tool}", right="plugins:read", tag="tools")
-async def get_tool(ask: Ask) -> ToolRecord:
+async def get_tool(request: ApiRequest) -> ToolRecord:
     """Get one tool, with the schema of its parameters."""
-    return _find(ask, ask.parameters["tool"])
+    return _find(request, request.parameters["tool"])
 
 
 @endpoint("POST", "/v1/tools/{tool}/approve", right="installation", tag="tools")
-async def approve_tool(ask: Ask, body: ToolApproved) -> ToolRecord:
+async def approve_tool(request: ApiRequest, body: ToolApproved) -> ToolRecord:
     """Approve what an MCP server now says of its tool, after it changed it or came up with it."""
-    name = ask.parameters["tool"]
-    await ask.surface.host.mcp.approve(ask.workspace_id, name, body.digest, ask.caller.subject)
-    return _find(ask, name)
+    name = request.parameters["tool"]
+    await request.state.host.mcp.approve(request.workspace_id, name, body.digest, request.caller.subject)
+    return _find(request, name)
 
 
 @endpoint("GET", "/v1/mcp-servers", right="plugins:read", tag="tools")
-async def list_mcp_servers(ask: Ask) -> Listing[McpServerRecord]:
+async def list_mcp_servers(request: ApiRequest) -> Listing[McpServerRecord]:
     """List the MCP servers by name, and how each stands."""
-    found = ask.surface.host.mcp.servers(ask.workspace_id)
+    found = request.state.host.mcp.servers(request.workspace_id)
     return Listing(
         items=[
             McpServerRecord(
@@ -124,15 +124,15 @@ async def list_mcp_servers(ask: Ask) -> Listing[McpServerRecord]:
     )
 
 
-def _find(ask: Ask, name: str) -> ToolRecord:
-    for record in _records(ask):
+def _find(request: ApiRequest, name: str) -> ToolRecord:
+    for record in _records(request):
         if record.name == name:
             return record
     raise NotFoundError(f"there is no tool {name!r}: nothing offers it now")
 
 
-def _records(ask: Ask) -> list[ToolRecord]:
-    host, ws = ask.surface.host, ask.workspace_id
+def _records(request: ApiRequest) -> list[ToolRecord]:
+    host, ws = request.state.host, request.workspace_id
     found = [*host.tools.offered(ws).values(), *host.tools.refused(ws)]
     servers = {f"mcp:{status.name}": status for status in host.mcp.servers(ws)}
     down = {

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from hostler.http.endpoint import endpoint
 from hostler.http.pagination import Moment
-from hostler.http.request import Ask
+from hostler.http.request import ApiRequest
 from hostler.storage.stores import usage
 from hostler.storage.stores.usage import UsageRow
 from hostler_protocol._base import Strict
@@ -56,16 +56,16 @@ class UsageReport(Strict):
 
 
 @endpoint("GET", "/v1/usage", right="usage:read", tag="usage")
-async def get_usage(ask: Ask, query: UsageQuery) -> UsageReport:
+async def get_usage(request: ApiRequest, query: UsageQuery) -> UsageReport:
     """Sum up tokens and cost per agent and day, of runs created in a time."""
     until = time.time() if query.until is None else query.until
     since = max(0.0, until - 30 * _DAY) if query.since is None else query.since
     if not since <= until <= since + _MAX_DAYS * _DAY:
         raise InvalidArgumentError(f"since must lie before until, by at most {_MAX_DAYS} days")
-    rows = await ask.surface.host.db.read(
+    rows = await request.state.host.db.read(
         lambda tx: usage.by_agent(
             tx,
-            ask.workspace_id,
+            request.workspace_id,
             since=int(since * 1000),
             until=int(until * 1000) + 1,
             agent_name=query.agent,
