@@ -1,4 +1,4 @@
-"""Nothing of a plugin outlives its end, its crash, its keeper or its host; judged by /proc."""
+"""Nothing of a plugin outlives its end, its crash, its shim or its host; judged by /proc."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ def test_a_grandchild_that_left_the_session_ends_with_the_plugin(
 
 
 @pytest.mark.parametrize("containment", MODES)
-def test_killing_the_keeper_by_force_ends_the_plugin(tmp_path: Path, containment: str) -> None:
+def test_killing_the_shim_by_force_ends_the_plugin(tmp_path: Path, containment: str) -> None:
     async def main() -> None:
         async with wire(tmp_path, containment=containment) as plugin:
             await run(plugin.connection, "daemon")
             waiting = await begin(plugin.connection, "wait")
-            keeper = psutil.Process(plugin.process.pid).parent()
-            assert keeper is not None
-            assert "keeper.py" in " ".join(keeper.cmdline())
-            keeper.kill()
+            shim = psutil.Process(plugin.process.pid).parent()
+            assert shim is not None
+            assert "shim.py" in " ".join(shim.cmdline())
+            shim.kill()
             async with asyncio.timeout(BOUND_SECONDS):
                 assert isinstance(await waiting.over, PluginCrashedError)
             await until_none_living(plugin.marker)
@@ -80,7 +80,7 @@ def test_the_plugin_is_not_the_first_process_and_has_its_own_session(tmp_path: P
             pid = seen[0]
             assert pid != 1
             assert os.getsid(plugin.process.pid) == plugin.process.pid
-            # a keeper that is asked politely to end takes the plugin along
+            # a shim that is asked politely to end takes the plugin along
             psutil.Process(plugin.process.pid).parent().terminate()  # type: ignore[union-attr]
             await plugin.process.wait_gone()
 
@@ -165,6 +165,6 @@ def test_no_secret_of_the_host_reaches_the_plugin(tmp_path: Path, monkeypatch: p
         environ = Path(f"/proc/{told['pids'][0]}/environ").read_bytes()
         assert b"canary-value" not in environ
         assert INSTANCE_VARIABLE.encode() in environ
-        keeper = psutil.Process(told["pids"][0]).parent()
-        assert keeper is not None
-        assert b"canary-value" not in Path(f"/proc/{keeper.pid}/environ").read_bytes()
+        shim = psutil.Process(told["pids"][0]).parent()
+        assert shim is not None
+        assert b"canary-value" not in Path(f"/proc/{shim.pid}/environ").read_bytes()

@@ -59,7 +59,7 @@ def run(mechanism: str, spec: SandboxSpec, **options: Any) -> Outcome:
 
 
 def test_what_a_process_wrote_is_there_after_its_end() -> None:
-    """A quick command is over, with its keeper, before a busy host comes to read."""
+    """A quick command is over, with its shim, before a busy host comes to read."""
 
     async def main() -> None:
         async with asyncio.timeout(BOUND_SECONDS):

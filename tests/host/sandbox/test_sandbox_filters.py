@@ -80,7 +80,7 @@ def test_refusals_are_said_by_who_listens_or_by_the_kernel(machine: str) -> None
     assert decide(machine, "io_uring_setup") == ERRNO | ENOSYS
     assert decide(machine, "clone", 0x10000000) == TELL
     assert decide(machine, "clone", 0x00010F00) == ALLOW
-    # a process cannot hide its memory from the keeper, and is told that it did
+    # a process cannot hide its memory from the shim, and is told that it did
     assert decide(machine, "prctl", 4, 0) == ERRNO
     assert decide(machine, "prctl", 4, 1) == ALLOW
     assert decide(machine, "prctl", 38, 1) == ALLOW

@@ -49,7 +49,7 @@ class ProcessLimits:
     """Bounds of one plugin process."""
 
     kill_seconds: float = 8.0
-    """From the order to kill everything to giving up on it: the keeper itself gives up after 5 s."""
+    """From the order to kill everything to giving up on it: the shim itself gives up after 5 s."""
     status_seconds: float = 0.5
     """After the end of its output: how long to wait for the exit status before runs are told."""
     log_file_bytes: int = 4 * MIB

@@ -36,7 +36,7 @@ def leave_network() -> str | None:
     for path, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
         with open(f"/proc/self/{path}", "w") as file:  # noqa: PTH123 - pathlib would double the start-up time
             file.write(text)
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a change of user clears what the keeper has set
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a change of user clears what the shim has set
     return None
 
 

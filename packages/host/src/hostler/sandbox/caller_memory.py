@@ -27,7 +27,7 @@ class Callers:
 
     def __init__(self, on_closed: Callable[[str], None]) -> None:
         self.proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        """As the host sees it: the keeper may be about to see another."""
+        """As the host sees it: the shim may be about to see another."""
         self._on_closed = on_closed
         self._memories: dict[int, int] = {}
 

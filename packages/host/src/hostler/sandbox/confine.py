@@ -1,7 +1,7 @@
 """The last step into a sandbox: takes away from itself what the order says, then becomes the command.
 
 Run by path, inside the namespaces that bubblewrap made or without any, with the host's interpreter and
-nothing but the standard library: `python -I -S confine.py FD`. FD is a socket to the keeper, from which the
+nothing but the standard library: `python -I -S confine.py FD`. FD is a socket to the shim, from which the
 order comes with its length before it, and over which lines go: `door` with the socket on which the proxy is
 reached, `listener` with the descriptor that hears of refused calls, then `ready`; or `error` and why.
 
@@ -197,8 +197,8 @@ def open_door(port: int) -> _socket.socket:
 # -- the way --------------------------------------------------------------------------------------
 
 
-class Keeper:
-    """The socket to the keeper."""
+class ShimSocket:
+    """The socket to the shim."""
 
     def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
@@ -207,7 +207,7 @@ class Keeper:
     def order(self) -> dict[str, Any]:
         """What is to be done."""
         data = self._exactly(int.from_bytes(self._exactly(4), "big"))
-        order: dict[str, Any] = marshal.loads(data)  # noqa: S302 - the keeper is the same program
+        order: dict[str, Any] = marshal.loads(data)  # noqa: S302 - the shim is the same program
         return order
 
     def _exactly(self, size: int) -> bytes:
@@ -215,7 +215,7 @@ class Keeper:
         while len(data) < size:
             part = self.socket.recv(size - len(data))
             if not part:
-                os._exit(127)  # the keeper is gone
+                os._exit(127)  # the shim is gone
             data += part
         return data
 
@@ -230,10 +230,10 @@ class Keeper:
         os.close(fd)
 
 
-def confine(order: dict[str, Any], keeper: Keeper) -> None:
+def confine(order: dict[str, Any], shim: ShimSocket) -> None:
     """Take away everything that the order does not leave."""
     if order["door"] is not None:
-        keeper.say("door", open_door(order["door"]).detach())
+        shim.say("door", open_door(order["door"]).detach())
     if order["uid"] is not None:
         become_user(order["uid"])
     else:
@@ -244,21 +244,21 @@ def confine(order: dict[str, Any], keeper: Keeper) -> None:
     set_limits(order)
     listener = filter_calls(order)
     if listener is not None:
-        keeper.say("listener", listener)
+        shim.say("listener", listener)
     os.chdir(order["cwd"])
-    keeper.say("ready")
+    shim.say("ready")
 
 
 def main() -> None:
     """Confine this process, then become the command."""
-    keeper = Keeper(int(sys.argv[1]))
-    order = keeper.order()
+    shim = ShimSocket(int(sys.argv[1]))
+    order = shim.order()
     try:
-        confine(order, keeper)
+        confine(order, shim)
         os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - no shell is wanted
     except OSError as error:
         name = "" if error.filename is None else f"{error.filename}: "
-        keeper.say(f"error {name}{error.strerror}")
+        shim.say(f"error {name}{error.strerror}")
     os._exit(127)
 
 

@@ -1,4 +1,4 @@
-"""From what a sandbox shall be to what the keeper is told: one function per mechanism."""
+"""From what a sandbox shall be to what the shim is told: one function per mechanism."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OWN_ENTRIES = ("/proc/self", "/proc/thread-self")
 
 
 def command_for(spec: SandboxSpec, mechanism: Mechanism, ground: Ground) -> Command:
-    """The command that the keeper executes. UnavailableError where this machine cannot hold it like that."""
+    """The command that the shim executes. UnavailableError where this machine cannot hold it like that."""
     if mechanism == "bubblewrap":
         return _bubblewrap(spec, ground)
     if mechanism == "landlock":

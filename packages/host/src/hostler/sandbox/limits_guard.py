@@ -1,6 +1,6 @@
-"""The keeper's part of a sandbox: gives the order to what confines, answers refused calls, watches limits.
+"""The shim's part of a sandbox: gives the order to what confines, answers refused calls, watches limits.
 
-Runs in the keeper's process, with nothing but the standard library and the files beside it.
+Runs in the shim's process, with nothing but the standard library and the files beside it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Guard:
         self._told: set[str] = set()
         self._ours, self.theirs = socket.socketpair()
         self._telling = _thread.allocate_lock()
-        self._keeper = 0
+        self._shim = 0
         self._session = 0
         self._at_limit = 0
         self._next_look = 0.0
@@ -69,7 +69,7 @@ class Guard:
     def in_child(self, unshare_users: Callable[[], None]) -> list[str]:
         """In the forked child: what to execute; only the socket of what confines goes along."""
         if self.order["own_users"]:
-            # the keeper, which may, makes every user the same inside as outside
+            # the shim, which may, makes every user the same inside as outside
             unshare_users()
             self.theirs.sendall(b"u")
             if self.theirs.recv(1) != b"m":
@@ -78,7 +78,7 @@ class Guard:
         return [*self.order["command"], str(self.theirs.fileno())]
 
     def forked(self, child: int) -> None:
-        """In the keeper, while the child waits for its users."""
+        """In the shim, while the child waits for its users."""
         self.theirs.close()
         self._session = self._hearing.number_inside(child)
         if self.order["own_users"] and self._ours.recv(1) == b"u":
@@ -171,23 +171,23 @@ class Guard:
         return True
 
     def _is_own(self, pid: int) -> bool:
-        return pid in measure_processes(self._keeper, 0).pids
+        return pid in measure_processes(self._shim, 0).pids
 
-    def look(self, keeper: int) -> float:
+    def look(self, shim: int) -> float:
         """Look at the limits where it is time; seconds until it is again."""
         now = time.monotonic()
         if now >= self._next_look:
-            self._keeper = keeper
-            near = self._look_at_processes(measure_processes(keeper, self.order["own_processes"]))
+            self._shim = shim
+            near = self._look_at_processes(measure_processes(shim, self.order["own_processes"]))
             self._next_look = now + (NEAR_SECONDS if near else FAR_SECONDS)
             self._hearing.turn()
         if self.reached is None and now >= self._folders.next:
             self._reach(self._folders.look())
         return max(0.0, min(self._next_look, self._folders.next) - time.monotonic())
 
-    def tell_left(self, keeper: int) -> None:
+    def tell_left(self, shim: int) -> None:
         """Tell of processes that are about to be killed although they left the session of the command."""
-        pids = measure_processes(keeper, self.order["own_processes"]).pids
+        pids = measure_processes(shim, self.order["own_processes"]).pids
         left = sum(session_of(pid) not in (0, self._session) for pid in pids)
         if left:
             self._tell("refused", "left", f"processes that left its session: {left}; they are killed with it")

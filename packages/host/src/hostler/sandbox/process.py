@@ -1,6 +1,6 @@
 """A child process of which nothing outlives its end: its pipes, what its sandbox tells, its end.
 
-Between the host and the child stands the keeper (keeper.py), which sees to it that nothing of the child
+Between the host and the child stands the shim (shim.py), which sees to it that nothing of the child
 outlives either of them.
 """
 
@@ -30,21 +30,21 @@ PIPE_BYTES = 256 * 1024
 """Asked of the system for each pipe: one loop iteration's read."""
 
 KILL_SECONDS = 8.0
-"""From the order to kill everything to giving up on it: the keeper itself gives up after 5 s."""
+"""From the order to kill everything to giving up on it: the shim itself gives up after 5 s."""
 
-_KEEPER = Path(__file__).with_name("keeper.py")
+_SHIM = Path(__file__).with_name("shim.py")
 _log = logging.getLogger(__name__)
 
 CONTAINMENT_TEXT = {
     "bubblewrap": (
-        "namespaces of its own: the kernel ends every process of the plugin with the plugin, the keeper or "
+        "namespaces of its own: the kernel ends every process of the plugin with the plugin, the shim or "
         "the host"
     ),
     "namespace": (
-        "PID namespace: the kernel ends every process of the plugin with the plugin, the keeper or the host"
+        "PID namespace: the kernel ends every process of the plugin with the plugin, the shim or the host"
     ),
     "subreaper": (
-        "subreaper: the keeper ends every process of the plugin with the plugin or the host; were the keeper "
+        "subreaper: the shim ends every process of the plugin with the plugin or the host; were the shim "
         "itself killed together with the host, processes that left the session stay until the next start"
     ),
     "group": (
@@ -75,10 +75,10 @@ class Command:
     containment: str = "auto"
     """`auto`, `namespace`, `user-namespace`, `subreaper` or `group`; falls back to what the system offers."""
     sandbox: Mapping[str, Any] | None = None
-    """What the keeper is told of the sandbox (launch_spec.py); None: there is none."""
+    """What the shim is told of the sandbox (launch_spec.py); None: there is none."""
 
     def order_for(self, marker: str) -> dict[str, Any]:
-        """The keeper's start order."""
+        """The shim's start order."""
         return {
             "command": list(self.argv),
             "cwd": str(self.cwd),
@@ -105,9 +105,9 @@ class ChildProcess:
         self.exited: asyncio.Future[ExitStatus] = loop.create_future()
         """Done as soon as the process itself ended."""
         self.gone: asyncio.Future[None] = loop.create_future()
-        """Done when the keeper has ended as well: nothing is left."""
+        """Done when the shim has ended as well: nothing is left."""
         self._hello: asyncio.Future[_Hello] = loop.create_future()
-        self._keeper: subprocess.Popen[bytes]
+        self._shim: subprocess.Popen[bytes]
         self._kill_seconds = kill_seconds
         self._control: asyncio.Transport | None = None
         self._pipes: _Pipes | None = None
@@ -129,7 +129,7 @@ class ChildProcess:
             self._doors = Doors(door, self.on_door)
         pipes = self._pipes = _Pipes.open()
         try:
-            self._keeper = _spawn_keeper(pipes, given)
+            self._shim = _spawn_shim(pipes, given)
         except OSError as error:
             pipes.close()
             ours.close()
@@ -150,8 +150,8 @@ class ChildProcess:
             self.kill()
             if self._control is None:
                 ours.close()
-                self._keeper.kill()
-                await asyncio.to_thread(self._keeper.wait)
+                self._shim.kill()
+                await asyncio.to_thread(self._shim.wait)
             else:
                 await self.wait_gone()
             raise
@@ -178,7 +178,7 @@ class ChildProcess:
             self._control.write(b"k")
 
     async def wait_gone(self) -> None:
-        """Wait, bounded, until nothing is left; kill the keeper itself where it does not come to an end.
+        """Wait, bounded, until nothing is left; kill the shim itself where it does not come to an end.
 
         Pipes that nobody took by then are closed.
         """
@@ -187,8 +187,8 @@ class ChildProcess:
                 async with asyncio.timeout(self._kill_seconds):
                     await asyncio.shield(self.gone)
             except TimeoutError:
-                _log.error("the keeper of process %d does not end; killing it", self.pid)
-                self._keeper.kill()
+                _log.error("the shim of process %d does not end; killing it", self.pid)
+                self._shim.kill()
                 async with asyncio.timeout(self._kill_seconds):
                     await asyncio.shield(self.gone)
         finally:
@@ -203,7 +203,7 @@ class ChildProcess:
         assert self._pipes is not None
         return self._pipes.take(index, mode)
 
-    # -- the keeper's side ------------------------------------------------------------------------
+    # -- the shim's side ------------------------------------------------------------------------
 
     def _told(self, message: _Hello) -> None:
         if message.exit is not None:
@@ -223,9 +223,9 @@ class ChildProcess:
         if self.on_told is not None:
             self.on_told(told)
 
-    def _keeper_lost(self) -> None:
+    def _shim_lost(self) -> None:
         if not self._hello.done():
-            self._hello.set_result(_Hello(error="the keeper process ended before it started anything"))
+            self._hello.set_result(_Hello(error="the shim process ended before it started anything"))
         if self._reaping is None:
             self._reaping = asyncio.get_running_loop().create_task(self._reap())
 
@@ -234,14 +234,14 @@ class ChildProcess:
             self.exited.set_result(status)
 
     async def _reap(self) -> None:
-        if self._keeper.poll() is None:
+        if self._shim.poll() is None:
             try:
-                await asyncio.to_thread(self._keeper.wait, self._kill_seconds)
+                await asyncio.to_thread(self._shim.wait, self._kill_seconds)
             except subprocess.TimeoutExpired:
-                self._keeper.kill()
-                await asyncio.to_thread(self._keeper.wait)
+                self._shim.kill()
+                await asyncio.to_thread(self._shim.wait)
         if self.clean is not True:
-            # the keeper was killed, or can only reach the process group: find the rest by its marker
+            # the shim was killed, or can only reach the process group: find the rest by its marker
             await asyncio.to_thread(kill_marked, {self.marker})
         self._ended(ExitStatus(None))
         self._close_doors()
@@ -254,7 +254,7 @@ class ChildProcess:
 
 
 class Doors:
-    """Hears the keeper's sockets on which sandboxes reach their proxy."""
+    """Hears the shim's sockets on which sandboxes reach their proxy."""
 
     def __init__(self, source: socket.socket, heard: Callable[[socket.socket], None]) -> None:
         self._source = source
@@ -280,7 +280,7 @@ class Doors:
 
 
 class _Control(asyncio.Protocol):
-    """The host's end of the keeper's control socket."""
+    """The host's end of the shim's control socket."""
 
     def __init__(self, process: ChildProcess) -> None:
         self._process = process
@@ -292,13 +292,13 @@ class _Control(asyncio.Protocol):
             self._process._told(msgspec.json.decode(line, type=_Hello))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._process._keeper_lost()
+        self._process._shim_lost()
 
 
-def _spawn_keeper(pipes: _Pipes, sockets: Sequence[socket.socket]) -> subprocess.Popen[bytes]:
+def _spawn_shim(pipes: _Pipes, sockets: Sequence[socket.socket]) -> subprocess.Popen[bytes]:
     fds = tuple(one.fileno() for one in sockets)
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_KEEPER), *map(str, fds)],
+        [sys.executable, "-I", "-S", str(_SHIM), *map(str, fds)],
         stdin=pipes.child[0],
         stdout=pipes.child[1],
         stderr=pipes.child[2],

@@ -1,7 +1,7 @@
-"""The keeper's ear for calls that go on: reads what a call names, and tells what the sandbox will refuse.
+"""The shim's ear for calls that go on: reads what a call names, and tells what the sandbox will refuse.
 
 The caller waits while its memory is read, and for nothing else: what the path leads to is looked up
-afterwards in a thread of its own, so that no file system can hold up the keeper, and no caller can tell by
+afterwards in a thread of its own, so that no file system can hold up the shim, and no caller can tell by
 the time it takes what there is outside. Every queue is bounded: what is too much is not told.
 """
 

@@ -23,7 +23,7 @@ NEW_NAMESPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 """Writing into a terminal as if somebody had typed it."""
 PR_SET_DUMPABLE = 4
-"""Hides a process from others, the keeper among them: said yes to, and not done."""
+"""Hides a process from others, the shim among them: said yes to, and not done."""
 PROT_WRITE, MAP_KIND, MAP_PRIVATE = 2, 0xF, 2
 UNSIGNED_MAX = 0xFFFFFFFF
 

@@ -1,6 +1,6 @@
 """What the processes below one process use, and what folders hold, as /proc and the files say.
 
-Runs in the keeper's process, with nothing but the standard library.
+Runs in the shim's process, with nothing but the standard library.
 """
 
 from __future__ import annotations

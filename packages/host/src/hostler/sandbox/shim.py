@@ -1,21 +1,21 @@
-"""The keeper: a small process between the host and one child, so that nothing of the child outlives it.
+"""The shim: a small process between the host and one child, so that nothing of the child outlives it.
 
 Run by path with the host's interpreter and nothing but the standard library. It holds the read end of a
 control socket; the host holds the other. When the socket ends (the host said so, ended, or was killed), or
-when the plugin's own process ends, the keeper kills everything the plugin ever started, also what left
+when the plugin's own process ends, the shim kills everything the plugin ever started, also what left
 its session, and exits.
 
 How it reaches all of them, strongest first:
 
-`namespace`  a PID namespace whose first process is a fork of the keeper: the kernel kills every process in
-             it when that one dies, and that one dies with the keeper.
-`subreaper`  orphans of the plugin become children of the keeper, which kills its children until none is
-             left. Were the keeper itself killed by force, what left the plugin's session would remain
+`namespace`  a PID namespace whose first process is a fork of the shim: the kernel kills every process in
+             it when that one dies, and that one dies with the shim.
+`subreaper`  orphans of the plugin become children of the shim, which kills its children until none is
+             left. Were the shim itself killed by force, what left the plugin's session would remain
              until the host finds it by its marker.
 `group`      the plugin's process group only (systems without the above).
 
 The child is a plugin, or a command of an agent, and may be sandboxed: then bubblewrap, or what confines, is
-executed in its place, and the keeper watches its limits (limits_guard.py).
+executed in its place, and the shim watches its limits (limits_guard.py).
 
 Control messages are JSON lines. In: one start order. Out: `{"pid", "containment", "note"}` or `{"error"}`,
 `{"told": {...}}` for what a sandbox did not let happen, later `{"exit": wait status}`, and `{"clean": bool}`
@@ -66,7 +66,7 @@ def _mount(source: bytes, target: bytes, kind: bytes, flags: int) -> None:
     _checked(_libc.mount(source, target, kind, ctypes.c_ulong(flags), None), f"mount {target.decode()}")
 
 
-class Keeper:
+class Shim:
     """One plugin process and all that comes from it."""
 
     def __init__(self, control: socket.socket, doors: int | None) -> None:
@@ -77,7 +77,7 @@ class Keeper:
         self.note = ""
         self.init = 0
         self.outside = -1
-        """The PID namespace that the keeper itself is in."""
+        """The PID namespace that the shim itself is in."""
         self.plugin = 0
         self.group = 0
         self.status: int | None = None
@@ -176,12 +176,12 @@ class Keeper:
         self.note = _read_all(ready).decode().strip()
 
     def _be_init(self, tell: int) -> NoReturn:
-        """The first process of the namespace: reaps orphans, until it dies with the keeper."""
+        """The first process of the namespace: reaps orphans, until it dies with the shim."""
         try:
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-            note = b" "  # written even where there is nothing to say: it fails where the keeper is gone
+            note = b" "  # written even where there is nothing to say: it fails where the shim is gone
             try:
                 _mount(b"none", b"/", b"none", MS_REC | MS_SLAVE)
                 _mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -199,11 +199,11 @@ class Keeper:
 
     def _start(self, order: dict[str, Any]) -> int:
         failed, tell = os.pipe()
-        keeper = os.getpid()
+        shim = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
-                self._become_plugin(order, keeper)
+                self._become_plugin(order, shim)
             except OSError as error:
                 os.write(tell, str(error.errno or 0).encode())
             finally:
@@ -218,7 +218,7 @@ class Keeper:
             raise OSError(number, os.strerror(number))
         return pid
 
-    def _become_plugin(self, order: dict[str, Any], keeper: int) -> None:
+    def _become_plugin(self, order: dict[str, Any], shim: int) -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
@@ -228,7 +228,7 @@ class Keeper:
             command = self.guard.in_child(_unshare_users)
         if sys.platform == "linux":
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if self.mode != "namespace" and os.getppid() != keeper:
+            if self.mode != "namespace" and os.getppid() != shim:
                 os._exit(127)
         os.chdir(order["cwd"])
         # everything else is close-on-exec: Python opens it so
@@ -240,7 +240,7 @@ class Keeper:
             _libc.setns(self.outside, CLONE_NEWPID)
 
     def _promise(self) -> str:
-        """How it is contained: a sandbox may do more than the keeper."""
+        """How it is contained: a sandbox may do more than the shim."""
         own = None if self.guard is None else self.guard.order["mode"]
         return own or self.mode
 
@@ -374,7 +374,7 @@ def main() -> int:
     control, *doors = map(int, sys.argv[1:])
     for fd in (control, *doors):
         os.set_inheritable(fd, False)
-    return Keeper(socket.socket(fileno=control), doors[0] if doors else None).run()
+    return Shim(socket.socket(fileno=control), doors[0] if doors else None).run()
 
 
 if __name__ == "__main__":
