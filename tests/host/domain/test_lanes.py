@@ -10,7 +10,7 @@ from hostler.domain import lanes, steering
 from hostler.domain.agents import OnBusy
 from hostler.domain.lanes import ADMISSIONS, BY_PAUSE, LANE_STATUSES, RULES, LaneState, admit
 from hostler.domain.pauses import OnMessage
-from hostler.domain.slots import Slots, place_of
+from hostler.domain.slots import Slots, slot_key
 
 LANES: dict[str, LaneState] = {
     "free": LaneState(),
@@ -63,9 +63,9 @@ def test_a_message_that_can_be_absorbed_is() -> None:
 
 
 def test_slots_are_taken_by_process_workspace_plugin_and_agent() -> None:
-    a1, a2 = (place_of("w1", "plugin:acme/one/default", agent) for agent in ("a1", "a2"))
-    b1 = place_of("w2", "plugin:acme/one/other", "b1")
-    c1 = place_of("w2", "plugin:acme/two/default", "c1")
+    a1, a2 = (slot_key("w1", "plugin:acme/one/default", agent) for agent in ("a1", "a2"))
+    b1 = slot_key("w2", "plugin:acme/one/other", "b1")
+    c1 = slot_key("w2", "plugin:acme/two/default", "c1")
     slots = Slots(4, per_workspace=2, per_plugin=2, per_agent={"a1": 1, "idle": 0})
     assert slots.take(a1)
     assert not slots.take(a1), "one of this agent is enough"

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.endpoints import parse_place
+from hostler.domain.endpoints import parse_host_port
 from hostler.sandbox.capabilities import Ground
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import MIB, Outcome, SandboxLimits, SandboxSpec
@@ -228,9 +228,9 @@ def test_only_the_allowed_place_is_reached_and_others_are_told_by_name(folder: P
 def test_a_name_that_leads_to_this_machine_is_not_reached() -> None:
     for address in ("127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "0.0.0.0"):
         with pytest.raises(_Refused, match="which is not reached by a name"):
-            _check(parse_place("api.example.com:443"), address)
-    _check(parse_place("api.example.com:443"), "93.184.216.34")
-    _check(parse_place("127.0.0.1:80"), "127.0.0.1")
+            _check(parse_host_port("api.example.com:443"), address)
+    _check(parse_host_port("api.example.com:443"), "93.184.216.34")
+    _check(parse_host_port("127.0.0.1:80"), "127.0.0.1")
 
 
 def test_an_allowed_network_is_refused_where_only_landlock_holds(folder: Path) -> None:

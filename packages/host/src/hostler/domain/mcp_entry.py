@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hostler.domain.endpoints import parse_place
+from hostler.domain.endpoints import parse_host_port
 from hostler.domain.name_patterns import best_match, matches
 from hostler.domain.secret_refs import is_reference
 from hostler_protocol._base import Strict
@@ -140,7 +140,7 @@ def _check_command(entry: McpEntry, command: list[str]) -> None:
         _check_secret("environment", name, value)
     for endpoint in entry.network:
         try:
-            parse_place(endpoint)
+            parse_host_port(endpoint)
         except ValueError as error:
             raise InvalidArgumentError(f"network: {error}") from None
     if entry.level == "trusted":

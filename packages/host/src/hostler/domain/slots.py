@@ -12,8 +12,8 @@ from hostler_protocol.ids import split_runner_id
 Kind = Literal["workspace", "plugin", "agent"]
 
 
-class Place(NamedTuple):
-    """What a run counts for: its workspace, the plugin that runs it (`author/name`), and its agent's id."""
+class SlotKey(NamedTuple):
+    """The limits that a run counts against: workspace, plugin (`author/name`) and agent id."""
 
     workspace: str
     plugin: str
@@ -24,9 +24,9 @@ class Place(NamedTuple):
         return ("workspace", self.workspace), ("plugin", self.plugin), ("agent", self.agent)
 
 
-def place_of(workspace_id: str, runner_id: str, agent_id: str) -> Place:
-    """What a run of this runner counts for."""
-    return Place(workspace_id, split_runner_id(runner_id)[0], agent_id)
+def slot_key(workspace_id: str, runner_id: str, agent_id: str) -> SlotKey:
+    """Return the key of a run of this runner."""
+    return SlotKey(workspace_id, split_runner_id(runner_id)[0], agent_id)
 
 
 @dataclass(slots=True)
@@ -49,23 +49,23 @@ class Slots:
         """How many more runs the process may take."""
         return max(0, self.most - self.taken)
 
-    def take(self, place: Place) -> bool:
+    def take(self, key: SlotKey) -> bool:
         """One more run goes on; False: there is no room for it."""
         with self._lock:
-            if not self.free or any(self._is_full(kind, name) for kind, name in place.kinds()):
+            if not self.free or any(self._is_full(kind, name) for kind, name in key.kinds()):
                 return False
             self.taken += 1
-            self.counts.update(place.kinds())
+            self.counts.update(key.kinds())
             return True
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, key: SlotKey) -> None:
         """A run has left."""
         with self._lock:
             self.taken -= 1
-            for key in place.kinds():
-                self.counts[key] -= 1
-                if self.counts[key] <= 0:
-                    del self.counts[key]
+            for kind in key.kinds():
+                self.counts[kind] -= 1
+                if self.counts[kind] <= 0:
+                    del self.counts[kind]
 
     def limit_agent(self, agent_id: str, most: int | None) -> None:
         """Let an agent have so many runs at once; None: as many as there are slots."""

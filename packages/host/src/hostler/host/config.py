@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.endpoints import parse_place
+from hostler.domain.endpoints import parse_host_port
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
@@ -56,7 +56,7 @@ class PluginEntry(Strict):
 
     def __post_init__(self) -> None:
         for place in self.network:
-            parse_place(place)
+            parse_host_port(place)
         for text in self.allow_requires:
             check_listed(text)
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from hostler.domain.endpoints import parse_place
+from hostler.domain.endpoints import parse_host_port
 from hostler.plugins.environment import OWN_PACKAGES, package_folder
 from hostler.plugins.source import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, argv_of
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
@@ -67,13 +67,13 @@ def spec_of(source: Folder, launch: Launch, python: str, workspace: Path, data_d
 
 def allowed_network(source: Folder, launch: Launch) -> tuple[str, ...]:
     """What the plugin's manifest names and the operator allowed."""
-    allowed = {parse_place(text) for text in source.network}
-    return tuple(text for text in launch.network if parse_place(text) in allowed)
+    allowed = {parse_host_port(text) for text in source.network}
+    return tuple(text for text in launch.network if parse_host_port(text) in allowed)
 
 
 def network_warnings(source: Folder, launch: Launch) -> list[str]:
     """What only one of the two names."""
-    named, allowed = set(map(parse_place, launch.network)), set(map(parse_place, source.network))
+    named, allowed = set(map(parse_host_port, launch.network)), set(map(parse_host_port, source.network))
     wanted = [
         f"it wants to reach {place}, which its entry in the configuration does not allow (`network`)"
         for place in sorted(named - allowed)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hostler.domain.agents import Agent
-from hostler.domain.slots import Place, Slots, place_of
+from hostler.domain.slots import SlotKey, Slots, slot_key
 from hostler.runs.queue_limit import QueueLimit
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import run_claims as claims
@@ -71,7 +71,7 @@ class Execution(Protocol):
 class Reservation:
     """A place for a run that is about to be opened: in a slot, in the queue, or in either."""
 
-    place: Place
+    slot: SlotKey
     claim: Membership | None
     """Who claims the run; None: there is no slot for it."""
     may_wait: bool
@@ -152,20 +152,20 @@ class Dispatcher:
         `opened` or `release` must follow.
         """
         self._slots.limit_agent(agent.agent_id, agent.spec.concurrency.max_runs)
-        place = _place_of(agent)
+        slot = _agent_slot(agent)
         claim = None
         member = self._member()
         if begins and member is not None and not self._stopping and not self._contended:
-            claim = member if self._slots.take(place) else None
+            claim = member if self._slots.take(slot) else None
             self._contended = not self._slots.free
-        return Reservation(place, claim, self.queue.enter())
+        return Reservation(slot, claim, self.queue.enter())
 
     def release(self, reserved: Reservation) -> None:
         """Give a place back: no run was opened in it."""
         if reserved.may_wait:
             self.queue.leave()
         if reserved.claim is not None:
-            self._left(reserved.place)
+            self._left(reserved.slot)
 
     def opened(self, reserved: Reservation, run: Run) -> None:
         """The run was opened in the place: execute it if it was claimed, else it waits."""
@@ -177,8 +177,8 @@ class Dispatcher:
             self.release(reserved)
             self.queued()
 
-    def _left(self, place: Place) -> None:
-        self._slots.give_back(place)
+    def _left(self, slot: SlotKey) -> None:
+        self._slots.give_back(slot)
         if self._may_wait:
             self._wake.set()
 
@@ -217,7 +217,7 @@ class Dispatcher:
 
     def _launch(self, run: Run) -> None:
         if run.member != self._member():  # the lease was lost since it was claimed: somebody settles it
-            self._left(_place_of_run(run))
+            self._left(_run_slot(run))
             return
         if run.steers:
             self._steered.add(run.run_id)
@@ -246,7 +246,7 @@ class Dispatcher:
             if execution.queued_again or run.run_id in self._steered:
                 self._steered.discard(run.run_id)
                 self.look()
-            self._left(_place_of_run(run))
+            self._left(_run_slot(run))
 
     async def _wait_for(self, before: Execution, why: str) -> None:
         """Wait until an earlier attempt of a run has left: two of them never work at once in this process."""
@@ -350,7 +350,7 @@ class Dispatcher:
             self.look()
 
     async def _take(self, member: Membership) -> Claims:
-        held: list[Place] = []
+        held: list[SlotKey] = []
 
         def give_back() -> None:
             while held:
@@ -416,9 +416,9 @@ def grace_of(run: Run) -> float | None:
     return None if run.cancel_grace is None else run.cancel_grace / 1000
 
 
-def _place_of(agent: Agent) -> Place:
-    return place_of(agent.workspace_id, agent.spec.runner, agent.agent_id)
+def _agent_slot(agent: Agent) -> SlotKey:
+    return slot_key(agent.workspace_id, agent.spec.runner, agent.agent_id)
 
 
-def _place_of_run(run: Run) -> Place:
-    return place_of(run.workspace_id, run.runner_id, run.agent_id)
+def _run_slot(run: Run) -> SlotKey:
+    return slot_key(run.workspace_id, run.runner_id, run.agent_id)

@@ -31,7 +31,7 @@ from hostler.journal.fork import Inherited, forked_context, inherited_of
 from hostler.journal.resume import Loaded, last_worked_at, load, resumed_context
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.plugins.connection import PluginConnection
-from hostler.runs.snapshot import AttemptFacts, Place, read_facts
+from hostler.runs.snapshot import AttemptFacts, ContextFacts, read_facts
 from hostler.secrets.resolver import resolve_secret
 from hostler.storage.stores import artifacts, journal
 from hostler.storage.stores import state_values as states
@@ -124,7 +124,7 @@ class Preparer:
         manifest = _manifest(run, connection)
         catalog = self.catalog()
         facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog))
-        origin, event, configuration, grant, place = facts
+        origin, event, configuration, grant, known = facts
         config = await _with_secrets(configuration)
         loaded = await self._loaded(run)
         continuation = await self.explicit_pauses.continuation(run) if run.attempt > 1 else None
@@ -152,7 +152,7 @@ class Preparer:
             context_entry=_context_entry(context, configuration),
             event=event,
             services=self.services,
-            history_before=place.history_before,
+            history_before=known.history_before,
             event_seq=origin.event.seq,
             stream_state=StreamState(
                 sequence=run.sequence,
@@ -164,7 +164,7 @@ class Preparer:
             deadline_at=deadline_at,
             accounts=origin.accounts_with(run, grant),
             prompt=configuration.prompt,
-            notes=() if recording is not None else tuple(grant.notes) + _omitted(place.state),
+            notes=() if recording is not None else tuple(grant.notes) + _omitted(known.state),
             cause=await self._cause(run),
             recovery=origin.agent.spec.recovery,
             on_message=origin.agent.spec.concurrency.on_pause,
@@ -198,7 +198,7 @@ class Preparer:
     async def _context(
         self, run: Run, facts: AttemptFacts, config: dict[str, Any], deadline_at: float | None
     ) -> AgentRunContext:
-        origin, event, _, grant, place = facts
+        origin, event, _, grant, known = facts
         return build_context(
             run_id=run.run_id,
             attempt=run.attempt,
@@ -207,8 +207,8 @@ class Preparer:
             resources=resources_of(grant),
             primary_model=grant.primary_model,
             apis=apis_of(grant),
-            position=_position(origin.event.seq, place, grant, self.services.cursors),
-            state=place.state.values,
+            position=_position(origin.event.seq, known, grant, self.services.cursors),
+            state=known.state.values,
             config=config,
             host_version=self.host_version,
             trace_id=trace_id_of(run.run_id),
@@ -250,8 +250,8 @@ def _manifest(run: Run, connection: PluginConnection) -> AgentRunnerManifest:
     return manifest
 
 
-def _position(event_seq: int, place: Place, grant: Grant, cursors: Cursors) -> Position:
-    latest = place.latest or None
+def _position(event_seq: int, known: ContextFacts, grant: Grant, cursors: Cursors) -> Position:
+    latest = known.latest or None
     return Position(
         event_seq=event_seq,
         transcript_seq=latest,

@@ -51,8 +51,8 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What the context says of history and state."""
+class ContextFacts:
+    """The parts of the run context that come from history and state."""
 
     history_before: int
     latest: int
@@ -66,7 +66,7 @@ class AttemptFacts(NamedTuple):
     event: Event
     configuration: Configuration
     grant: Grant
-    place: Place
+    context: ContextFacts
 
 
 def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog) -> AttemptFacts:
@@ -79,7 +79,7 @@ def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog
         if run.grant_json is None
         else decode_grant(run.grant_json)
     )
-    return AttemptFacts(origin, event, configuration, grant, _place(tx, run, grant, origin))
+    return AttemptFacts(origin, event, configuration, grant, _context_facts(tx, run, grant, origin))
 
 
 def _grant(
@@ -183,7 +183,7 @@ def _history_end(tx: Tx, run: Run, origin: Origin) -> int:
     return transcripts.latest_seq(tx, run.workspace_id) + 1
 
 
-def _place(tx: Tx, run: Run, grant: Grant, origin: Origin) -> Place:
+def _context_facts(tx: Tx, run: Run, grant: Grant, origin: Origin) -> ContextFacts:
     before = _history_end(tx, run, origin)
     # what came without a conversation has none: it is not the history of all that came so
     latest = (
@@ -199,7 +199,7 @@ def _place(tx: Tx, run: Run, grant: Grant, origin: Origin) -> Place:
         )
     )
     snapshot = states.snapshot(tx, run.workspace_id, grant.state_keys, conversation_id=grant.conversation_id)
-    return Place(before, latest, snapshot)
+    return ContextFacts(before, latest, snapshot)
 
 
 def _event_of(stored: StoredEvent) -> Event:
@@ -216,4 +216,4 @@ def _event_of(stored: StoredEvent) -> Event:
     )
 
 
-__all__ = ["AttemptFacts", "Origin", "Place", "read_facts"]
+__all__ = ["AttemptFacts", "ContextFacts", "Origin", "read_facts"]

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
-from hostler.domain.endpoints import Place, parse_place
+from hostler.domain.endpoints import HostPort, parse_host_port
 from hostler.sandbox.port import Told
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -37,9 +37,9 @@ class Proxy:
 
     def __init__(self, name: str, allowed: Iterable[str], tell: Callable[[Told], None]) -> None:
         self.name = name
-        self.allowed = frozenset(parse_place(text) for text in allowed)
+        self.allowed = frozenset(parse_host_port(text) for text in allowed)
         self._tell = tell
-        self._told: set[Place] = set()
+        self._told: set[HostPort] = set()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -88,10 +88,10 @@ class Proxy:
     async def _speak(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
-        place, first = _understand(head)
-        if place not in self.allowed:
-            self._refuse(place)
-        theirs, ours = await _connect(place)
+        target, first = _understand(head)
+        if target not in self.allowed:
+            self._refuse(target)
+        theirs, ours = await _connect(target)
         try:
             if first is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -101,33 +101,33 @@ class Proxy:
         finally:
             ours.close()
 
-    def _refuse(self, place: Place) -> None:
+    def _refuse(self, target: HostPort) -> None:
         known = ", ".join(sorted(map(str, self.allowed)))
-        text = f"{place} is not among what it may reach ({known})"
-        if place not in self._told and len(self._told) < MAX_CONNECTIONS:
-            self._told.add(place)
+        text = f"{target} is not among what it may reach ({known})"
+        if target not in self._told and len(self._told) < MAX_CONNECTIONS:
+            self._told.add(target)
             _log.warning("%s: %s", self.name, text)
-            self._tell(Told("network", str(place), text))
+            self._tell(Told("network", str(target), text))
         raise _Refused("403 Forbidden", text)
 
 
-def _understand(head: bytes) -> tuple[Place, bytes | None]:
+def _understand(head: bytes) -> tuple[HostPort, bytes | None]:
     """Where a request goes, and how it begins there; None for CONNECT."""
     line, _, fields = head.partition(b"\r\n")
     try:
         method, target, version = line.decode("ascii").split(" ")
         if method == "CONNECT":
-            return parse_place(target), None
+            return parse_host_port(target), None
         url = urlsplit(target)
         if url.scheme != "http" or not url.hostname:
             raise ValueError("a proxy takes whole http:// addresses")
-        place = parse_place(f"[{url.hostname}]:{url.port or HTTP_PORT}")
+        endpoint = parse_host_port(f"[{url.hostname}]:{url.port or HTTP_PORT}")
     except (UnicodeDecodeError, ValueError) as error:
         raise _Refused("400 Bad Request", str(error)) from None
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     kept = [field for field in fields.split(b"\r\n") if field and not _is_hop(field)]
     first = b"\r\n".join([f"{method} {path} {version}".encode(), *kept, b"Connection: close", b"", b""])
-    return place, first
+    return endpoint, first
 
 
 def _is_hop(field: bytes) -> bool:
@@ -138,30 +138,30 @@ def _is_hop(field: bytes) -> bool:
     )
 
 
-async def _connect(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(target: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            found = await loop.getaddrinfo(place.name, place.port, type=socket.SOCK_STREAM)
+            found = await loop.getaddrinfo(target.name, target.port, type=socket.SOCK_STREAM)
             addresses = [entry[4][0] for entry in found]
             for address in addresses:
-                _check(place, str(address))
-            return await asyncio.open_connection(str(addresses[0]), place.port, limit=CHUNK_BYTES)
+                _check(target, str(address))
+            return await asyncio.open_connection(str(addresses[0]), target.port, limit=CHUNK_BYTES)
     except TimeoutError:
-        raise _Refused("504 Gateway Timeout", f"{place} did not answer") from None
+        raise _Refused("504 Gateway Timeout", f"{target} did not answer") from None
     except OSError as error:
-        raise _Refused("502 Bad Gateway", f"{place} cannot be reached: {error.strerror or error}") from None
+        raise _Refused("502 Bad Gateway", f"{target} cannot be reached: {error.strerror or error}") from None
 
 
-def _check(place: Place, address: str) -> None:
+def _check(target: HostPort, address: str) -> None:
     """A name that is somebody else's must not lead to this machine or to its cloud's secrets."""
-    if place.name == "localhost" or _is_address(place.name):
+    if target.name == "localhost" or _is_address(target.name):
         return
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
     if found.is_loopback or found.is_link_local or found.is_unspecified or found.is_multicast:
-        raise _Refused("403 Forbidden", f"{place} leads to {address}, which is not reached by a name")
+        raise _Refused("403 Forbidden", f"{target} leads to {address}, which is not reached by a name")
 
 
 def _is_address(name: str) -> bool:

@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 import msgspec
 
-from hostler.domain.slots import Place, Slots, place_of
+from hostler.domain.slots import SlotKey, Slots, slot_key
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import agents, hosts, journal, runs
@@ -61,7 +61,7 @@ def look(tx: Tx, since: int | None = None) -> Queues:
     return Queues(bool(row["waiting"]), bool(row["ready"]), due, tx.now)
 
 
-def claim(tx: Tx, member: Membership, slots: Slots, held: list[Place]) -> Claims:
+def claim(tx: Tx, member: Membership, slots: Slots, held: list[SlotKey]) -> Claims:
     """Claim runs that may start, as many as `slots` have room for; none where the member's lease is over.
 
     What it takes there it adds to `held` as well: to be given back where the transaction fails. Limits of
@@ -94,19 +94,19 @@ def waiting_workspaces(tx: Tx) -> list[str]:
     return [row["workspace_id"] for row in tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES)]
 
 
-def _take(tx: Tx, member: Membership, slots: Slots, held: list[Place], turns: list[Row]) -> Claims:
+def _take(tx: Tx, member: Membership, slots: Slots, held: list[SlotKey], turns: list[Row]) -> Claims:
     taken: list[Run] = []
     passed_over = False
     for row in turns:
         if not slots.free:
             break
-        place = place_of(row["workspace_id"], row["runner_id"], row["agent_id"])
-        if place.agent not in slots.per_agent:
-            slots.limit_agent(place.agent, _limit(tx, place.workspace, place.agent))
-        if not slots.take(place):
+        slot = slot_key(row["workspace_id"], row["runner_id"], row["agent_id"])
+        if slot.agent not in slots.per_agent:
+            slots.limit_agent(slot.agent, _limit(tx, slot.workspace, slot.agent))
+        if not slots.take(slot):
             passed_over = True
             continue
-        held.append(place)
+        held.append(slot)
         run = _claim(tx, member, row["run_id"])
         if run is None:
             slots.give_back(held.pop())
