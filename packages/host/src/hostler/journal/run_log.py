@@ -81,10 +81,11 @@ class RunLog:
     _sealed: bool = False
     _closing: bool = False
 
-    def add(self, item: Item) -> None:
+    def add(self, item: Item, *, hurry: bool = True) -> None:
         """Queue an item. Its order among all items of the run is that of the calls.
 
         After the last one of the attempt nothing is taken: it would be fenced, and undo its whole batch.
+        Without `hurry` it is written with the next item, or at `hurry`.
         """
         if self._lost is not None or self._sealed:
             if item.done is not None:
@@ -93,6 +94,11 @@ class RunLog:
         self._sealed = item.last
         self._queue.append(item)
         self._added += 1
+        if hurry:
+            self._changed.set()
+
+    def hurry(self) -> None:
+        """Write what is queued."""
         self._changed.set()
 
     async def write(
@@ -125,6 +131,7 @@ class RunLog:
         if self.is_writing:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((self._added, future))
+            self.hurry()
             await future
 
     def entries_first(self, move: Callable[[Tx], Moved | Fenced]) -> Move:

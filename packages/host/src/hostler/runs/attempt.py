@@ -123,13 +123,13 @@ class ActiveRun:
         begins = partial(parts.to_running, equipment.host_id)
         if prepared.recording is not None:
             # its context stands in the journal, and what it does again is not told again
-            self._log.add(Item(move=begins, synced=False))
+            self._log.add(Item(move=begins, synced=False), hurry=False)
         else:
             if run.attempt > 1:
                 self._results.write(stream.attempt_started(run.attempt, prepared.cause))
             for note in prepared.notes:
                 self._results.write(stream.warn(note))
-            self._log.add(Item(entry=prepared.context_entry, move=begins, synced=False))
+            self._log.add(Item(entry=prepared.context_entry, move=begins, synced=False), hurry=False)
         self._clock.end_at(prepared.deadline_at, self._deadline_over)
         if self._stopped_early(stream):  # asked for while the plugin was being prepared
             return
@@ -141,6 +141,7 @@ class ActiveRun:
         )
         # an answer may take half a minute, an earlier attempt seconds to leave
         await self._clock.unless_cut_short(connection.start_run(params, self))
+        self._log.hurry()  # only now, since the first results may be written with it
         self._clock.watch_idle(prepared.grant.idle_seconds, self._is_busy, self._idle_over)
 
     def _move_to_another_process(self, why: str) -> None:
@@ -176,6 +177,9 @@ class ActiveRun:
             self.equipment.feed.close(self.run.run_id)
             if self.queued_again:  # results may have been written with that which no stream has seen
                 self.equipment.feed.wake(self.run.run_id)
+            # what it works with refers back to it; left so, each run would cost the collector a millisecond
+            self._ended, self._parts, self._stream, self._pump = True, None, None, None
+            del self._log, self._results
 
     def _ensure_stream(self) -> ResultStream:
         """The stream of results; before the grant is known only endings go through it."""

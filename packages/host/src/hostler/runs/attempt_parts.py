@@ -137,6 +137,7 @@ class Parts:
         if self.going_on is not None:
             self.going_on.close()
         self.pauses.close()
+        self.pauses.holding.entered = lambda: None  # it refers to the calls, and they to it
 
     def used(self) -> Used | None:
         """What the host measured over all attempts; None: the run called no model here."""
