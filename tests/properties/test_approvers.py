@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.domain.agents import ToolApprovalPolicy
 from hostler.domain.approvers import (
     DEFAULT_RULE,
     ApproverRule,
+    ToolApprovalPolicy,
     Vote,
     check_subject,
     may_see,

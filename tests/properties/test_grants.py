@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.domain.agents import ToolApprovalPolicy
+from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.grants import REMOTE_WORKER_CALLS, Grant, apis_of, decode_grant, resources_of
 from hostler.domain.name_patterns import best_match, matches
 from hostler_protocol.calls import CALLS

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hostler.domain.agents import AgentSpec, ResourcePolicy, ToolApprovalPolicy
+from hostler.domain.agents import AgentSpec, ResourcePolicy
+from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.grants import Grant, decode_grant
 from hostler.host.config import ConfigFile
 from hostler.plugins.source import Folder

@@ -18,7 +18,7 @@ import msgspec
 
 from hostler.calls.scope import CallScope
 from hostler.calls.tool_artifacts import CallArtifacts
-from hostler.domain.agents import ToolApprovalPolicy
+from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.recording import CallName
 from hostler.domain.tools import ToolPin
 from hostler.journal.call_records import Intent, JournalledError, effect_key_of

@@ -7,44 +7,18 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from hostler.domain.approvers import MAX_APPROVALS, check_subject
-from hostler.domain.pauses import OnExpiry, OnMessage
+from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
+from hostler.domain.pauses import OnMessage
 from hostler.domain.steering import Leftover
 from hostler_protocol._base import Strict
 from hostler_protocol.grants import StateScope
 from hostler_protocol.limits import MAX_INTEGER
-from hostler_protocol.pausing import expiry_misfit
 
 ScopeType = Literal["agent", "bot", "workspace", "channel", "conversation", "global"]
 OnBusy = Literal["steer", "queue", "reject", "interrupt", "parallel"]
 OnCrash = Literal["resume", "restart", "fail"]
 MAX_DEBOUNCE_SECONDS = 60.0
 """Longer than that a person waits for an answer, not for their own next message."""
-ApprovalRule = Literal["never", "required"]
-
-
-class ToolApprovalPolicy(Strict):
-    """Whether and by whom a tool call must be approved."""
-
-    approval: ApprovalRule = "required"
-    subjects: list[str] = msgspec.field(default_factory=lambda: ["requester", "role:admin"])
-    min_approvals: int = 1
-    separation_of_duty: bool = False
-    expires_in: float = 1800.0
-    editable: bool = False
-    locked: list[str] = []
-    on_expiry: OnExpiry = "resume"
-    """What follows where nobody answers in time: the run goes on and hears `expired`, or is cancelled."""
-
-    def __post_init__(self) -> None:
-        if not self.subjects:
-            raise ValueError("subjects is empty: nobody could approve; leave it out for the default")
-        for subject in self.subjects:
-            check_subject(subject)
-        if not 1 <= self.min_approvals <= MAX_APPROVALS:
-            raise ValueError(f"min_approvals is {self.min_approvals}; 1 to {MAX_APPROVALS} are possible")
-        if (misfit := expiry_misfit(self.expires_in)) is not None:
-            raise ValueError(misfit)
 
 
 class Budget(Strict):

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import msgspec
 
 from hostler.domain.events import Caller
+from hostler.domain.pauses import OnExpiry
 from hostler_protocol._base import Strict
-
-if TYPE_CHECKING:
-    from hostler.domain.agents import ToolApprovalPolicy
+from hostler_protocol.pausing import expiry_misfit
 
 REQUESTER = "requester"
 ANYBODY = "*"
@@ -32,6 +33,7 @@ BLIND_RIGHTS = frozenset({"pauses:decide_blind", "admin", "installation"})
 ALL_SEEING_RIGHTS = frozenset({"admin", "installation"})
 
 VoteKind = Literal["approve", "deny"]
+ApprovalRule = Literal["never", "required"]
 
 
 def check_subject(subject: str) -> None:
@@ -43,6 +45,30 @@ def check_subject(subject: str) -> None:
         raise ValueError(
             f"{subject!r} is no subject: expected requester, role:NAME, user:NAME, or * for any caller"
         )
+
+
+class ToolApprovalPolicy(Strict):
+    """Whether and by whom a tool call must be approved."""
+
+    approval: ApprovalRule = "required"
+    subjects: list[str] = msgspec.field(default_factory=lambda: ["requester", "role:admin"])
+    min_approvals: int = 1
+    separation_of_duty: bool = False
+    expires_in: float = 1800.0
+    editable: bool = False
+    locked: list[str] = []
+    on_expiry: OnExpiry = "resume"
+    """What follows where nobody answers in time: the run goes on and hears `expired`, or is cancelled."""
+
+    def __post_init__(self) -> None:
+        if not self.subjects:
+            raise ValueError("subjects is empty: nobody could approve; leave it out for the default")
+        for subject in self.subjects:
+            check_subject(subject)
+        if not 1 <= self.min_approvals <= MAX_APPROVALS:
+            raise ValueError(f"min_approvals is {self.min_approvals}; 1 to {MAX_APPROVALS} are possible")
+        if (misfit := expiry_misfit(self.expires_in)) is not None:
+            raise ValueError(misfit)
 
 
 class ApproverRule(Strict):
@@ -214,8 +240,10 @@ def _in_words(subject: str) -> str:
 
 __all__ = [
     "DEFAULT_RULE",
+    "ApprovalRule",
     "ApproverRule",
     "Tally",
+    "ToolApprovalPolicy",
     "Vote",
     "check_subject",
     "may_see",

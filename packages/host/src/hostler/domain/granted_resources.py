@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from hostler.domain.agents import ApprovalRule, ResourcePolicy, ToolApprovalPolicy
+from hostler.domain.agents import ResourcePolicy
+from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
 from hostler.domain.config_form import Configuration, ResourceKind, Selection
 from hostler.domain.name_patterns import best_match, matches
 from hostler.domain.skills import skill_of

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.agents import Agent, Budget, ResourcePolicy, ToolApprovalPolicy
+from hostler.domain.agents import Agent, Budget, ResourcePolicy
+from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.config_form import Configuration
 from hostler.domain.events import Event
 from hostler.domain.granted_resources import (

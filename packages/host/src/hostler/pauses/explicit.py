@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hostler.domain.agents import ToolApprovalPolicy
-from hostler.domain.approvers import rule_of
+from hostler.domain.approvers import ToolApprovalPolicy, rule_of
 from hostler.domain.grants import Grant
 from hostler.domain.name_patterns import best_match
 from hostler.domain.outcomes import Paused

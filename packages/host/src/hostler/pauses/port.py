@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from hostler.domain.agents import ToolApprovalPolicy
+from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.recording import CallName
 from hostler.domain.tools import ToolPin
 from hostler.storage.port import Tx

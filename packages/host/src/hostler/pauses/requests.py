@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hostler.domain.agents import ToolApprovalPolicy
-from hostler.domain.approvers import rule_of
+from hostler.domain.approvers import ToolApprovalPolicy, rule_of
 from hostler.domain.pause_checks import check_calls
 from hostler.domain.pause_values import Asked, NewCall, PausedCall
 from hostler.journal.call_records import effect_key_of
