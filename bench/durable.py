@@ -26,7 +26,7 @@ from bench.table import Row, middle, text_of
 
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, Settings
 from hostler.host.host import Host
 from hostler.storage.stores import journal

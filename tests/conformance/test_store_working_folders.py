@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.domain.tool_entries import WorkingFolderSettings
-from hostler.domain.working_folders import FolderOwner
+from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
 from hostler.storage.stores import settings, working_folders

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.host.host import Host
 from hostler.storage.port import Tx

@@ -10,7 +10,7 @@ import pytest
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from support.databases import run
 from support.stepping import Stage, stage, within

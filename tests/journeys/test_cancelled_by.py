@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.runs.recovery import recover
 from hostler.storage.port import Tx

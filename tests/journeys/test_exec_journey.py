@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from hostler.domain.tool_entries import ExecEntry, FilesEntry, ToolEntry, WorkingFolderSettings
+from hostler.domain.tool_entries import ExecEntry, FilesEntry, ToolEntry
+from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile
 from support.http_runs import ended, pause_of
 from support.server_process import PLUGINS, HostProcess, config_file

@@ -15,7 +15,7 @@ import pytest
 from hostler.domain.agents import AgentSpec
 from hostler.domain.config_mistakes import ConfigurationError
 from hostler.domain.events import Caller
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.storage.stores import events
 from hostler_protocol.errors import (

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from hostler.domain.agents import ResourcePolicy
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from support.command_line import CommandLine
 from support.model_server import Answer, ModelServer
 

@@ -11,7 +11,7 @@ import pytest
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.models.demo import DemoModelMissingError, demo_weights
 from support.agent_host import FOLDER, ask, texts

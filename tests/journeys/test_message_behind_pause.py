@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from support.databases import run
 from support.http_host import Served, serving

@@ -13,7 +13,8 @@ import pytest
 
 from hostler.domain.events import Caller
 from hostler.domain.openapi_entry import OpenApiEntry
-from hostler.domain.pause_actions import Action, ActRequest, PauseView
+from hostler.domain.pause_actions import Action, ActRequest
+from hostler.domain.pause_views import PauseView
 from hostler.domain.tool_entries import ExecEntry, ToolEntry
 from hostler.host.config import ConfigFile
 from support.mcp_bench import over_stdio

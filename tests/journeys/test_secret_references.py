@@ -13,7 +13,7 @@ from typing import Any, get_args
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.storage.stores import agents
 from hostler_protocol.manifest import FormItemType

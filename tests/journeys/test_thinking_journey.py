@@ -16,7 +16,7 @@ from urllib.parse import quote
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from support.agent_host import ask, hosting, record, streamed
 from support.databases import run

@@ -10,7 +10,7 @@ import pytest
 from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.pause_actions import Action
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.storage.stores import notices
 from hostler_protocol.errors import InvalidArgumentError
 from support.databases import run

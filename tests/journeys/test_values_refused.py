@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from support.databases import run
 from support.stepping import stage

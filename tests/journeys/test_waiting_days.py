@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from hostler.domain.events import Caller
-from hostler.domain.pause_actions import Action, ActRequest, PauseExpiredError, PauseView
+from hostler.domain.pause_actions import Action, ActRequest, PauseExpiredError
+from hostler.domain.pause_views import PauseView
 from hostler.host.config import ConfigFile
 from support.databases import run
 from support.simulated_clock import simulated_clock

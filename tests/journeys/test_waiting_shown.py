@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.pause_actions import CallView
 from hostler.domain.pause_values import args_hash
+from hostler.domain.pause_views import CallView
 from hostler.host.config import ConfigFile
 from hostler_protocol.limits import DEFAULT_EXPIRY_SECONDS, MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS
 from support.databases import run

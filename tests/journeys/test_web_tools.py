@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.openapi_entry import OpenApiEntry
-from hostler.domain.tool_entries import ToolEntry
+from hostler.domain.tool_entries import FetchEntry, ToolEntry
 from hostler.host.config import ConfigFile
 from support.agent_host import ask, hosting, record
 from support.model_server import Answer, ModelServer

@@ -12,7 +12,7 @@ from typing import Any
 from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.tool_entries import ToolEntry
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from support.http_host import Event, Served, iter_events, serving
 from support.model_server import ModelServer

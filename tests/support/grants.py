@@ -12,7 +12,7 @@ from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant, grant_for
 from hostler.domain.scopes import scopes_for
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from hostler_protocol.grants import KnowledgeBaseResource, ModelResource, ToolResource
 from hostler_protocol.manifest import AgentRunnerManifest, Capabilities, FormItem, Permissions

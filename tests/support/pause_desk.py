@@ -7,13 +7,9 @@ from typing import Any
 import pytest
 
 from hostler.domain.events import Caller
-from hostler.domain.pause_actions import (
-    Action,
-    ActionAnswer,
-    ActRequest,
-    PauseView,
-)
+from hostler.domain.pause_actions import Action, ActionAnswer, ActRequest
 from hostler.domain.pause_values import NewCall
+from hostler.domain.pause_views import PauseView
 from hostler.pauses.service import PauseService
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit, pauses, runs

@@ -9,7 +9,7 @@ from hostler.domain.events import Caller
 from hostler.domain.pause_sealing import Codec
 from hostler.domain.pause_values import Asked, NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import CallKind
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.pauses.explicit_states import keep
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import parse

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hostler.domain.events import Caller
-from hostler.domain.pause_actions import Action, ActRequest, CallView, PauseView
+from hostler.domain.pause_actions import Action, ActRequest
+from hostler.domain.pause_views import CallView, PauseView
 from hostler.host.config import ConfigFile
 from hostler.storage.stores import api_keys
 from support.stepping import STEPPER, WORKSPACE, Stage, stage, within

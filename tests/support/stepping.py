@@ -15,7 +15,7 @@ import msgspec
 from hostler.domain.agents import AgentSpec
 from hostler.domain.events import Caller
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, Settings
 from hostler.host.host import Host
 from hostler.runs.orchestrator import Accepted

@@ -10,7 +10,7 @@ import pytest
 from hostler.domain.agent_review import review_agent
 from hostler.domain.agents import AgentSpec, ResourcePolicy
 from hostler.domain.inventory import Inventory, PluginFacts
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler_protocol.manifest import AgentRunnerManifest, Capabilities, FormItem
 
 FORM = [

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from hostler.domain.legacy_actions import OlderActions, actions_of, waiting_for
-from hostler.domain.pause_actions import Action, CallView, PauseView, UnprocessableError
+from hostler.domain.pause_actions import Action, UnprocessableError
+from hostler.domain.pause_views import CallView, PauseView
 from hostler_protocol.errors import InvalidArgumentError
 
 

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from hostler.domain.agents import AgentSpec
-from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.model_entries import ModelEntry
-from hostler.domain.tool_entries import ToolEntry
+from hostler.domain.tool_entries import FetchEntry, ToolEntry
 from hostler.host.config import ConfigFile, PluginEntry, PluginLimitsEntry, Settings
 from hostler.host.host import Host
 from hostler.host.stored_config import StoredPlugin

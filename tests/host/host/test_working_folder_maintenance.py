@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.tool_entries import FilesEntry, ToolEntry, WorkingFolderSettings
-from hostler.domain.working_folders import FolderOwner
+from hostler.domain.tool_entries import FilesEntry, ToolEntry
+from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.host.config import ConfigFile
 from hostler.host.host import Host
 from hostler.host.maintenance import sweep_folders

@@ -15,7 +15,7 @@ import pytest
 from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.tapes import Tape, TapedResult, TapeFile, TapeRun, decode_tape, read_tape
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.journal.export import tape_of
 from hostler.journal.replay_session import Replayed

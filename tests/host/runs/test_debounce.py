@@ -13,7 +13,7 @@ import pytest
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.lanes import lane_of
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.runs.orchestrator import Accepted
 from hostler.storage.port import Tx

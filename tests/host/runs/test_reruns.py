@@ -14,7 +14,7 @@ import pytest
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.tapes import Tape, decode_tape, read_tape
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.journal import export
 from hostler.journal.export import tape_of

@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from hostler.domain.tool_entries import ExecEntry, ToolEntry, WorkingFolderSettings
+from hostler.domain.tool_entries import ExecEntry, ToolEntry
+from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import Mechanism
 from hostler.sandbox.probe import find_ground, find_sandbox

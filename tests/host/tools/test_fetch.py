@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.domain.fetch_entry import FetchEntry
-from hostler.domain.tool_entries import ToolEntry
+from hostler.domain.tool_entries import FetchEntry, ToolEntry
 from hostler.tools.builtin.fetch import FetchTools
 from hostler.tools.builtin.html_text import MAX_LINKS, MAX_TOKENS, page_text
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError, ToolFailedError

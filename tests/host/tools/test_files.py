@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.tool_entries import FilesEntry, ToolEntry, WorkingFolderSettings
-from hostler.domain.working_folders import FolderOwner
+from hostler.domain.tool_entries import FilesEntry, ToolEntry
+from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.tools.builtin.edit import MAX_NOTES
 from hostler.tools.builtin.files import MAX_ENTRIES, FilesTools
 from hostler.tools.builtin.search import MAX_MATCHES

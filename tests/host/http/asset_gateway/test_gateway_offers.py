@@ -8,7 +8,7 @@ import pytest
 
 from hostler.calls.run_tokens import GuestCalls, RunDoor
 from hostler.domain.agents import ResourcePolicy
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.http.asset_gateway.messages import RpcError
 from hostler.http.asset_gateway.tool_list import OFFERS, call_of, definitions
 from hostler.tools.port import OfferedTool

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.domain.tool_entries import WorkingFolderSettings
-from hostler.domain.working_folders import FolderOwner
+from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.tools.workspaces.folders import Swept, WorkingFolders
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
 

@@ -20,7 +20,7 @@ from hostler.calls.scope import CallScope
 from hostler.calls.tool_artifacts import CallArtifacts
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.recording import CallName
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.journal.call_records import Intent, JournalledError, effect_key_of
 from hostler.journal.run_log import RunLog
 from hostler.pauses.port import AskAgainError, People, Question, QuestionKind, Verdict, refusal_of

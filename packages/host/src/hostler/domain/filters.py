@@ -8,13 +8,18 @@ interpreter's lock for as long as the expression takes, so the host calls it in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
 
 from hostler.domain.bindings import FilterOutcome
+from hostler.domain.config_mistakes import nearest
 from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
+from hostler_protocol.events import EventEnvelope
 from hostler_protocol.limits import KIB
 
 MAX_FILTER_BYTES = 4 * KIB
@@ -143,6 +148,30 @@ def field_paths(text: str) -> list[tuple[str, ...]]:
             following = following[2:]
         found.append(tuple(path))
     return found
+
+
+def unknown_fields(text: str) -> Iterator[str]:
+    """What is wrong with each such field, in words. The filter was checked by `check_filter`."""
+    for path in dict.fromkeys(field_paths(text)):
+        kind: type[msgspec.Struct] = EventEnvelope
+        at = NAME
+        for name in path:
+            fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+            if name not in fields:
+                yield f"{at} has no field {name!r}{nearest(name, fields)}"
+                break
+            inner = _struct(fields[name])
+            if inner is None:
+                break
+            kind, at = inner, f"{at}.{name}"
+
+
+def _struct(kind: Any) -> type[msgspec.Struct] | None:
+    """The struct whose fields a value of this type has; None: they are free, or it has none."""
+    members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+    found = [one for one in members if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    rest = [one for one in members if one not in found and one is not type(None)]
+    return found[0] if len(found) == 1 and not rest else None
 
 
 class Evaluator:

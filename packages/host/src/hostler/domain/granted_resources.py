@@ -19,7 +19,7 @@ from hostler.domain.approvers import ApprovalRule, ToolApprovalPolicy
 from hostler.domain.config_form import Configuration, ResourceKind, Selection
 from hostler.domain.name_patterns import best_match, matches
 from hostler.domain.skills import skill_of
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.grants import (
     FileResource,
     KnowledgeBaseResource,

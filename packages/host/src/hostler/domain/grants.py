@@ -25,7 +25,7 @@ from hostler.domain.granted_resources import (
     skills_of,
     tools_of,
 )
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.calls import CALLS
 from hostler_protocol.events import AvailableApis
 from hostler_protocol.grants import (

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from hostler.domain.pause_actions import Action, ActionType, CallView, PauseView, UnprocessableError
+from hostler.domain.pause_actions import Action, ActionType, UnprocessableError
+from hostler.domain.pause_views import CallView, PauseView
 from hostler.domain.pauses import MAX_CALLS, SETTLED
 from hostler_protocol._base import Lenient, Strict
 from hostler_protocol.errors import InvalidArgumentError

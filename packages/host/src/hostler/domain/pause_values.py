@@ -20,7 +20,7 @@ from hostler.domain.pauses import (
     PauseStatus,
     ReviewReason,
 )
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.ids import digest
 from hostler_protocol.pausing import Executor, FormField, InteractionAction, QuestionKind
 

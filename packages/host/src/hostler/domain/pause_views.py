@@ -3,14 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from hostler.domain.approvers import qualifies
 from hostler.domain.events import Caller
-from hostler.domain.pause_actions import CallView, PauseView, VoteView
 from hostler.domain.pause_values import CastVote, Pause, PausedCall
 from hostler.domain.pauses import is_settled
+from hostler_protocol._base import Strict
+from hostler_protocol.pausing import Executor, QuestionKind
+
+
+class VoteView(Strict):
+    """A vote that was given: by whom, what, when (UTC epoch seconds)."""
+
+    subject: str
+    vote: str
+    at: float
+
+
+class CallView(Strict):
+    """A call that waits, as one caller sees it."""
+
+    call_id: str
+    kind: str
+    title: str
+    tool: str | None
+    args: dict[str, Any]
+    args_hash: str
+    args_schema: dict[str, Any] | None
+    result_schema: dict[str, Any] | None
+    fields: list[Any]
+    actions: list[Any]
+    editable: bool
+    locked: list[str]
+    may_decide: bool
+    decision: str
+    execution: str
+    expires_at: float | None
+    approvals_needed: int
+    votes: list[VoteView] = []
+    proposed_args: dict[str, Any] | None = None
+    """Where somebody edited them: what the agent had proposed."""
+    edited_by: str | None = None
+    description: str | None = None
+    executor: Executor = "host"
+    """`runner`: the runner itself carries it out once it is approved, and the host executes nothing."""
+    question_kind: QuestionKind | None = None
+    """Of a question: how it is meant to be shown."""
+    fallback_text: str | None = None
+    """Of a question: what to show where its form cannot be."""
+    tool_call_id: str | None = None
+    decided_by: str | None = None
+    decided_at: float | None = None
+    comment: str | None = None
+    result: Any = None
+    is_error: bool = False
+    values: dict[str, Any] | None = None
+    action: str | None = None
+    review: str | None = None
+
+
+class PauseView(Strict):
+    """A pause, as one caller sees it. Times are UTC epoch seconds."""
+
+    id: str
+    run_id: str
+    segment: int
+    revision: int
+    status: str
+    form: str
+    agent: str
+    conversation_id: str | None
+    requester: str | None
+    created_at: float
+    expires_at: float | None
+    calls: list[CallView]
+    settled_at: float | None = None
 
 
 def view_of(

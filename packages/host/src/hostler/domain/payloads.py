@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -20,11 +20,13 @@ from hostler.domain.outcomes import ArtifactWrite, StateWrite, Uploaded
 from hostler_protocol._base import DECODE_ERRORS
 from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.grants import STATE_SCOPES, StateScope
-from hostler_protocol.limits import MAX_INLINE_ARTIFACT_BYTES, MAX_JSON_DEPTH
-from hostler_protocol.results import ArtifactCreated, StateUpdated
+from hostler_protocol.incoming import ResultArrived
+from hostler_protocol.limits import MAX_INLINE_ARTIFACT_BYTES, MAX_JSON_DEPTH, MAX_RESULT_BYTES
+from hostler_protocol.results import ArtifactCreated, MessageDelta, StateUpdated
 
 MAX_WORD_CHARS = 255
 """Artifact types, mime types and file names."""
+_decode_delta = msgspec.json.Decoder(MessageDelta).decode
 
 
 def one_line(data: bytes) -> bytes:
@@ -138,3 +140,31 @@ def _check_stated(created: ArtifactCreated, size: int, sha256: str) -> None:
 def _check_word(name: str, value: Any) -> None:
     if value is not None and (not 1 <= len(value) <= MAX_WORD_CHARS or "\x00" in value):
         raise InvalidArgumentError(f"{name} must have 1 to {MAX_WORD_CHARS} characters and no NUL")
+
+
+def plain_delta(arrived: ResultArrived, run_id: str) -> bytes | None:
+    """The payload of a delta of text and nothing more, of this run; None for anything else."""
+    result = arrived.result
+    if result.type != "message.delta" or result.usage is not None or result.timestamp is not None:
+        return None
+    if result.run_id != run_id or arrived.size > MAX_RESULT_BYTES:
+        return None
+    payload = bytes(result.data)
+    try:
+        delta = _decode_delta(payload)
+    except DECODE_ERRORS:
+        return None
+    # of text alone it cannot be deep
+    one_line = b"\n" not in payload and b"\r" not in payload
+    return payload if one_line and isinstance(delta.chunk.content, str) else None
+
+
+def plain_deltas(arrived: Sequence[ResultArrived], start: int, run_id: str) -> list[bytes]:
+    """The payloads of those that follow one another from `start` on."""
+    payloads: list[bytes] = []
+    for index in range(start, len(arrived)):
+        payload = plain_delta(arrived[index], run_id)
+        if payload is None:
+            break
+        payloads.append(payload)
+    return payloads

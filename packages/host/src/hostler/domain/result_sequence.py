@@ -28,8 +28,7 @@ from hostler.domain.outcomes import (
     Uploaded,
     Warned,
 )
-from hostler.domain.payloads import artifact_of, one_line, state_write_of, unknown_payload
-from hostler.domain.text_deltas import plain_deltas
+from hostler.domain.payloads import artifact_of, one_line, plain_deltas, state_write_of, unknown_payload
 from hostler.domain.usage import added
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, RunFailure

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 
 from hostler.domain.config_mistakes import Mistake
-from hostler.domain.fetch_entry import FetchEntry
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.openapi_entry import OpenApiEntry
 from hostler_protocol._base import Strict
@@ -26,33 +25,6 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 Approval = Literal["never", "required"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
 Mebibytes = Annotated[int, msgspec.Meta(ge=1, le=1_048_576)]
-
-
-class WorkingFolderSettings(Strict):
-    """The folders that `exec` and `files` work in, below the data directory.
-
-    `per`: one for each conversation (with its agent and thread), which lasts, or one for each run. What lies
-    in one folder together has at most `disk_mib` in at most `max_files` files and folders. A folder that
-    nothing has used for `keep_days` is removed. There are at most `max_folders`; they leave `spare_mib`
-    of the disk free.
-    """
-
-    per: Literal["conversation", "run"] = "conversation"
-    disk_mib: Mebibytes = 256
-    max_files: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
-    keep_days: Annotated[float, msgspec.Meta(gt=0, le=3650)] = 7.0
-    max_folders: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
-    spare_mib: Annotated[int, msgspec.Meta(ge=0, le=1_048_576)] = 256
-
-    @property
-    def disk_bytes(self) -> int:
-        """The same in bytes."""
-        return self.disk_mib * MIB
-
-    @property
-    def spare_bytes(self) -> int:
-        """`spare_mib` in bytes."""
-        return self.spare_mib * MIB
 
 
 class ExecEntry(Strict):
@@ -94,6 +66,39 @@ class FilesEntry(Strict):
     name: str = "files"
     approval: Approval = "never"
     read_only: bool = False
+
+
+class FetchEntry(Strict):
+    """`fetch`: a tool that reads pages and files from the web.
+
+    `only`: hosts (`example.org`, `*.example.org`) beside which nothing is read; `deny`: those that never are.
+    `network`: hosts and networks that are not public, or on other ports than 80 and 443, and may be read all
+    the same.
+    """
+
+    name: str = "fetch"
+    description: str | None = None
+    approval: Literal["never", "required"] = "never"
+    only: list[str] = []
+    deny: list[str] = []
+    network: list[str] = []
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
+    """From the first look-up to the last byte, with all redirects."""
+    page_kib: Annotated[int, msgspec.Meta(ge=1, le=8_192)] = 1_024
+    """What is read of a text."""
+    file_kib: Annotated[int, msgspec.Meta(ge=1, le=262_144)] = 20_480
+    """What is read of anything else, which becomes an artifact."""
+    redirects: Annotated[int, msgspec.Meta(ge=0, le=20)] = 5
+
+    @property
+    def page_bytes(self) -> int:
+        """`page_kib` in bytes."""
+        return self.page_kib * KIB
+
+    @property
+    def file_bytes(self) -> int:
+        """`file_kib` in bytes."""
+        return self.file_kib * KIB
 
 
 READING_FILES = ("list", "read", "search", "keep")

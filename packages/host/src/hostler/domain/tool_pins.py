@@ -10,7 +10,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
+from hostler_protocol.manifest import ToolEffect
+
 PinState = Literal["approved", "changed", "new"]
+
+
+class ToolPin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool as it stood when the grant was built. Two equal pins are the same tool.
+
+    `schema_digest` is of the JSON Schema of its parameters (for tools of a server that the operator does not
+    hold in the hand, of its description too).
+    """
+
+    tool_id: str
+    """Stable, like `plugin:acme/shop#book`."""
+    owner: str
+    """Who offers it: a plugin's key, `mcp:...`."""
+    schema_digest: str
+    effect: ToolEffect = "default"
+    client: bool = False
+    """Run by the client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,9 @@ from hostler.domain.config_changes import Change, ChangeType, ConfigDiff, Config
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.inventory import Inventory
 from hostler.domain.suggestions import did_you_mean
-from hostler.domain.tool_entries import (
-    MAX_TOOL_ENTRIES,
-    ToolKind,
-    WorkingFolderSettings,
-)
+from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolKind
 from hostler.domain.webhooks import MAX_WEBHOOKS
+from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.bundled import shipped_runner
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry

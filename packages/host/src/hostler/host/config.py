@@ -16,8 +16,9 @@ from hostler.domain.endpoints import parse_host_port
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.requirements import check_listed
 from hostler.domain.retention import Retention
-from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings
+from hostler.domain.tool_entries import ToolEntry
 from hostler.domain.webhooks import Webhook
+from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.data_directory import DEFAULT_WORKSPACE, default_data_dir
 from hostler_protocol._base import Strict
 

@@ -15,9 +15,10 @@ from hostler.domain.config_mistakes import Mistake
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
 from hostler.domain.suggestions import did_you_mean
-from hostler.domain.tool_entries import ToolEntry, WorkingFolderSettings, entries_by_key
+from hostler.domain.tool_entries import ToolEntry, entries_by_key
 from hostler.domain.type_fit import fit
 from hostler.domain.webhooks import Webhook
+from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_file import ConfigSource, absolute, entry_mistakes, entry_name
 from hostler_protocol._base import Strict

@@ -15,9 +15,10 @@ import msgspec
 from hostler.domain.config_changes import Change, ConfigProblem, Kind
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.retention import Retention
-from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, WorkingFolderSettings, entries_by_key
-from hostler.domain.type_errors import convert
+from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolEntry, entries_by_key
+from hostler.domain.type_fit import convert
 from hostler.domain.webhooks import Webhook
+from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import POLICY, PauseKeys, SkillFolder
 from hostler.storage.port import Tx

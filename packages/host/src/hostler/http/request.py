@@ -12,8 +12,7 @@ import msgspec
 
 from hostler.domain.config_mistakes import MAX_TOLD, ConfigurationError, Mistake
 from hostler.domain.events import Caller
-from hostler.domain.type_errors import misfit
-from hostler.domain.type_fit import fit
+from hostler.domain.type_fit import fit, misfit
 from hostler.http.asgi import Receive, Scope
 from hostler.http.auth import KeyHolder
 from hostler.http.limits import (

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from hostler.domain.approvers import ToolApprovalPolicy
 from hostler.domain.recording import CallName
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Tx
 from hostler_protocol.calls import InteractionParams
 from hostler_protocol.errors import CancelledCallError, DeniedError, ExpiredError, HostlerError

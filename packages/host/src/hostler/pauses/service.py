@@ -19,21 +19,20 @@ from hostler.domain.events import Caller
 from hostler.domain.pause_actions import (
     ActionAnswer,
     ActRequest,
-    PauseView,
     ResolveOutcome,
     ResolveRequest,
     UnprocessableError,
 )
 from hostler.domain.pause_checks import check_size
 from hostler.domain.pause_values import Pause, PausedCall
-from hostler.domain.pause_views import view_of
+from hostler.domain.pause_views import PauseView, view_of
 from hostler.domain.pauses import (
     MAX_COMMENT_BYTES,
     MAX_IDEMPOTENCY_KEY_CHARS,
     MAX_RESULT_BYTES,
     PauseStatus,
 )
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.pauses import transitions
 from hostler.pauses.transitions import Done
 from hostler.storage.port import Database, Tx

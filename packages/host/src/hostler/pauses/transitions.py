@@ -24,7 +24,7 @@ from hostler.domain.pause_actions import (
 from hostler.domain.pause_decisions import Check, Standing, Step, already, decide, remaining
 from hostler.domain.pause_values import CastVote, Given, Pause, PausedCall, VoteWord, args_hash
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Tx
 from hostler.storage.stores import approval_rules, pause_calls, pause_votes, pauses, run_endings, run_notes
 from hostler.storage.stores.run_endings import RequestedEnd

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hostler.domain.endpoints import parse_host_port
-from hostler.domain.type_errors import convert
+from hostler.domain.type_fit import convert
 from hostler.domain.untrusted_yaml import read_foreign_yaml
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from hostler_protocol.ids import PluginIdentity

@@ -12,13 +12,8 @@ from typing import Annotated
 import msgspec
 
 from hostler.domain.legacy_actions import OlderActions, actions_of, waiting_for
-from hostler.domain.pause_actions import (
-    ActionAnswer,
-    ActRequest,
-    PauseView,
-    ResolveRequest,
-    UnprocessableError,
-)
+from hostler.domain.pause_actions import ActionAnswer, ActRequest, ResolveRequest, UnprocessableError
+from hostler.domain.pause_views import PauseView
 from hostler.domain.pauses import PauseStatus
 from hostler.http.endpoint import endpoint
 from hostler.http.idempotency import idempotency_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hostler.domain.agents import Agent, AgentSpec
-from hostler.domain.type_errors import misfit
+from hostler.domain.type_fit import misfit
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler_protocol.errors import NotFoundError, StorageError

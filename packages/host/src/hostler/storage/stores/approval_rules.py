@@ -14,7 +14,7 @@ import msgspec
 
 from hostler.domain.approvers import ApproverRule
 from hostler.domain.events import Caller
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import audit

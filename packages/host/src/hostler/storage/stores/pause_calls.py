@@ -16,7 +16,7 @@ from hostler.domain.pauses import (
     ReviewReason,
     expiry_seconds,
 )
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import pause_facts

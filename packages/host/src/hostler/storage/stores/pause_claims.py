@@ -20,7 +20,7 @@ from hostler.domain.pauses import (
     ReviewReason,
     backoff_seconds,
 )
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Tx
 from hostler.storage.stores import pause_calls, pause_votes, pauses, run_notes
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from hostler.domain.tool_entries import WorkingFolderSettings
-from hostler.domain.working_folders import FolderOwner
+from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import settings

@@ -18,8 +18,9 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.tool_entries import ExecEntry, ToolEntry, WorkingFolderSettings
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_entries import ExecEntry, ToolEntry
+from hostler.domain.tool_pins import ToolPin
+from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.sandbox.launch_spec import TMP_NAME
 from hostler.sandbox.port import Outcome, Sandbox, SandboxLimits, SandboxSpec
 from hostler.sandbox.usage import measure_folders

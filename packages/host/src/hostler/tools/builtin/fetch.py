@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.fetch_entry import FetchEntry
-from hostler.domain.tool_entries import ToolEntry
+from hostler.domain.tool_entries import FetchEntry, ToolEntry
 from hostler.egress import (
     Answer,
     Egress,

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hostler.domain.tool_entries import FilesEntry, ToolEntry
-from hostler.domain.tools import ToolPin
+from hostler.domain.tool_pins import ToolPin
 from hostler.tools.builtin import file_schemas
 from hostler.tools.builtin.artifact_transfer import artifacts_of, bring_in, owner_of, take_out
 from hostler.tools.builtin.edit import edited, put

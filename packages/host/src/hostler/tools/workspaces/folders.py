@@ -24,8 +24,7 @@ from typing import TypeVar
 
 import msgspec
 
-from hostler.domain.tool_entries import WorkingFolderSettings
-from hostler.domain.working_folders import FolderOwner
+from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.tools.workspaces.tree import WorkTree
 from hostler.tools.workspaces.tree_removal import Usage, remove_tree
 from hostler_protocol.errors import PayloadTooLargeError, StorageError

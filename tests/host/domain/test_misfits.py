@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pytest
 
-from hostler.domain.type_errors import misfit
+from hostler.domain.type_fit import misfit
 
 A = {"name": "a"}
 
