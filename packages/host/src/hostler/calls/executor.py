@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -240,12 +241,13 @@ class CallExecutor:
             effect = is_effect(record.name.method, record.effect)
             await self._going_on.begin(record.name.method, effect, recorded)
         async with self._deadline():
+            if call.method == "interaction.request":
+                await self._interact(call_id, record)
+                return
             await self._journal.settled()  # a run sees what it wrote itself
             intent = None if recorded is None or recorded.intent is None else intent_of(recorded.intent)
             if call.method == "tool.call":
                 await self._call_tool(call_id, record, intent)
-            elif call.method == "interaction.request":
-                await self._interact(call_id, record)
             elif call.chunk is not None:
                 await self._stream(call_id, call, record)
             else:
@@ -383,7 +385,11 @@ class CallExecutor:
         self._caller(call_id).reply(call_id, reply)
 
     async def _interact(self, call_id: MessageId, record: CallRecord) -> None:
-        """Put a question to a person; the decision is the answer, whatever it is."""
+        """Put a question to a person; the decision is the answer, whatever it is.
+
+        The runner need not wait until that stands in the journal: the decision is durable with its pause, and
+        what follows from it stands behind it in the journal.
+        """
         form: InteractionParams = record.params
         if not self._scope.grant.questions:
             raise DeniedError(f"the question {form.title!r:.80} was denied: {NO_QUESTIONS}")
@@ -391,10 +397,9 @@ class CallExecutor:
             raise UnauthorizedError("this host cannot put questions to people")
         verdict = await self._people.ask(Question("question", record.name, {}, form=form))
         refused = refusal_of(verdict, f"the question {form.title!r:.80}")
-        told = verdict.settle
+        settle = None if verdict.settle is None else partial(_settle_with, verdict.settle, refused)
         if refused is not None:
-            settle = None if told is None else lambda tx: told(tx, refused)
-            await self._written.write_durable(record, None, refused, settle)
+            self._written.write(record, error=refused, settle=settle)
             raise JournalledError(refused)
         decision = Decision(
             call_id=record.name.call_id,
@@ -404,8 +409,7 @@ class CallExecutor:
             comment=verdict.comment,
             decided_by=verdict.decided_by,
         )
-        settle = None if told is None else lambda tx: told(tx, None)
-        await self._written.write_durable(record, decision, None, settle)
+        self._written.write(record, reply=decision, settle=settle)
         self._caller(call_id).reply(call_id, decision)
 
     # -- writing down -----------------------------------------------------------------------------
@@ -416,3 +420,9 @@ class CallExecutor:
         else:
             self._written.write(record, error=error)
         self._caller(call_id).refuse(call_id, error)
+
+
+def _settle_with(
+    settle: Callable[[Tx, HostlerError | None], None], error: HostlerError | None, tx: Tx
+) -> None:
+    settle(tx, error)

@@ -101,24 +101,41 @@ class CallLog:
         reply: Any = None,
         error: HostlerError | None = None,
         given_up: bool = False,
+        settle: Callable[[Tx], None] | None = None,
     ) -> None:
-        """Write an outcome down without waiting for its commit."""
+        """Write an outcome down without waiting for its commit. `settle` is of the same transaction."""
+        self._journal.add(self._outcome(record, record.entry(reply, error, given_up=given_up), settle))
+
+    async def write_durable(
+        self,
+        record: CallRecord,
+        reply: Any,
+        error: HostlerError | None,
+        settle: Callable[[Tx], None] | None = None,
+    ) -> None:
+        """Write an outcome down; it is durable when this returns. `settle` is of the same transaction."""
+        item = self._outcome(record, record.entry(reply, error), settle)
+        item.synced = True
+        await self._journal.commit(item)
+
+    def _outcome(self, record: CallRecord, whole: CallEntry, settle: Callable[[Tx], None] | None) -> Item:
         record.is_written = True
-        whole = record.entry(reply, error, given_up=given_up)
         data = _encoder.encode(whole)
-        if len(data) <= MAX_INLINE_BYTES:
-            entry = Entry("call", record.name.method, data)
-            self._journal.add(Item(entry=entry, synced=False, size=len(data)))
-            return
+        entry = Entry("call", record.name.method, data)
+        is_small = len(data) <= MAX_INLINE_BYTES
+        if is_small and settle is None:
+            return Item(entry=entry, synced=False, size=len(data))
         stored: list[Blob] = []
 
         async def put() -> None:
             stored.append(await self._blobs.put(data))
 
         def work(tx: Tx) -> tuple[Entry, None]:
-            return _outlined(tx, record, stored[-1], whole), None
+            if settle is not None:
+                settle(tx)
+            return entry if is_small else _outlined(tx, record, stored[-1], whole), None
 
-        self._journal.add(Item(before=put, work=work, synced=False, size=len(data)))
+        return Item(before=None if is_small else put, work=work, synced=settle is not None, size=len(data))
 
     def withdrawn(self, record: CallRecord, settle: Callable[[Tx], None], told: Callable[[], None]) -> None:
         """Write down that a call was given up before anything of it was done.
@@ -134,28 +151,6 @@ class CallLog:
             return Entry("call", record.name.method, data), None
 
         self._journal.add(Item(work=work, size=len(data), done=lambda *_: told()))
-
-    async def write_durable(
-        self,
-        record: CallRecord,
-        reply: Any,
-        error: HostlerError | None,
-        settle: Callable[[Tx], None] | None = None,
-    ) -> None:
-        """Write an outcome down; it is durable when this returns. `settle` is of the same transaction."""
-        record.is_written = True
-        whole = record.entry(reply, error)
-        data = _encoder.encode(whole)
-        blob = await self._blobs.put(data) if len(data) > MAX_INLINE_BYTES else None
-
-        def work(tx: Tx) -> tuple[Entry, None]:
-            if settle is not None:
-                settle(tx)
-            if blob is not None:
-                return _outlined(tx, record, blob, whole), None
-            return Entry("call", record.name.method, data), None
-
-        await self._journal.write(work)
 
 
 def _outlined(tx: Tx, record: CallRecord, blob: Blob, whole: CallEntry) -> Entry:

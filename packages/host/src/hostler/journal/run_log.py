@@ -110,15 +110,20 @@ class RunLog:
 
         `settled` is told the same, also where the caller was cancelled: `work` is done nevertheless.
         """
+        return await self.commit(Item(work=work, done=settled))
+
+    async def commit(self, item: Item) -> Any:
+        """Queue an item and return its answer once it is durable; its own `done` is told as well."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        resolve = _resolving(future)
+        resolve, told = _resolving(future), item.done
 
         def done(answer: Any, error: HostlerError | None) -> None:
-            if settled is not None:
-                settled(answer, error)
+            if told is not None:
+                told(answer, error)
             resolve(answer, error)
 
-        self.add(Item(work=work, done=done))
+        item.done = done
+        self.add(item)
         return await future
 
     @property
@@ -164,6 +169,7 @@ class RunLog:
         """Write until closed. Runs as a task of the run; owns the queue."""
         while True:
             await self._changed.wait()
+            await asyncio.sleep(0)  # what is added in this turn of the loop goes into the same batch
             self._changed.clear()
             while self._queue and self._lost is None:
                 await self._write_batch(self._take_batch())

@@ -1,8 +1,9 @@
 """Calls that wait for people or a client: asked together, held while the answer may come soon.
 
 One attempt of a run has one `HeldCalls`. Calls that arrive together become one pause; later ones join it
-while it is open. Every step is one transaction that locks the run's row, so that decisions, the clock and
-this attempt take turns. After the hold time a run that can go on from its journal is parked.
+while it is open. Every step is one transaction, in the order of the run's journal, that locks the run's
+row, so that decisions, the clock and this attempt take turns. After the hold time a run that can go on from
+its journal is parked.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import NamedTuple
 
 from hostler.domain.pause_values import NewCall, NewPause, Pause, PausedCall
 from hostler.domain.pauses import MAX_CALLS, OnMessage
-from hostler.journal.run_log import check_lease
+from hostler.journal.run_log import RunLog
 from hostler.pauses.port import Question, Verdict
 from hostler.pauses.requests import Questions
 from hostler.pauses.verdicts import find_verdict
-from hostler.storage.port import Database, Tx
+from hostler.storage.port import Tx
 from hostler.storage.stores import pause_calls, pauses, run_notes
 from hostler.storage.stores.pause_claims import Refused, begin_resuming, give_up
 from hostler.storage.stores.run_rows import Run
@@ -31,20 +32,13 @@ from hostler_protocol.errors import (
     HostError,
     HostlerError,
     PayloadTooLargeError,
-    StorageError,
 )
 from hostler_protocol.ids import new_id
 
-GATHER_SECONDS = 0.01
-"""Calls that a runner makes at once arrive within this time of each other, nearly always."""
-GATHER_ROUNDS = 5
-"""So often it is looked whether another one came; what comes later joins the open pause."""
 SHARED_LOOK_SECONDS = 0.5
 """How often decisions are looked for that another host on the same database took."""
 LOOK_SECONDS = 5.0
 """How often they are looked for where nobody else decides: what was not told is found after this long."""
-FIRST_RETRY_SECONDS = 0.05
-LAST_RETRY_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +56,13 @@ class _Entered(NamedTuple):
 class _Waiting:
     question: Question
     answer: asyncio.Future[Verdict]
+    is_asked: bool = False
+    """Whether a step has looked for it: it stands in a pause, or waits until the one before it is over."""
 
 
 @dataclass(eq=False)
 class HeldCalls:
-    """Asks people for one attempt. `asking.People`.
+    """Asks people for one attempt. `port.People`.
 
     `requested` is called, after the commit, with each call that is put to people. `park` is called when the
     hold time is over, and at once when a call has to be looked into, which holding it would not hasten. None:
@@ -74,7 +70,7 @@ class HeldCalls:
     `blocked_seconds`: how long a new question waits for the calls of a pause before it to be made again.
     """
 
-    db: Database
+    journal: RunLog
     run: Run
     questions: Questions
     tools: ToolService | None
@@ -84,7 +80,7 @@ class HeldCalls:
     requested: Callable[[PausedCall], None]
     park: Callable[[], None] | None
     entered: Callable[[], None] = lambda: None
-    """Told of each call that begins to wait."""
+    """Called after each step: other calls may be among those that wait for people now."""
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _shown: dict[str, NewCall] = field(default_factory=dict)
     """What waits, as people see it."""
@@ -104,7 +100,6 @@ class HeldCalls:
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work(), name=f"pause of run {self.run.run_id}")
         self._changed.set()
-        self.entered()
         try:
             return await answer
         finally:
@@ -127,8 +122,8 @@ class HeldCalls:
 
     @property
     def waiting(self) -> int:
-        """How many calls wait."""
-        return len(self._waiting)
+        """How many calls wait for people who were asked."""
+        return sum(one.is_asked for one in self._waiting.values())
 
     def held(self) -> list[NewCall]:
         """What waits, as people see it."""
@@ -156,23 +151,17 @@ class HeldCalls:
 
     async def _round(self) -> None:
         self._changed.clear()
-        await self._gather()
         self._shown = await self._calls()
         waiting = {call_id: one for call_id, one in self._waiting.items() if call_id in self._shown}
         if not waiting:
             return
-        entered = await self._enter([one.question for one in waiting.values()], self._shown)
+        step = partial(self._step, questions=[one.question for one in waiting.values()], calls=self._shown)
+        entered = await self.journal.write(lambda tx: (None, step(tx)))
+        if isinstance(entered, HostlerError):
+            raise entered
         self._tell(waiting, entered)
         if self._waiting:
             await self._wait(entered)
-
-    async def _gather(self) -> None:
-        count = -1
-        for _ in range(GATHER_ROUNDS):
-            if count == len(self._waiting):
-                return
-            count = len(self._waiting)
-            await asyncio.sleep(GATHER_SECONDS)
 
     async def _calls(self) -> dict[str, NewCall]:
         """What waits, as people see it; what nobody can be asked is refused."""
@@ -184,31 +173,23 @@ class HeldCalls:
                 self._refuse([call_id], error)
         return calls
 
-    async def _enter(self, questions: Sequence[Question], calls: dict[str, NewCall]) -> _Entered:
-        pause = FIRST_RETRY_SECONDS
-        while True:
-            try:
-                return await self.db.write(partial(self._step, questions=questions, calls=calls))
-            except StorageError as error:
-                if not error.retryable:
-                    raise
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LAST_RETRY_SECONDS)
-
     def _tell(self, waiting: dict[str, _Waiting], entered: _Entered) -> None:
-        asked = [call for call in entered.asked if _request_of(call) not in self._requested]
-        for call in asked:
-            self._requested.add(_request_of(call))
-            self.requested(call)
+        for one in waiting.values():
+            one.is_asked = True
         most = f"more than {MAX_CALLS} calls would wait together"
         self._refuse(entered.too_many, PayloadTooLargeError(most, limit=MAX_CALLS))
-        if asked:
-            self._start_timer()
         for call_id, verdict in entered.verdicts.items():
             one = waiting[call_id]
             self._waiting.pop(call_id, None)
             if not one.answer.done():
                 one.answer.set_result(verdict)
+        asked = [call for call in entered.asked if _request_of(call) not in self._requested]
+        if asked:
+            self._start_timer()
+        for call in asked:
+            self._requested.add(_request_of(call))
+            self.requested(call)
+        self.entered()
 
     async def _wait(self, entered: _Entered) -> None:
         """Wait until something changes, or it is time to look for what nobody told."""
@@ -220,7 +201,8 @@ class HeldCalls:
             self._start_timer()  # asked by an attempt before: it is held once more
         blocked = _blocks(entered.pause)
         self._note_blocked(blocked)
-        look = SHARED_LOOK_SECONDS if self.db.dialect == "postgres" or blocked else LOOK_SECONDS
+        shared = self.journal.db.dialect == "postgres"
+        look = SHARED_LOOK_SECONDS if shared or blocked else LOOK_SECONDS
         try:
             async with asyncio.timeout(look):
                 await self._changed.wait()
@@ -246,11 +228,12 @@ class HeldCalls:
 
     # -- the step ---------------------------------------------------------------------------------
 
-    def _step(self, tx: Tx, questions: Sequence[Question], calls: dict[str, NewCall]) -> _Entered:
-        check_lease(tx, self.run.member)
+    def _step(
+        self, tx: Tx, questions: Sequence[Question], calls: dict[str, NewCall]
+    ) -> _Entered | CancelledCallError:
         run = run_notes.hold(tx, self.run.run_id)
         if run is None or run.attempt != self.run.attempt or run.status != "running":
-            raise CancelledCallError("this attempt of the run is over")
+            return CancelledCallError("this attempt of the run is over")
         pause = pauses.unsettled(tx, run.run_id)
         if pause is not None and pause.status == "ready":
             begun = begin_resuming(tx, run.run_id, run.attempt)
@@ -284,9 +267,13 @@ class HeldCalls:
 
     def _start_timer(self) -> None:
         self._stop_timer()
-        if self.park is not None:
+        if self.park is None:
+            return
+        if self.hold_seconds > 0:
             loop = asyncio.get_running_loop()
             self._hold_timer = loop.call_later(self.hold_seconds, self.park)
+        else:  # now: what is put to people and the pause of the run are written together
+            self.park()
 
     def _stop_timer(self) -> None:
         if self._hold_timer is not None:

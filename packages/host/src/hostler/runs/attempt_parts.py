@@ -208,7 +208,7 @@ def assemble(
         )
     tools = scope.services.tools
     holding = HeldCalls(
-        equipment.db,
+        journal,
         run,
         Questions(run.workspace_id, run.run_id, tools),
         tools,

@@ -87,6 +87,7 @@ class AttemptPauses:
         entries = [pause_entries.paused(self.holding.held())]
         first = self.stream.paused_with(calls=0)
         self.attempt.begin_pause()
+        self.holding.close()  # what is decided from now on is for the next attempt
 
         def move(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
             moved = park(tx, self.run, entries, actor=self.results.host_id, used=self.used())

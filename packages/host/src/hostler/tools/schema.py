@@ -1,4 +1,4 @@
-"""HeldCalls arguments against a JSON Schema that a plugin wrote: offline, and bounded in time and memory."""
+"""Hold arguments against a JSON Schema that a plugin wrote: offline, and bounded in time and memory."""
 
 from __future__ import annotations
 
