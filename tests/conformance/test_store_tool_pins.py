@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hostler.domain.tool_pins import Sight
+from hostler.domain.tool_pins import ListedTool
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit, tool_pins
 from support.databases import read, write
@@ -13,9 +13,9 @@ from support.databases import read, write
 OWNER = "mcp:files"
 
 
-def sights(**texts: str) -> dict[str, Sight]:
+def sights(**texts: str) -> dict[str, ListedTool]:
     return {
-        name: Sight(name, f"digest of {text}", {"name": name, "description": text})
+        name: ListedTool(name, f"digest of {text}", {"name": name, "description": text})
         for name, text in texts.items()
     }
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from hostler.domain.mcp_entry import McpEntry
 from hostler.domain.tool_entries import ToolEntry
-from hostler.domain.tool_pins import Sight, StoredPin, changes_of
+from hostler.domain.tool_pins import ListedTool, StoredPin, pin_changes
 from hostler.plugins.tool_servers import McpProcesses
 from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
@@ -43,7 +43,7 @@ def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 class Pins:
-    """A `PinBook` in memory: the one in the database has its own tests."""
+    """A `PinStore` in memory: the one in the database has its own tests."""
 
     def __init__(self) -> None:
         self.pins: dict[str, dict[str, StoredPin]] = {}
@@ -52,9 +52,9 @@ class Pins:
     async def known(self, owner: str) -> Mapping[str, StoredPin]:
         return dict(self.pins.get(owner, {}))
 
-    async def see(self, owner: str, seen: Mapping[str, Sight]) -> Mapping[str, StoredPin]:
+    async def see(self, owner: str, seen: Mapping[str, ListedTool]) -> Mapping[str, StoredPin]:
         known = self.pins.setdefault(owner, {})
-        known |= {change.pin.tool: change.pin for change in changes_of(known, seen)}
+        known |= {change.pin.tool: change.pin for change in pin_changes(known, seen)}
         return dict(known)
 
     async def approve(self, owner: str, tool: str, digest: str, actor: str) -> bool:

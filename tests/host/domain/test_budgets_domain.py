@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from hostler.domain.agents import Budget
-from hostler.domain.budgets import Account, Limits, Use, accounts_of, merged, use_of, used_up
+from hostler.domain.budgets import Account, Limits, Use, accounts_of, exhausted_budget, merge_accounts, use_of
 from hostler_protocol.content import Usage
 
 DAY = 86_400_000
@@ -35,16 +35,16 @@ def test_an_account_that_comes_twice_counts_once_with_the_smaller_limits() -> No
         Account("day", "a", Limits(calls=7, cost=1)),
     )
     own, parent = Account("run", "r2", Limits(calls=1)), Account("run", "r1", Limits(calls=2))
-    assert merged([own, below, parent, above]) == (own, parent, Account("day", "a", Limits(7, 5, 1)))
+    assert merge_accounts([own, below, parent, above]) == (own, parent, Account("day", "a", Limits(7, 5, 1)))
 
 
 def test_the_first_account_that_is_used_up_is_named() -> None:
     accounts = [Account("run", "r", Limits(calls=2)), Account("day", "a", Limits(calls=1, tokens=0))]
-    assert used_up(accounts, [Use(), Use()], spends=False, now=0) is None
-    both = used_up(accounts, [Use(calls=2), Use(calls=1)], spends=False, now=0)
+    assert exhausted_budget(accounts, [Use(), Use()], spends=False, now=0) is None
+    both = exhausted_budget(accounts, [Use(calls=2), Use(calls=1)], spends=False, now=0)
     assert both is not None
     assert (both.account, both.until) == (accounts[0], None)
-    tokens = used_up(accounts, [Use(), Use()], spends=True, now=5 * DAY + DAY - 1500)
+    tokens = exhausted_budget(accounts, [Use(), Use()], spends=True, now=5 * DAY + DAY - 1500)
     assert tokens is not None
     assert (tokens.what, tokens.until) == ("tokens", 1.5)
 

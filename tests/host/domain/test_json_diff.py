@@ -1,4 +1,4 @@
-"""Differences between JSON values: found by path, told in stable and readable lines."""
+"""Differences between JSON values: found by path, described in stable and readable lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.domain.json_diff import ABSENT, MAX_DIFFERENCES, Difference, differences, parts, told
+from hostler.domain.json_diff import ABSENT, MAX_DIFFERENCES, Difference, describe, differences, parts
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
@@ -47,7 +47,7 @@ JSON = st.recursive(
     ],
 )
 def test_each_place_that_differs_is_told(recorded: Any, replayed: Any, expected: list[str]) -> None:
-    assert told(differences(recorded, replayed)) == expected
+    assert describe(differences(recorded, replayed)) == expected
 
 
 def test_a_message_put_in_between_is_one_difference() -> None:
@@ -57,7 +57,7 @@ def test_a_message_put_in_between_is_one_difference() -> None:
 
 
 def test_of_a_very_long_line_what_differs_is_shown() -> None:
-    (_, *lines) = told(differences("x" * 5000 + "here" + "y" * 5000, "x" * 5000 + "there" + "y" * 5000))
+    (_, *lines) = describe(differences("x" * 5000 + "here" + "y" * 5000, "x" * 5000 + "there" + "y" * 5000))
     assert [line for line in lines if "there" in line]
     assert max(map(len, lines)) < 300
 
@@ -65,10 +65,10 @@ def test_of_a_very_long_line_what_differs_is_shown() -> None:
 def test_there_is_a_bound_to_what_is_told() -> None:
     found = differences({str(n): n for n in range(1000)}, {})
     assert len(found) == MAX_DIFFERENCES
-    lines = told(found)
+    lines = describe(found)
     assert len(lines) == MAX_DIFFERENCES + 1
     assert lines[-1] == "... and perhaps more"
-    assert len(told(differences({"t": "a\nb\n" * 500}, {"t": "c\nd\n" * 500}))) < 50
+    assert len(describe(differences({"t": "a\nb\n" * 500}, {"t": "c\nd\n" * 500}))) < 50
 
 
 def test_the_outer_names_that_differ() -> None:
@@ -87,7 +87,7 @@ def test_equal_values_have_no_difference_and_others_have_one(one: Any, other: An
     assert differences(one, one) == []
     same = _typed(one) == _typed(other)
     assert (differences(one, other) == []) is same
-    assert told(differences(one, other)) == told(differences(one, other))
+    assert describe(differences(one, other)) == describe(differences(one, other))
 
 
 def _typed(value: Any) -> Any:

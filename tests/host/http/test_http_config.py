@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hostler.domain.config_mistakes import MAX_TOLD
+from hostler.domain.config_mistakes import MAX_SHOWN
 from support.http_host import PUPPET_RUNNER, Served, serving
 
 AGENT: dict[str, Any] = {
@@ -35,7 +35,7 @@ async def refused(served: Served, method: str, path: str, body: Any) -> dict[str
     problem = answer.json()
     assert problem["code"] == "invalid_argument"
     errors = problem["details"]["errors"]
-    assert all(one["expected"] in problem["detail"] for one in errors[:MAX_TOLD])
+    assert all(one["expected"] in problem["detail"] for one in errors[:MAX_SHOWN])
     return {one["field"]: one["expected"] for one in errors}
 
 

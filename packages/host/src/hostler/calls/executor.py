@@ -23,7 +23,7 @@ from hostler.calls.run_tokens import Guest
 from hostler.calls.scope import CallScope, Effect
 from hostler.calls.tool_calls import ToolCalls
 from hostler.domain.pauses import NO_QUESTIONS
-from hostler.domain.recording import CallName, RecordedCall, guest_number, is_effect
+from hostler.domain.recording import CallName, RecordedCall, guest_call_number, is_effect
 from hostler.journal.call_log import CallLog, CallRecord
 from hostler.journal.call_records import (
     CallEntry,
@@ -196,7 +196,7 @@ class CallExecutor:
         if call_id not in self._guests:
             return 0
         self._by_guests += 1
-        return guest_number(self._scope.attempt, self._by_guests)
+        return guest_call_number(self._scope.attempt, self._by_guests)
 
     def _record(self, method: str, params: CallParams, guest: int) -> CallRecord:
         known = "" if guest else digest_of(params)

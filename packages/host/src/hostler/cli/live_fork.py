@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hostler.cli.output import note, out
 from hostler.cli.routes import route
 from hostler.cli.run_output import Show
-from hostler.domain.json_diff import differences, told
+from hostler.domain.json_diff import describe, differences
 from hostler.journal.replay_session import Replayed
 
 if TYPE_CHECKING:
@@ -38,6 +38,6 @@ async def go_live(
     ended: dict[str, Any] = await api.get(route("runs", made["run_id"]))
     said = (ended.get("output") or {}).get("text") or ""
     if not as_json:
-        for line in told(differences({"output": replayed.recorded_text}, {"output": said})):
+        for line in describe(differences({"output": replayed.recorded_text}, {"output": said})):
             out().print(line, markup=False, soft_wrap=True)
     return ended

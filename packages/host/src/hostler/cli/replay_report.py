@@ -1,4 +1,4 @@
-"""What is told of replays: lines for people, JSON, test cases."""
+"""Reports of replays: lines for people, JSON, test cases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from hostler.cli.junit import Case
 from hostler.cli.output import note, out, write_json
-from hostler.domain.json_diff import differences, told
+from hostler.domain.json_diff import describe, differences
 from hostler.journal.replay_session import Replayed
 
 
@@ -24,7 +24,7 @@ class Failed:
 
 
 def tell(end: Replayed | Failed, *, as_json: bool, network: str | None, alone: bool) -> None:
-    """Say what came of one replay. `alone`: there is no other, so all of it is told."""
+    """Say what came of one replay. `alone`: there is no other, so all of it is shown."""
     if as_json:
         write_json(record(end, network=network))
         return
@@ -50,7 +50,7 @@ def _output(end: Replayed) -> None:
     """How what it says differs, where it came to say something else."""
     if end.divergence is None or not end.text or end.text == end.recorded_text:
         return
-    for line in told(differences({"output": end.recorded_text}, {"output": end.text})):
+    for line in describe(differences({"output": end.recorded_text}, {"output": end.text})):
         out().print(line, markup=False, soft_wrap=True)
 
 

@@ -89,7 +89,7 @@ def accounts_of(run_id: str, agent_id: str, budget: Budget) -> list[Account]:
     return [account for account in found if account.limits != Limits()]
 
 
-def merged(accounts: Iterable[Account]) -> tuple[Account, ...]:
+def merge_accounts(accounts: Iterable[Account]) -> tuple[Account, ...]:
     """Accounts without repetition, those of runs first. Of two limits of one account the smaller holds."""
     found: dict[tuple[Span, str], Account] = {}
     for account in accounts:
@@ -100,7 +100,7 @@ def merged(accounts: Iterable[Account]) -> tuple[Account, ...]:
     return tuple(sorted(found.values(), key=lambda account: account.span != "run"))
 
 
-def used_up(
+def exhausted_budget(
     accounts: Sequence[Account], uses: Sequence[Use], *, spends: bool, now: int
 ) -> BudgetExhausted | None:
     """The first account that has nothing left for one more call; None: each has.
@@ -135,4 +135,13 @@ def _smaller(one: Limits, other: Limits) -> Limits:
     return Limits(None if calls is None else int(calls), None if tokens is None else int(tokens), cost)
 
 
-__all__ = ["Account", "BudgetExhausted", "Limits", "Use", "accounts_of", "merged", "use_of", "used_up"]
+__all__ = [
+    "Account",
+    "BudgetExhausted",
+    "Limits",
+    "Use",
+    "accounts_of",
+    "exhausted_budget",
+    "merge_accounts",
+    "use_of",
+]

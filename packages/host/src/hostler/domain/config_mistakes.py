@@ -14,7 +14,7 @@ from hostler_protocol.errors import InvalidArgumentError
 MAX_MISTAKES = 1_000
 """Mistakes that are collected of one document; a person mends some of them before the next try."""
 
-MAX_TOLD = 10
+MAX_SHOWN = 10
 """Mistakes that the message of one error names; its details hold all."""
 
 Severity = Literal["error", "warning"]
@@ -89,8 +89,8 @@ class ConfigurationError(InvalidArgumentError):
         self.source = source
         """The file, "" where it is none."""
         sentences = [f"{one['at']}: {one['expected']}" if one["at"] else one["expected"] for one in errors]
-        more = f" (and {len(sentences) - MAX_TOLD} more)" if len(sentences) > MAX_TOLD else ""
-        message = "; ".join(sentences[:MAX_TOLD]) + more
+        more = f" (and {len(sentences) - MAX_SHOWN} more)" if len(sentences) > MAX_SHOWN else ""
+        message = "; ".join(sentences[:MAX_SHOWN]) + more
         if len(sentences) > 1:
             message = f"{len(sentences)} mistakes: {message}"
         if source:
@@ -130,4 +130,12 @@ def _line(place: str, lines: Mapping[str, int]) -> int | None:
     return lines.get(place)
 
 
-__all__ = ["MAX_MISTAKES", "MAX_TOLD", "ConfigurationError", "Mistake", "Severity", "key_place", "nearest"]
+__all__ = [
+    "MAX_MISTAKES",
+    "MAX_SHOWN",
+    "ConfigurationError",
+    "Mistake",
+    "Severity",
+    "key_place",
+    "nearest",
+]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hostler.domain.json_diff import differences, parts, told
+from hostler.domain.json_diff import describe, differences, parts
 from hostler.domain.tapes import DELTA, Player, Tape, TapedCall, TapedResult
 from hostler_protocol.results import TERMINAL_RESULTS
 
@@ -35,11 +35,11 @@ def unknown_call(tape: Tape, player: Player, method: str, params: dict[str, Any]
         known = sum(call.method == method for call in tape.calls)
         recorded = "no such call" if known == 0 else f"{known} of them, all answered before"
         title = f"step {step}: {method} asked; the recording holds {recorded}"
-        return Divergence(step, "call", title, tuple(told(differences({}, _compared(params)))))
+        return Divergence(step, "call", title, tuple(describe(differences({}, _compared(params)))))
     found = differences(_compared(nearest.params), _compared(params))
     names = _listed(parts(found)) or "parameters"
     title = f"step {nearest.step}: {method} asked with other {names}"
-    return Divergence(nearest.step, "call", title, tuple(told(found)))
+    return Divergence(nearest.step, "call", title, tuple(describe(found)))
 
 
 def left_out(call: TapedCall) -> Divergence:
@@ -64,7 +64,7 @@ def first_divergence(
     results: Sequence[TapedResult],
     call: Divergence | None,
 ) -> Divergence | None:
-    """The first of what differs. `call`: what ended the replay early; what comes after is then not told."""
+    """The first of what differs. `call`: what ended the replay early; what comes after is then left out."""
     found = [call] if call is not None else []
     if (differs := _first_result(tape, results, over=call is None)) is not None:
         found.append(differs)
@@ -75,7 +75,9 @@ def first_divergence(
 
 def _not_asked(call: TapedCall) -> Divergence:
     title = f"step {call.step}: {call.method} was asked in the recording, and now not"
-    return Divergence(call.step, "call_missing", title, tuple(told(differences(_compared(call.params), {}))))
+    return Divergence(
+        call.step, "call_missing", title, tuple(describe(differences(_compared(call.params), {})))
+    )
 
 
 def _first_result(tape: Tape, results: Sequence[TapedResult], *, over: bool) -> Divergence | None:
@@ -87,11 +89,13 @@ def _first_result(tape: Tape, results: Sequence[TapedResult], *, over: bool) -> 
     if len(replayed) > len(recorded) and not tape.ended_by_host:
         extra = replayed[len(recorded)]
         title = f"step {tape.steps + 1}: {extra.type} given out, after the recording's end"
-        return Divergence(tape.steps + 1, "result_extra", title, tuple(told(differences({}, extra.data))))
+        return Divergence(tape.steps + 1, "result_extra", title, tuple(describe(differences({}, extra.data))))
     if over and len(replayed) < len(recorded):
         missing = recorded[len(replayed)]
         title = f"step {missing.step}: {missing.type} was given out in the recording, and now not"
-        return Divergence(missing.step, "result_missing", title, tuple(told(differences(missing.data, {}))))
+        return Divergence(
+            missing.step, "result_missing", title, tuple(describe(differences(missing.data, {})))
+        )
     return None
 
 
@@ -107,7 +111,7 @@ def _differs(recorded: TapedResult, replayed: TapedResult) -> Divergence:
             before["usage"], after["usage"] = recorded.usage, replayed.usage
         found = differences(before, after)
         title = f"step {recorded.step}: {recorded.type} with other {_listed(parts(found, 2)) or 'data'}"
-    return Divergence(recorded.step, "result", title, tuple(told(found)))
+    return Divergence(recorded.step, "result", title, tuple(describe(found)))
 
 
 def _same(recorded: TapedResult, replayed: TapedResult, *, unfinished: bool) -> bool:

@@ -25,7 +25,7 @@ _READ_AS: tuple[tuple[type[Any], str], ...] = (
 )
 
 
-def beyond_json(data: Any, place: str = "") -> list[Mistake]:
+def json_mistakes(data: Any, place: str = "") -> list[Mistake]:
     """What of `data` is no JSON: at most MAX_MISTAKES, and one where it is too deep or too large to say."""
     level, count, is_plain = [data], 0, True
     for _ in range(MAX_JSON_DEPTH + 1):

@@ -1,4 +1,4 @@
-"""How two JSON values differ, told by their paths and, where text differs, as a unified diff."""
+"""How two JSON values differ, by their paths and, where text differs, as a unified diff."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def differences(recorded: Any, replayed: Any, limit: int = MAX_DIFFERENCES) -> l
     return list(islice(_walk("", recorded, replayed), limit))
 
 
-def told(found: Sequence[Difference]) -> list[str]:
+def describe(found: Sequence[Difference]) -> list[str]:
     """Lines that say what differs; the same differences always give the same lines."""
     lines = [line for one in found[:MAX_DIFFERENCES] for line in _told(one)]
     if len(found) >= MAX_DIFFERENCES:

@@ -58,7 +58,7 @@ _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PauseSnapshot:
     """What a decision is taken from. `present`: who holds the keys of those that voted, by key id; `now` in
     UTC epoch milliseconds by the database's clock.
     """
@@ -84,7 +84,9 @@ class Step:
     similar: Similar | None = None
 
 
-def decide(standing: Standing, caller: Caller, request: ActRequest, check: Check | None = None) -> list[Step]:
+def decide(
+    snapshot: PauseSnapshot, caller: Caller, request: ActRequest, check: Check | None = None
+) -> list[Step]:
     """The steps of a whole batch; none: it was all decided like that before.
 
     `check` None: schemas were looked at before. Raises the errors of domain/pause_actions, and
@@ -92,7 +94,7 @@ def decide(standing: Standing, caller: Caller, request: ActRequest, check: Check
     """
     if not request.actions or len(request.actions) > MAX_CALLS:
         raise UnprocessableError(f"actions: expected 1 to {MAX_CALLS}", reason="schema")
-    calls = {call.call_id: call for call in standing.calls}
+    calls = {call.call_id: call for call in snapshot.calls}
     named: dict[str, Action] = {}
     for action in request.actions:
         if action.call_id not in calls:
@@ -104,15 +106,15 @@ def decide(standing: Standing, caller: Caller, request: ActRequest, check: Check
                 f"call {action.call_id!r} stands twice, with different actions", reason="schema"
             )
     for call_id, action in named.items():
-        _check_caller(standing.pause, calls[call_id], caller)
+        _check_caller(snapshot.pause, calls[call_id], caller)
         if action.type in _OF_ARGUMENTS and action.args_hash is None and not caller.rights & BLIND_RIGHTS:
             raise BlindDecisionError(call_id)
-    if request.revision != standing.pause.revision:
+    if request.revision != snapshot.pause.revision:
         raise StaleViewError(
-            f"the pause is at revision {standing.pause.revision}, not {request.revision}: look at it again",
-            revision=standing.pause.revision,
+            f"the pause is at revision {snapshot.pause.revision}, not {request.revision}: look at it again",
+            revision=snapshot.pause.revision,
         )
-    steps = [_step(standing, calls[call_id], action, caller, check) for call_id, action in named.items()]
+    steps = [_step(snapshot, calls[call_id], action, caller, check) for call_id, action in named.items()]
     return [step for step in steps if step is not None]
 
 
@@ -123,7 +125,7 @@ def _check_caller(pause: Pause, call: PausedCall, caller: Caller) -> None:
 
 
 def _step(
-    standing: Standing, call: PausedCall, action: Action, caller: Caller, check: Check | None
+    snapshot: PauseSnapshot, call: PausedCall, action: Action, caller: Caller, check: Check | None
 ) -> Step | None:
     if action.type not in POSSIBLE[call.kind]:
         possible = ", ".join(sorted(POSSIBLE[call.kind])) or "to resolve it: it may have been made"
@@ -135,25 +137,25 @@ def _step(
         )
     check_size(action.comment, MAX_COMMENT_BYTES, "comment")
     if call.decision != "undecided":
-        _check_repeated(standing.pause, call, action)
+        _check_repeated(snapshot.pause, call, action)
         return None
-    _check_time(standing, call)
+    _check_time(snapshot, call)
     match action.type:
         case "approve":
-            return _approve(standing, call, action, caller, check)
+            return _approve(snapshot, call, action, caller, check)
         case "deny":
-            return _deny(standing, call, action, caller)
+            return _deny(snapshot, call, action, caller)
         case "answer":
             return _answer(call, action)
         case _:
             return _client_result(call, action, check)
 
 
-def _check_time(standing: Standing, call: PausedCall) -> None:
-    pause = standing.pause
+def _check_time(snapshot: PauseSnapshot, call: PausedCall) -> None:
+    pause = snapshot.pause
     if is_settled(pause.status):
         raise SupersededError(f"this pause is {pause.status}", status=pause.status)
-    if pause.status == "open" and call.expires_at is not None and call.expires_at <= standing.now:
+    if pause.status == "open" and call.expires_at is not None and call.expires_at <= snapshot.now:
         raise expired(call)
 
 
@@ -176,10 +178,10 @@ def _check_repeated(pause: Pause, call: PausedCall, action: Action) -> None:
     if call.decision == "cancelled":
         raise SupersededError(f"this pause is {pause.status}", status=pause.status)
     if not _is_same(call, action):
-        raise already(call, call.decision, call.decided_by)
+        raise already_decided(call, call.decision, call.decided_by)
 
 
-def already(call: PausedCall, decision: str, by: str | None) -> AlreadyDecidedError:
+def already_decided(call: PausedCall, decision: str, by: str | None) -> AlreadyDecidedError:
     """Something else stands, and by whom."""
     return AlreadyDecidedError(
         f"call {call.call_id!r} was {decision} by {by} already",
@@ -220,7 +222,7 @@ def _is_of_these_arguments(call: PausedCall, action: Action) -> bool:
 
 
 def _approve(
-    standing: Standing, call: PausedCall, action: Action, caller: Caller, check: Check | None
+    snapshot: PauseSnapshot, call: PausedCall, action: Action, caller: Caller, check: Check | None
 ) -> Step | None:
     if call.review is not None:
         raise StaleViewError(
@@ -229,19 +231,19 @@ def _approve(
         )
     edited = _edited(call, action, check)
     effective = call.args_hash if edited is None else args_hash(edited)
-    votes = list(standing.votes.get(call.call_id, ()))
+    votes = list(snapshot.votes.get(call.call_id, ()))
     mine = [vote for vote in votes if vote.subject == caller.subject and vote.revision == call.revision]
     for vote in mine:
         if vote.kind == "deny":
-            raise already(call, "denied", caller.subject)
+            raise already_decided(call, "denied", caller.subject)
     if any((vote.args_hash, vote.key_id) == (effective, caller.key_id) for vote in mine):
         return None  # said before; others are still needed
     votes.append(Vote(caller.key_id, caller.subject, "approve", effective, call.revision))
     counted = tally(
         call.asked.rule,
-        standing.pause.requester,
+        snapshot.pause.requester,
         votes,
-        {**standing.present, caller.key_id: caller},
+        {**snapshot.present, caller.key_id: caller},
         args_hash=effective,
         revision=call.revision,
     )
@@ -285,7 +287,7 @@ def _edited(call: PausedCall, action: Action, check: Check | None) -> dict[str, 
     return action.edited_args
 
 
-def _deny(standing: Standing, call: PausedCall, action: Action, caller: Caller) -> Step:
+def _deny(snapshot: PauseSnapshot, call: PausedCall, action: Action, caller: Caller) -> Step:
     if action.edited_args is not None or action.similar is not None:
         raise _unfit(call, "edited_args and similar belong to an approval")
     if action.args_hash is not None and action.args_hash != call.args_hash:
@@ -294,9 +296,9 @@ def _deny(standing: Standing, call: PausedCall, action: Action, caller: Caller) 
             call_id=call.call_id,
             args_hash=call.args_hash,
         )
-    for vote in standing.votes.get(call.call_id, ()):
+    for vote in snapshot.votes.get(call.call_id, ()):
         if vote.subject == caller.subject and vote.revision == call.revision:
-            raise already(call, "approved", caller.subject)
+            raise already_decided(call, "approved", caller.subject)
     return Step(call, "deny", "denied", Given(comment=action.comment))
 
 

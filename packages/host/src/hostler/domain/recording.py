@@ -52,7 +52,7 @@ class CallName(NamedTuple):
         return digest([self.method, self.digest, self.nth])[:_CALL_ID_CHARS]
 
 
-def guest_number(attempt: int, nth: int) -> int:
+def guest_call_number(attempt: int, nth: int) -> int:
     """The number, of this attempt and no other, of a call that somebody made from outside of the runner.
 
     Nobody can say that the service which made it makes it again when the runner runs again. So it stands in
@@ -62,7 +62,7 @@ def guest_number(attempt: int, nth: int) -> int:
     return attempt * _GUEST_CALLS + nth
 
 
-def is_guests(digest: str, nth: int) -> bool:
+def is_guest_call(digest: str, nth: int) -> bool:
     """Whether a call in the journal was made by somebody else than the runner."""
     return not digest and nth > 0
 

@@ -107,7 +107,7 @@ def _refused(  # noqa: PLR0917
     return None
 
 
-def put_off(why: str, code: RunFailure, *, own_pause: bool, by_plugin: bool) -> Settlement:
+def postpone(why: str, code: RunFailure, *, own_pause: bool, by_plugin: bool) -> Settlement:
     """What follows where an attempt that people decided for could not be begun: it is tried again.
 
     `own_pause`: the runner paused the run itself; `by_plugin`: its plugin does not start, or has just died.

@@ -29,7 +29,7 @@ from hostler.domain.outcomes import (
     Warned,
 )
 from hostler.domain.payloads import artifact_of, one_line, plain_deltas, state_write_of, unknown_payload
-from hostler.domain.usage import added
+from hostler.domain.usage import add_usage
 from hostler_protocol.content import Message, Usage
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, RunFailure
 from hostler_protocol.ids import new_id
@@ -445,4 +445,4 @@ class ResultStream:
         return Stored(self.state.sequence, result_type, data, usage, timestamp, projection, outcome)
 
     def _add_usage(self, usage: Usage | None) -> None:
-        self.state.usage = added(self.state.usage, usage)
+        self.state.usage = add_usage(self.state.usage, usage)

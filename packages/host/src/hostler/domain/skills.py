@@ -10,7 +10,7 @@ from hostler_protocol.grants import ToolResource
 SKILL_TOOLS = "skill"
 """The `tool_type` of tools that stand for a skill: a run has them because it has the skill."""
 
-Sight = Literal["new", "known", "moved", "changed", "restored"]
+SkillStatus = Literal["new", "known", "moved", "changed", "restored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class SkillPin:
         return self.digest == self.seen_digest
 
 
-def sight_of(known: SkillPin | None, source: str, digest: str) -> Sight:
+def skill_status(known: SkillPin | None, source: str, digest: str) -> SkillStatus:
     """What it means to see a skill with this digest now. `known`: it is as it was last seen."""
     if known is None:
         return "new"

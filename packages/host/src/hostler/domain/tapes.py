@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from hostler.domain.recording import RESUMED, CallName, Resumed, is_guests
+from hostler.domain.recording import RESUMED, CallName, Resumed, is_guest_call
 from hostler_protocol._base import Lenient
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import Fault, InvalidArgumentError
@@ -268,7 +268,7 @@ def _context_of(entry: TapeEntry) -> AgentRunContext:
 def _call_of(entry: TapeEntry, results_before: int) -> TapedCall | None:
     """A call of the runner; None for one that somebody else made."""
     data = msgspec.json.decode(entry.data, type=_Call)
-    if is_guests(data.digest, data.nth):
+    if is_guest_call(data.digest, data.nth):
         return None
     known = entry.left_out is None and (bytes(data.reply) != b"" or data.error is not None)
     return TapedCall(

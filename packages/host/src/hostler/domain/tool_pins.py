@@ -53,7 +53,7 @@ class StoredPin:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ListedTool:
     """A tool in a new list."""
 
     tool: str
@@ -69,7 +69,7 @@ class PinChange:
     action: Literal["tool.first_seen", "tool.added", "tool.changed", "tool.changed_back"]
 
 
-def changes_of(known: Mapping[str, StoredPin], seen: Mapping[str, Sight]) -> list[PinChange]:
+def pin_changes(known: Mapping[str, StoredPin], seen: Mapping[str, ListedTool]) -> list[PinChange]:
     """What a list changes. A tool that is gone from it keeps its pin: it may come back as another."""
     first = not known
     found: list[PinChange] = []

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 import msgspec
 
 from hostler.domain.config_mistakes import MAX_MISTAKES, Mistake, key_place, nearest
-from hostler.domain.json_data import beyond_json
+from hostler.domain.json_data import json_mistakes
 from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -57,7 +57,7 @@ def _fit(data: Any, kind: Any, place: str, mistakes: list[Mistake]) -> Any:
         values = {key: _fit(one, inner, key_place(place, key), mistakes) for key, one in data.items()}
         left = {key: one for key, one in values.items() if not isinstance(one, _Nothing)}
         return _whole(left, kind, place, mistakes)
-    if beyond := beyond_json(data, place):
+    if beyond := json_mistakes(data, place):
         mistakes += beyond
         return _NOTHING
     return _whole(data, kind, place, mistakes)

@@ -6,7 +6,7 @@ from hostler_protocol.content import Usage
 from hostler_protocol.limits import MAX_INTEGER
 
 
-def added(total: Usage | None, usage: Usage | None) -> Usage | None:
+def add_usage(total: Usage | None, usage: Usage | None) -> Usage | None:
     """The sum of what is known; a number that nobody gave stays unknown."""
     if total is None or usage is None:
         return total or usage
@@ -17,4 +17,4 @@ def added(total: Usage | None, usage: Usage | None) -> Usage | None:
     return Usage(**sums)
 
 
-__all__ = ["added"]
+__all__ = ["add_usage"]

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
-from hostler.domain.config_mistakes import MAX_TOLD, ConfigurationError, Mistake
+from hostler.domain.config_mistakes import MAX_SHOWN, ConfigurationError, Mistake
 from hostler.domain.events import Caller
 from hostler.domain.type_fit import fit, misfit
 from hostler.http.asgi import Receive, Scope
@@ -239,9 +239,9 @@ def _invalid(where: str, name: str, expected: str) -> InvalidArgumentError:
 
 def _all_explained(mistakes: Sequence[Mistake]) -> InvalidArgumentError:
     sentences = [mistake.sentence for mistake in mistakes]
-    more = f" (and {len(sentences) - MAX_TOLD} more)" if len(sentences) > MAX_TOLD else ""
+    more = f" (and {len(sentences) - MAX_SHOWN} more)" if len(sentences) > MAX_SHOWN else ""
     return InvalidArgumentError(
-        f"body: {len(sentences)} mistakes: {'; '.join(sentences[:MAX_TOLD])}{more}",
+        f"body: {len(sentences)} mistakes: {'; '.join(sentences[:MAX_SHOWN])}{more}",
         errors=[{"field": mistake.place, "expected": mistake.text} for mistake in mistakes],
     )
 

@@ -21,7 +21,7 @@ from hostler.domain.pause_actions import (
     SupersededError,
     UnprocessableError,
 )
-from hostler.domain.pause_decisions import Check, Standing, Step, already, decide, remaining
+from hostler.domain.pause_decisions import Check, PauseSnapshot, Step, already_decided, decide, remaining
 from hostler.domain.pause_values import CastVote, Given, Pause, PausedCall, VoteWord, args_hash
 from hostler.domain.pauses import MAX_SIMILAR_MINUTES, MAX_SIMILAR_USES, Decided, is_settled
 from hostler.domain.tool_pins import ToolPin
@@ -50,13 +50,13 @@ class Done:
 # -- deciding -------------------------------------------------------------------------------------------
 
 
-def look(tx: Tx, pause: Pause) -> Standing:
+def look(tx: Tx, pause: Pause) -> PauseSnapshot:
     """What decisions about a pause are taken from."""
     cast = pause_votes.of_pause(tx, pause)
     calls = pause_calls.of_pause(tx, pause)
     present = pause_votes.present(tx, pause.workspace_id, [vote.key_id for vote in cast])
     votes = {call.call_id: pause_votes.counted(cast, call) for call in calls}
-    return Standing(pause, calls, votes, present, tx.now)
+    return PauseSnapshot(pause, calls, votes, present, tx.now)
 
 
 def rehearse(tx: Tx, caller: Caller, pause: Pause, request: ActRequest, check: Check) -> None:
@@ -230,7 +230,7 @@ def _check_resolved(tx: Tx, pause: Pause, call: PausedCall, request: ResolveRequ
     last = max(_resolutions(tx, pause, call), key=lambda vote: int(vote.args_hash))
     same_result = last.vote == "not_happened" or digest(call.given.result) == digest(request.result)
     if last.vote != request.outcome or not same_result:
-        raise already(call, last.vote, last.subject)
+        raise already_decided(call, last.vote, last.subject)
 
 
 def tool_is_back(tx: Tx, waiting: PausedCall, pin: ToolPin) -> Done | None:

@@ -17,9 +17,9 @@ from hostler.calls.gate import Standing
 from hostler.domain.grants import Grant
 from hostler.domain.outcomes import Paused, Stored
 from hostler.domain.pause_values import PausedCall
-from hostler.domain.recovery import Action, Settlement, failure_of, put_off, settle
+from hostler.domain.recovery import Action, Settlement, failure_of, postpone, settle
 from hostler.domain.result_sequence import ResultStream, StreamState
-from hostler.domain.usage import added
+from hostler.domain.usage import add_usage
 from hostler.journal.resume import Resumption
 from hostler.journal.run_log import FencedError, Item, RunLog
 from hostler.pauses.parking import Used, begin_after_loss
@@ -415,7 +415,7 @@ class ActiveRun:
             pause = await self.equipment.db.read(lambda tx: pauses.unsettled(tx, self.run.run_id))
         if pause is not None and pause.status == "ready" and not self._ended:
             by_plugin, own = isinstance(error, PluginError), pause.form == "explicit"
-            later = put_off(error.message, code, own_pause=own, by_plugin=by_plugin)
+            later = postpone(error.message, code, own_pause=own, by_plugin=by_plugin)
             self._begin_again(later, crashed=True)
         elif isinstance(error, PluginError) and not isinstance(error, PluginStartError):
             self._lose(error)
@@ -498,7 +498,7 @@ class ActiveRun:
         if measured is not None:
             return measured
         reported = self._stream.state.usage if self._stream is not None else None
-        return Used(added(self.run.usage, reported))
+        return Used(add_usage(self.run.usage, reported))
 
 
 def _empty_grant(run: Run) -> Grant:

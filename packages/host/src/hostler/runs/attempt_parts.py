@@ -15,7 +15,7 @@ from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.run_tokens import RunDoors
 from hostler.domain.pause_values import PausedCall
 from hostler.domain.result_sequence import ResultStream
-from hostler.domain.usage import added
+from hostler.domain.usage import add_usage
 from hostler.journal.feed import Feed
 from hostler.journal.resume import Resumption, artifact_id_of, read_answer
 from hostler.journal.run_log import RunLog
@@ -77,7 +77,7 @@ class RunMeter:
     async def add(self, usage: Usage | None, cost: Decimal | None) -> None:
         """Count one model call."""
         self.measured = True
-        self.usage = added(self.usage, usage)
+        self.usage = add_usage(self.usage, usage)
         self.cost += cost or 0
         await self._budget.spend(usage, cost)
 
@@ -144,7 +144,7 @@ class Parts:
         if not self.meter.measured:
             return None
         cost = self.meter.cost
-        return Used(added(self.run.usage, self.meter.usage), str(cost) if cost else None)
+        return Used(add_usage(self.run.usage, self.meter.usage), str(cost) if cost else None)
 
     def to_running(self, host_id: str, tx: Tx, entries: Entries) -> Moved | Fenced:
         """The plugin takes the run: its grant is frozen, and a pause whose decisions are in is claimed."""

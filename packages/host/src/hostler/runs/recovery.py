@@ -8,7 +8,7 @@ from functools import partial
 
 from hostler.domain.agents import Recovery
 from hostler.domain.recovery import settle
-from hostler.domain.usage import added
+from hostler.domain.usage import add_usage
 from hostler.journal.call_records import usage_of
 from hostler.journal.effects import had_effects
 from hostler.pauses.parking import Used, begin_after_loss
@@ -81,7 +81,7 @@ def _settle(tx: Tx, run: Run, resumable: bool, lost: Usage | None) -> None:
         cancelled=current.cancel_reason is not None,
         undone=_is_undone(tx, current),
     )
-    usage = added(current.usage, lost)
+    usage = add_usage(current.usage, lost)
     if settlement.goes_on:
         used = Used(usage, current.cost)
         last = journal.page_backward(tx, current.run_id, current.position + 1, 1).items
@@ -99,7 +99,7 @@ def _lost_usage(tx: Tx, run: Run) -> Usage | None:
     """What the models of an attempt used whose host could not say so any more."""
     total: Usage | None = None
     for data in journal.model_calls(tx, run.run_id, run.attempt):
-        total = added(total, usage_of(data))
+        total = add_usage(total, usage_of(data))
     return total
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from hostler.domain.agents import Agent
-from hostler.domain.budgets import Account, accounts_of, merged
+from hostler.domain.budgets import Account, accounts_of, merge_accounts
 from hostler.domain.config_form import Configuration, configure
 from hostler.domain.events import Event
 from hostler.domain.grants import Catalog, Grant, decode_grant, grant_for
@@ -47,7 +47,7 @@ class Origin:
 
     def accounts_with(self, run: Run, grant: Grant) -> tuple[Account, ...]:
         """What the attempt's calls are charged to: its own accounts, and those of the runs above it."""
-        return merged([*accounts_of(run.run_id, run.agent_id, grant.budget), *self.above])
+        return merge_accounts([*accounts_of(run.run_id, run.agent_id, grant.budget), *self.above])
 
 
 @dataclass(frozen=True, slots=True)

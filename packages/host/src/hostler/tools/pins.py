@@ -1,10 +1,10 @@
-"""What the operator has approved of the tools of servers, kept in the database: `tools.mcp.port.PinBook`."""
+"""What the operator has approved of the tools of servers, kept in the database: `tools.mcp.port.PinStore`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hostler.domain.tool_pins import Sight, StoredPin
+from hostler.domain.tool_pins import ListedTool, StoredPin
 from hostler.storage.port import Database
 from hostler.storage.stores import tool_pins
 from hostler.tools.port import OfferedTool
@@ -18,22 +18,22 @@ class StoredPins:
         self._workspace = workspace_id
 
     async def known(self, owner: str) -> Mapping[str, StoredPin]:
-        """See `PinBook`."""
+        """See `PinStore`."""
         return await self._db.read(lambda tx: tool_pins.of_owner(tx, self._workspace, owner))
 
-    async def see(self, owner: str, seen: Mapping[str, Sight]) -> Mapping[str, StoredPin]:
-        """See `PinBook`."""
+    async def see(self, owner: str, seen: Mapping[str, ListedTool]) -> Mapping[str, StoredPin]:
+        """See `PinStore`."""
         return await self._db.write(lambda tx: tool_pins.see(tx, self._workspace, owner, seen))
 
     async def approve(self, owner: str, tool: str, digest: str, actor: str) -> bool:
-        """See `PinBook`."""
+        """See `PinStore`."""
         ws = self._workspace
         return await self._db.write(
             lambda tx: tool_pins.approve(tx, ws, owner, tool, digest=digest, actor=actor)
         )
 
     async def refused(self, owner: str, tool: str, digest: str, reason: str) -> None:
-        """See `PinBook`."""
+        """See `PinStore`."""
         await self._refuse(self._workspace, f"{owner}#{tool}", digest, reason)
 
     async def refuse(self, workspace_id: str, tool: OfferedTool) -> None:

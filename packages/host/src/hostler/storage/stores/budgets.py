@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hostler.domain.budgets import MILLISECONDS_PER_DAY, Account, BudgetExhausted, Use, used_up
+from hostler.domain.budgets import MILLISECONDS_PER_DAY, Account, BudgetExhausted, Use, exhausted_budget
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.erasure import STEP_ROWS
@@ -59,7 +59,7 @@ def _settle(tx: Tx, charges: list[Charge]) -> None:
         own = [_key(one, account, today) for account in one.accounts]
         if one.checked:
             now = [uses[key] for key in own]
-            one.refused = used_up(one.accounts, now, spends=one.spends, now=tx.now)
+            one.refused = exhausted_budget(one.accounts, now, spends=one.spends, now=tx.now)
         if one.refused is None:
             uses |= {key: uses[key].plus(one.use) for key in own}
     for key, use in uses.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.domain.skills import Skill, SkillPin, sight_of
+from hostler.domain.skills import Skill, SkillPin, skill_status
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import audit
@@ -23,7 +23,7 @@ def page(tx: Tx, workspace_id: str) -> dict[str, SkillPin]:
 def see(tx: Tx, workspace_id: str, skill: Skill) -> SkillPin:
     """Take a skill as it is in its folder now; what is known of it then. Each change is audited, once."""
     known = _find(tx, workspace_id, skill.name)
-    sight = sight_of(known, skill.source, skill.digest)
+    sight = skill_status(known, skill.source, skill.digest)
     if known is not None and sight == "known":
         return known
     tx.run(

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hostler.domain.tool_pins import PinChange, Sight, StoredPin, changes_of
+from hostler.domain.tool_pins import ListedTool, PinChange, StoredPin, pin_changes
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import audit
@@ -26,10 +26,10 @@ def of_owner(tx: Tx, workspace_id: str, owner: str) -> dict[str, StoredPin]:
     return {row["tool"]: _pin(row) for row in rows}
 
 
-def see(tx: Tx, workspace_id: str, owner: str, seen: Mapping[str, Sight]) -> dict[str, StoredPin]:
+def see(tx: Tx, workspace_id: str, owner: str, seen: Mapping[str, ListedTool]) -> dict[str, StoredPin]:
     """Take a new list of a server's tools; all that is known of them then. Each change is audited."""
     known = of_owner(tx, workspace_id, owner)
-    for change in changes_of(known, seen):
+    for change in pin_changes(known, seen):
         if change.pin.tool not in known and len(known) >= MAX_PINS:
             continue
         _put(tx, workspace_id, owner, change)

@@ -50,14 +50,14 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ToolList:
     """One reading of a server's list."""
 
     tools: Mapping[str, Definition]
     warnings: tuple[str, ...] = ()
 
 
-def read_definitions(listed: Sequence[Mapping[str, Any]], before: Seen | None = None) -> Seen:
+def read_definitions(listed: Sequence[Mapping[str, Any]], before: ToolList | None = None) -> ToolList:
     """The usable tools by name, and what was wrong with the others. Takes tools as the protocol has them.
 
     Those that stand in `before` as they are were looked at then. The schemas of a hostile list take many
@@ -79,7 +79,7 @@ def read_definitions(listed: Sequence[Mapping[str, Any]], before: Seen | None = 
             warnings.append(f"a tool is left out: {wrong}")
             continue
         found[name] = definition
-    return Seen(found, tuple(warnings[:MAX_WARNINGS]))
+    return ToolList(found, tuple(warnings[:MAX_WARNINGS]))
 
 
 def _definition(name: str, raw: Mapping[str, Any]) -> Definition:

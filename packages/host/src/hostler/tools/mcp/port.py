@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hostler.domain.mcp_entry import McpEntry
-from hostler.domain.tool_pins import Sight, StoredPin
+from hostler.domain.tool_pins import ListedTool, StoredPin
 from hostler.egress import Resolver
 from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 
@@ -40,14 +40,14 @@ class ServerProcesses(Protocol):
         ...
 
 
-class PinBook(Protocol):
+class PinStore(Protocol):
     """What the operator has approved of the tools of servers."""
 
     async def known(self, owner: str) -> Mapping[str, StoredPin]:
         """By the server's own tool names."""
         ...
 
-    async def see(self, owner: str, seen: Mapping[str, Sight]) -> Mapping[str, StoredPin]:
+    async def see(self, owner: str, seen: Mapping[str, ListedTool]) -> Mapping[str, StoredPin]:
         """Take a new list; all that is known then."""
         ...
 
@@ -65,7 +65,7 @@ class McpContext:
     """What all servers of one host share."""
 
     processes: ServerProcesses
-    pins: PinBook
+    pins: PinStore
     limits: McpLimits = DEFAULT_MCP_LIMITS
     resolver: Resolver | None = None
     """How names of servers are looked up; None: as the machine does."""

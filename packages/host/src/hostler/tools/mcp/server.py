@@ -14,10 +14,10 @@ import msgspec
 
 from hostler.domain.breaker import CLOSED, Breaker
 from hostler.domain.mcp_entry import McpEntry
-from hostler.domain.tool_pins import Sight, StoredPin
+from hostler.domain.tool_pins import ListedTool, StoredPin
 from hostler.tools.errors import OutcomeUnknownError
 from hostler.tools.mcp.connector import connect
-from hostler.tools.mcp.definitions import Definition, Seen, read_definitions
+from hostler.tools.mcp.definitions import Definition, ToolList, read_definitions
 from hostler.tools.mcp.port import McpContext
 from hostler.tools.port import ToolInvocation
 from hostler_protocol.errors import HostlerError, UnavailableError
@@ -56,7 +56,7 @@ class McpServer:
         self.revision = 0
         """Rises with each change of `pins` and `seen`."""
         self.pins: Mapping[str, StoredPin] = {}
-        self.seen: Seen | None = None
+        self.seen: ToolList | None = None
         """None: it was not listed since this host began."""
         self.restarts = 0
         self._around = around
@@ -210,7 +210,7 @@ class McpServer:
         self._listed_at = time.monotonic()
         seen = await asyncio.to_thread(read_definitions, await connection.tools(), self.seen)
         sights = {
-            name: Sight(name, definition.digest, msgspec.to_builtins(definition))
+            name: ListedTool(name, definition.digest, msgspec.to_builtins(definition))
             for name, definition in seen.tools.items()
         }
         pins = await self._around.pins.see(self.entry.owner, sights)
