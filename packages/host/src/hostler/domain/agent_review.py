@@ -1,4 +1,4 @@
-"""An agent held against what there is: its runner and form, and every resource that it names."""
+"""Check an agent: its fields, its runner's form, and every resource that it names."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.manifest import AgentRunnerManifest, FormItem
 
 MAX_PER_AGENT = 100
-"""Mistakes of one agent that are looked for: the nearest right word of each takes time."""
+"""Mistakes reported for one agent; finding the nearest correct name for each takes time."""
 
 
 def review_agent(spec: AgentSpec, inventory: Inventory) -> list[Mistake]:
-    """All that is wrong with an agent, each with its place in it.
+    """Return every mistake in an agent's configuration, each with its path.
 
-    What an agent that is switched off names may be absent: that is told, and no error.
+    A disabled agent may name resources that do not exist: these are warnings, not errors.
     """
     own = spec_mistakes(spec, inventory.workspace_id)
     against = list(islice(_against(spec, inventory), MAX_PER_AGENT))
@@ -37,7 +37,7 @@ def review_agent(spec: AgentSpec, inventory: Inventory) -> list[Mistake]:
 
 
 def _against(spec: AgentSpec, inventory: Inventory) -> Iterator[Mistake]:
-    """What is wrong with an agent as seen from the inventory."""
+    """Yield the mistakes that depend on what the installation has."""
     manifest, mistake = inventory.runner(spec.runner)
     if mistake is not None:
         yield mistake.within("runner")
@@ -62,7 +62,7 @@ def _config_mistakes(manifest: AgentRunnerManifest, stored: Mapping[str, Any]) -
 
 
 def _selected(form: Sequence[FormItem], spec: AgentSpec, inventory: Inventory) -> Iterator[Mistake]:
-    """What is wrong with the resources that the configuration selects, and with its references to secrets."""
+    """Yield mistakes in the selected resources and in references to secrets."""
     values = with_defaults(form, spec.config)
     for item in form:
         value, place = values.get(item.name), key_place("", item.name)
@@ -127,13 +127,13 @@ def _policy(
                 yield mistake.within(f"{field}[{number}]")
     for name in _bounded(policy.tool_approval):
         if (mistake := inventory.tool(name)) is not None:
-            # a rule may be there before its tools are; and a runner that pauses itself may name its own tools
+            # a rule may precede its tools, and a runner that pauses itself may name its own tools
             own = "*" in name or manifest is None or manifest.capabilities.continuation
             yield (mistake.as_warning() if own else mistake).within(key_place("tool_approval", name))
 
 
 def _bounded(names: Iterable[str]) -> Iterable[str]:
-    """As many as are allowed: more are a mistake by themselves."""
+    """Limit to the allowed number; a longer list is a mistake that `spec_mistakes` reports."""
     return islice(names, MAX_NAMES)
 
 
@@ -141,9 +141,9 @@ def _bounded(names: Iterable[str]) -> Iterable[str]:
 
 MAX_AGENT_NAME_CHARS = 255
 MAX_NAMES = 1_000
-"""Names and patterns in one list of a policy, as in one choice of a form; all are looked at for each run."""
+"""Names and patterns in one list of a policy, as in one selector of a form; each run checks all of them."""
 NAMES = ("allowed_model_ids", "allowed_tool_names", "allowed_kb_ids", "allowed_skill_names", "tool_approval")
-"""The lists of a policy."""
+"""The fields of a policy that are lists of names or patterns."""
 STABLE_EVENT_TYPES = (
     "api.invoked",
     "friend.request_received",
@@ -154,13 +154,13 @@ STABLE_EVENT_TYPES = (
     "schedule.triggered",
     "webhook.received",
 )
-"""Types that the sources of every installation use. A source may have others."""
+"""Event types used by the sources of every installation. A source may send others."""
 _NEAR = 0.85
-"""How much an event type must be like a stable one to be taken for a slip."""
+"""Similarity (0 to 1) from which an unknown event type is reported as a probable typing error."""
 
 
 def spec_mistakes(spec: AgentSpec, workspace_id: str) -> list[Mistake]:
-    """All of them, in the order of the fields."""
+    """Return the mistakes that can be found without the inventory, in the order of the fields."""
     return [
         *_name_mistakes(spec.name),
         *_json_mistakes("config", spec.config),

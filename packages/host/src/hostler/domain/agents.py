@@ -1,4 +1,4 @@
-"""An agent's stored configuration, in the words of configuration files and HTTP."""
+"""An agent's stored configuration, with the field names of configuration files and of HTTP."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ ScopeType = Literal["agent", "bot", "workspace", "channel", "conversation", "glo
 OnBusy = Literal["steer", "queue", "reject", "interrupt", "parallel"]
 OnCrash = Literal["resume", "restart", "fail"]
 MAX_DEBOUNCE_SECONDS = 60.0
-"""Longer than that a person waits for an answer, not for their own next message."""
+"""After a longer silence a person waits for the answer instead of writing the next message."""
 
 
 class Budget(Strict):
-    """Upper bounds; None: none.
+    """Upper bounds; None means no bound.
 
-    Calls are Host API calls that are carried out. Those of a run are counted over all its attempts and its
-    child runs; those of a day (UTC) over all runs of the agent, on all hosts of the database.
+    Calls are executed Host API calls. Per-run numbers include all attempts and child runs; per-day numbers
+    (UTC) include all runs of the agent, on all hosts of the database.
     """
 
     max_tokens_per_run: int | None = None
@@ -37,13 +37,13 @@ class Budget(Strict):
 
 
 class Rate(Strict):
-    """Host API calls a second, averaged, with a burst of as many."""
+    """Host API calls per second on average. A burst may have as many calls as one second allows."""
 
     calls_per_second: float | None = None
 
 
 class ResourcePolicy(Strict):
-    """What this agent's runs may reach. None: nothing beyond what the runner config selects (skills: all)."""
+    """Resources that the agent's runs may use. None: those that the runner config selects (skills: all)."""
 
     allowed_model_ids: list[str] | None = None
     allowed_tool_names: list[str] | None = None
@@ -58,14 +58,14 @@ class ResourcePolicy(Strict):
 
 
 class StatePolicy(Strict):
-    """Which state scopes are open."""
+    """The state scopes that runs may use."""
 
     enable_state: bool = True
     state_scopes: list[StateScope] = msgspec.field(default_factory=lambda: ["conversation", "actor"])
 
 
 class DeliveryPolicy(Strict):
-    """How results reach people. `max_message_size` in characters."""
+    """How results are delivered to people. `max_message_size` in characters."""
 
     enable_streaming: bool = True
     enable_reply: bool = True
@@ -73,12 +73,12 @@ class DeliveryPolicy(Strict):
 
 
 class Concurrency(Strict):
-    """What happens to an event whose lane is busy.
+    """How an event is handled whose lane is busy.
 
     `debounce` (seconds, at most 60): messages that one person sends within that time of each other become one
-    turn. `max_runs`: runs of the agent at once, in each host process. `on_pause`: what becomes of a message
-    that comes while the run waits for a person. `leftover`: what becomes of messages that a run absorbed and
-    had not read when it ended.
+    turn. `max_runs`: runs of the agent at once, in each host process. `on_pause`: how a message is handled
+    that arrives while the run waits for a person. `leftover`: how messages are handled that a run absorbed
+    but had not read when it ended.
     """
 
     on_busy: OnBusy = "steer"
@@ -89,9 +89,9 @@ class Concurrency(Strict):
 
 
 class Recovery(Strict):
-    """What happens to an active run after a crash.
+    """How an active run is recovered after a crash.
 
-    `on_crash` None: `resume` where the runner is resumable, else `fail`.
+    `on_crash` None: `resume` if the runner is resumable, else `fail`.
     """
 
     on_crash: OnCrash | None = None
@@ -99,17 +99,17 @@ class Recovery(Strict):
 
 
 class Scope(Strict):
-    """Where an agent listens; `id` names the bot, channel, conversation or workspace."""
+    """Which events an agent receives; `id` names the bot, channel, conversation or workspace."""
 
     type: ScopeType = "workspace"
     id: str | None = None
 
 
 class AgentSpec(Strict):
-    """One agent, whole. Equal specs have equal digests.
+    """The whole configuration of one agent. Equal specs have equal digests.
 
-    `allow_questions` false: a question of a run is answered `denied` at once, for agents that run unattended.
-    `idle_timeout`: seconds after which a run ends that gave no result and made no call.
+    `allow_questions` false: a run's question is answered `denied` at once, for agents that run unattended.
+    `idle_timeout`: seconds without a result or a call after which a run is ended.
     """
 
     name: str
@@ -141,5 +141,5 @@ class Agent:
 
     @property
     def name(self) -> str:
-        """The name people use."""
+        """The name by which people and configuration refer to the agent."""
         return self.spec.name

@@ -1,4 +1,4 @@
-"""What an API key looks like."""
+"""The form of API keys."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import base64
 import os
 
 PREFIX = "hostler_"
-"""So that a key is recognised by people and secret scanners."""
+"""Lets people and secret scanners recognise a key."""
 TOKEN_BYTES = 32
-"""256 bits: nobody guesses it, so that its digest needs no salt."""
+"""256 bits cannot be guessed, so the stored digest needs no salt."""
 
 
 def new_token() -> str:
-    """A key that nobody has."""
+    """Return a new random key."""
     return PREFIX + base64.urlsafe_b64encode(os.urandom(TOKEN_BYTES)).rstrip(b"=").decode()

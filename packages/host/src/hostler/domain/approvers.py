@@ -1,8 +1,8 @@
-"""Who may decide: the rule that a pause freezes, and whether a vote still counts when it is acted on.
+"""Who may decide a call: the rule frozen when its pause opens, and which votes still count.
 
 A subject of a rule is `requester` (the authenticated subject that sent the event), `role:NAME`, `user:NAME`
 or `*` (any authenticated caller of the workspace). Identity comes from authentication alone: a `Caller` is
-built from a key, never from what a request says about itself.
+built from a key, never from the contents of a request.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ REQUESTER = "requester"
 ANYBODY = "*"
 DEFAULT_SUBJECTS = ("requester", "role:admin")
 MAX_SUBJECTS = 100
-"""Subjects of one rule; it is stored with every call that it stands in front of."""
+"""Subjects of one rule, which is stored with every call that it guards."""
 MAX_APPROVALS = 20
-"""Approvals that one call may need: each is a person to be found in time."""
+"""Approvals that one call may require; each is another person to be found in time."""
 
 DECIDING_RIGHTS = frozenset({"pauses:write", "admin", "installation"})
-"""A key without any of these decides nothing. Tokens of plugin processes and of runs hold none of them."""
+"""A key needs one of these to decide. Tokens of plugin processes and of runs have none of them."""
 BLIND_RIGHTS = frozenset({"pauses:decide_blind", "admin", "installation"})
-"""Only a key with one of these may approve and deny without the digest of what was shown."""
+"""A key needs one of these to approve or deny without the digest of the arguments that were shown."""
 ALL_SEEING_RIGHTS = frozenset({"admin", "installation"})
 
 VoteKind = Literal["approve", "deny"]
@@ -37,7 +37,7 @@ ApprovalRule = Literal["never", "required"]
 
 
 def check_subject(subject: str) -> None:
-    """ValueError unless this is a subject of a rule."""
+    """Check a subject of a rule. ValueError if it has none of the four forms."""
     if subject in (REQUESTER, ANYBODY):
         return
     kind, colon, name = subject.partition(":")
@@ -58,7 +58,7 @@ class ToolApprovalPolicy(Strict):
     editable: bool = False
     locked: list[str] = []
     on_expiry: OnExpiry = "resume"
-    """What follows where nobody answers in time: the run goes on and hears `expired`, or is cancelled."""
+    """If nobody answers in time, the run resumes with `expired` as the outcome, or is cancelled."""
 
     def __post_init__(self) -> None:
         if not self.subjects:
@@ -73,7 +73,7 @@ class ToolApprovalPolicy(Strict):
 
 class ApproverRule(Strict):
     """Who may decide one call, frozen when its pause opens. `min_approvals` counts different subjects;
-    with `separation_of_duty` the requester has no say.
+    with `separation_of_duty` the requester may not decide.
     """
 
     subjects: tuple[str, ...] = DEFAULT_SUBJECTS
@@ -90,12 +90,12 @@ class ApproverRule(Strict):
 
 
 DEFAULT_RULE = ApproverRule()
-"""Of questions, client tools and approvals without a rule of their own."""
+"""The rule for questions, client tools, and approvals that have no rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One vote: by whom, with which key, on which arguments (their digest) of which revision."""
+    """One vote: subject and key of the voter, and the digest and revision of the arguments voted on."""
 
     key_id: str
     subject: str
@@ -106,7 +106,7 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How the votes of a call stand. `approvals`: subjects whose approval counts, in the order they voted."""
+    """The counted votes of a call. `approvals`: subjects whose approval counts, in the order they voted."""
 
     approvals: tuple[str, ...]
     denied_by: str | None
@@ -126,7 +126,7 @@ class Tally:
 
 
 def rule_of(policy: ToolApprovalPolicy | None) -> ApproverRule:
-    """The rule that a tool's policy names; the default one where it has none."""
+    """Return the rule of a tool's approval policy, or the default rule without a policy."""
     if policy is None:
         return DEFAULT_RULE
     return ApproverRule(
@@ -137,7 +137,7 @@ def rule_of(policy: ToolApprovalPolicy | None) -> ApproverRule:
 
 
 def named_by(rule: ApproverRule, caller: Caller, requester: str | None) -> bool:
-    """Whether one of the rule's subjects is this caller, whatever else stands in the way."""
+    """Whether a subject of the rule matches the caller, regardless of rights and separation of duty."""
     for subject in rule.subjects:
         kind, _, name = subject.partition(":")
         if subject == ANYBODY:
@@ -152,7 +152,7 @@ def named_by(rule: ApproverRule, caller: Caller, requester: str | None) -> bool:
 
 
 def refusal(rule: ApproverRule, caller: Caller, requester: str | None) -> str | None:
-    """Why this caller may not decide, as a sentence; None: it may."""
+    """Return why the caller may not decide, as a sentence, or None if it may."""
     if not caller.rights & DECIDING_RIGHTS:
         return "this key has no right 'pauses:write'"
     if rule.separation_of_duty and requester is not None and caller.subject == requester:
@@ -163,13 +163,14 @@ def refusal(rule: ApproverRule, caller: Caller, requester: str | None) -> str | 
 
 
 def qualifies(rule: ApproverRule, caller: Caller, requester: str | None) -> bool:
-    """Whether this caller may decide a call under `rule`, of an event that `requester` sent."""
+    """Whether the caller may decide a call under `rule`; `requester` is the subject that sent the event."""
     return refusal(rule, caller, requester) is None
 
 
 def may_see(rules: Iterable[ApproverRule], caller: Caller, requester: str | None) -> bool:
-    """Whether the caller may know of a pause whose calls have these rules: its requester, whom one of the
-    rules names, and administrators.
+    """Whether the caller may see a pause whose calls have these rules.
+
+    The requester, subjects of one of the rules, and administrators may.
     """
     if caller.rights & ALL_SEEING_RIGHTS or (requester is not None and caller.subject == requester):
         return True
@@ -185,12 +186,12 @@ def tally(
     args_hash: str | None = None,
     revision: int | None = None,
 ) -> Tally:
-    """Count votes by what is known now: a vote stands only while its key is valid and its holder, with the
-    roles and rights of today, still qualifies.
+    """Count votes as of now: a vote counts only while its key is valid and the key's holder, with current
+    roles and rights, still qualifies.
 
-    `present`: the callers of the keys that are valid at this moment, by key id; a key that was revoked or
-    has expired is not among them. `args_hash` and `revision`: count only votes on exactly these.
-    A subject counts once, whatever number of keys it has.
+    `present`: callers by key id, for keys that are valid now; revoked and expired keys are absent.
+    `args_hash` and `revision`: count only votes on exactly these. A subject counts once, however many keys
+    it has.
     """
     approvals: dict[str, None] = {}
     denied_by: str | None = None
@@ -208,9 +209,9 @@ def tally(
 
 
 def stricter(first: ApproverRule, second: ApproverRule) -> ApproverRule:
-    """The rule that satisfies both where one rule can: subjects that both name, the higher number.
+    """Combine two rules: the subjects named by both, the higher number of approvals.
 
-    Where they name nobody in common, the second's subjects stand: it is the one of the installation.
+    Without common subjects those of `second` apply, which is the installation's rule.
     """
     if ANYBODY in first.subjects:
         common = second.subjects

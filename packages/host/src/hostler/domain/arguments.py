@@ -1,4 +1,4 @@
-"""Arguments of Host API calls beyond their types: forms, sizes and counts."""
+"""Checks of Host API arguments that types do not express: formats, sizes and counts."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from hostler_protocol.runs import RunStatus
 
 MAX_CURSOR_CHARS = 1_024
 MAX_LISTED = 100
-"""Entries of a list that narrows a page: event types, statuses."""
+"""Entries of a list that filters a page: event types, statuses."""
 MAX_METADATA_BYTES = 64 * KIB
 """Metadata of one artifact as JSON."""
 MAX_EVENT_DATA_BYTES = 256 * KIB
 """`data` of a child run as JSON."""
 MAX_WORD_CHARS = 255
 MAX_WAIT_SECONDS = 3_600
-"""How long `run.create` may wait; the run's own deadline ends it earlier."""
+"""The longest wait of `run.create`; the run's deadline may end it earlier."""
 RESERVED_MODEL_ARGUMENTS = frozenset(
     {
         "api_base",
@@ -82,7 +82,8 @@ RESERVED_MODEL_ARGUMENTS = frozenset(
         "tools",
     }
 )
-"""`extra_args` go to the model service; these decide which service, whose key, or what the grant allows."""
+"""Refused in `extra_args`, which go to the model service: they would select another service or key, or bypass
+the grant."""
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _STATUSES = frozenset(get_args(RunStatus))
 _ID_FIELDS = (
@@ -101,9 +102,9 @@ _ID_FIELDS = (
 
 
 def check_arguments(params: CallParams) -> None:
-    """Refuse arguments that no call can serve.
+    """Check the arguments of a call.
 
-    InvalidArgumentError or PayloadTooLargeError names the field, what is wrong and what would be right.
+    InvalidArgumentError or PayloadTooLargeError names the field, the mistake and what is expected.
     """
     for name in _ID_FIELDS:
         value = getattr(params, name, None)

@@ -1,4 +1,4 @@
-"""Which agent an event is for: exactly one, or the reason why there is none."""
+"""Resolve which agent an event is for: exactly one, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SPECIFICITY: dict[ScopeType, int] = {
     "workspace": 2,
     "global": 1,
 }
-"""The higher one wins. `agent` is the scope of an event that names its agent."""
+"""Precedence of scopes; the highest wins. `agent` is the scope of an event that names its agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterOutcome:
-    """What one filter said of one event.
+    """The outcome of one filter for one event.
 
-    An error of the expression itself, a missing field say, is no match. `unknown`: it could not be evaluated
-    (it took too long, its process died), which says nothing of the event.
+    An error in the expression, such as a missing field, is no match. `unknown`: the filter could not be
+    evaluated (timeout, its process died), so whether it matches is not known.
     """
 
     matched: bool
@@ -35,17 +35,17 @@ class FilterOutcome:
 
     @classmethod
     def not_evaluated(cls, why: str) -> FilterOutcome:
-        """Nobody knows what the filter would have said."""
+        """The outcome of a filter that could not be evaluated; `why` is the reason."""
         return cls(False, why, unknown=True)
 
 
-FilterResults = Callable[[str], FilterOutcome]
-"""Gives the outcome of a filter, by its text, for the event in question."""
+EvaluateFilter = Callable[[str], FilterOutcome]
+"""Return the outcome of a filter, given as text, for the event that is being resolved."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilterError:
-    """A filter that gave no answer, for the event's record."""
+    """A filter that failed, for the event's record."""
 
     agent: str
     filter: str
@@ -54,14 +54,14 @@ class FilterError:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The one agent version, and the scope that it was bound by."""
+    """The agent version that receives the event, and the scope that matched."""
 
     agent: Agent
     scope: ScopeType
     filter_errors: tuple[FilterError, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """What is stored of it with the event and the run."""
+        """Return the JSON stored with the event and the run."""
         return {
             "agent": self.agent.name,
             "agent_id": self.agent.agent_id,
@@ -78,7 +78,7 @@ class Unrouted:
     filter_errors: tuple[FilterError, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """What is stored of it with the event."""
+        """Return the JSON stored with the event."""
         return {"reason": "no enabled agent matches", **_errors(self.filter_errors)}
 
 
@@ -90,11 +90,11 @@ class Ambiguous:
     filter_errors: tuple[FilterError, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        """What is stored of it with the event."""
+        """Return the JSON stored with the event."""
         return {"candidates": list(self.names), **_errors(self.filter_errors)}
 
     def error(self) -> ConflictError:
-        """What the sender is told."""
+        """Return the error for the sender."""
         names = " and ".join(repr(name) for name in self.names)
         return ConflictError(
             f"agents {names} match this event equally: give one a narrower scope or a higher priority, "
@@ -105,17 +105,17 @@ class Ambiguous:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """Which agent matches depends on filters that could not be evaluated: the event is tried again."""
+    """The result depends on filters that could not be evaluated: routing is retried."""
 
     filter_errors: tuple[FilterError, ...]
 
     def record(self) -> dict[str, Any]:
-        """What is stored of it with the event."""
+        """Return the JSON stored with the event."""
         reason = "filters that it depends on could not be evaluated"
         return {"reason": reason, **_errors(self.filter_errors)}
 
     def summary(self) -> str:
-        """Each agent and what became of its filter, for the log."""
+        """Return each agent with the error of its filter, for the log."""
         return "; ".join(f"{one.agent}: {one.error}" for one in self.filter_errors)
 
 
@@ -126,18 +126,18 @@ class UnknownAgent:
     name: str
 
     def error(self) -> NotFoundError:
-        """What the sender is told."""
+        """Return the error for the sender."""
         return NotFoundError(f"there is no agent {self.name!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class DisabledAgent:
-    """The event names an agent that is switched off. Nothing is stored."""
+    """The event names an agent that is disabled. Nothing is stored."""
 
     name: str
 
     def error(self) -> ConflictError:
-        """What the sender is told."""
+        """Return the error for the sender."""
         return ConflictError(f"agent {self.name!r} is disabled")
 
 
@@ -148,26 +148,26 @@ Resolution = Binding | Unrouted | Ambiguous | Undecided | UnknownAgent | Disable
 class _Matching:
     agents: list[Agent] = field(default_factory=list)
     possible: list[Agent] = field(default_factory=list)
-    """Agents that match if filters do which could not be evaluated."""
+    """Agents that match if their filters, which could not be evaluated, do."""
     errors: list[FilterError] = field(default_factory=list)
 
     def decides(self, best: tuple[int, bool, int] | None) -> bool:
-        """Whether the result is the same whatever those filters would have said."""
+        """Whether the filters that could not be evaluated cannot change the result."""
         return not any(best is None or _rank(agent) >= best for agent in self.possible)
 
 
-def resolve(event: Event, agents: Iterable[Agent], outcome_of: FilterResults) -> Resolution:
-    """Find the one agent for an event.
+def resolve(event: Event, agents: Iterable[Agent], evaluate: EvaluateFilter) -> Resolution:
+    """Resolve the agent for an event.
 
-    `agents` are the current versions in the event's workspace, enabled or not. `outcome_of` is asked for the
-    filters of `filters_of` and no others.
+    `agents` are the current versions in the event's workspace, enabled or not. `evaluate` is called
+    only for filters that `filters_of` returns.
     """
     named = event.envelope.agent
     if named is not None:
         return _named(named, agents)
     matching = _Matching()
     for agent in candidates(event, agents):
-        passes = _passes(agent, outcome_of, matching.errors)
+        passes = _passes(agent, evaluate, matching.errors)
         if passes is None:
             matching.possible.append(agent)
         elif passes:
@@ -185,7 +185,7 @@ def resolve(event: Event, agents: Iterable[Agent], outcome_of: FilterResults) ->
 
 
 def candidates(event: Event, agents: Iterable[Agent]) -> list[Agent]:
-    """The agents whose state, event types and scope fit; what is left to ask are their filters."""
+    """Return the enabled agents whose event types and scope match; their filters are not evaluated."""
     return [
         agent
         for agent in agents
@@ -204,9 +204,9 @@ def filters_of(event: Event, agents: Iterable[Agent]) -> list[str]:
 
 
 def in_scope(event: Event, scope: Scope) -> bool:
-    """Whether an event happens where an agent listens. A channel is what `launcher_id` names.
+    """Whether an event is within an agent's scope. `launcher_id` identifies the channel.
 
-    A scope without an id means every one of its kind; an agent scope hears only events that name it.
+    A scope without an id matches every id of its type; scope `agent` matches only events that name the agent.
     """
     envelope = event.envelope
     match scope.type:
@@ -232,11 +232,11 @@ def _named(name: str, agents: Iterable[Agent]) -> Resolution:
     return Binding(found, "agent") if found.spec.enabled else DisabledAgent(name)
 
 
-def _passes(agent: Agent, outcome_of: FilterResults, errors: list[FilterError]) -> bool | None:
-    """Whether all filters match; None: that depends on some that could not be evaluated."""
+def _passes(agent: Agent, evaluate: EvaluateFilter, errors: list[FilterError]) -> bool | None:
+    """Whether all filters match; None if that depends on some that could not be evaluated."""
     passed, unknown = True, False
     for text in agent.spec.filters:
-        outcome = outcome_of(text)
+        outcome = evaluate(text)
         if outcome.error is not None:
             errors.append(FilterError(agent.name, text, outcome.error))
         if outcome.unknown:
@@ -248,7 +248,7 @@ def _passes(agent: Agent, outcome_of: FilterResults, errors: list[FilterError]) 
 
 def _rank(agent: Agent) -> tuple[int, bool, int]:
     scope = agent.spec.scope
-    # `bot` without an id means any bot: wider than a named one; a workspace is this one, named or not
+    # `bot` without an id means any bot, wider than a named one; `workspace` means this one, named or not
     narrow = scope.id is not None or scope.type in {"workspace", "global"}
     return SPECIFICITY[scope.type], narrow, agent.spec.priority
 

@@ -1,7 +1,8 @@
-"""When a process or a server that fails may be tried again: back-off, then a circuit breaker. Pure.
+"""When a failed process or server may be started again: back-off, then a circuit breaker. Pure.
 
-What fails at its start is soon given a rest, minutes long in the end. What worked for a while and then failed
-is tried again after waits that grow to a minute, and all is forgotten once it worked for a good while.
+After a few failures to start, the breaker opens for 1 to 10 minutes. A process that worked for a while before
+it failed is restarted after waits of at most one minute. The caller forgets all failures after a longer time
+of work.
 """
 
 from __future__ import annotations
@@ -9,30 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0)
-"""Before the next start, by failures in a row; then each wait is twice the one before."""
+"""Wait before the next start, by consecutive failures; after the last entry each wait doubles."""
 MAX_BACK_OFF_SECONDS = 60.0
 FAILURES_TO_OPEN = 5
-"""So many failures in a row open the breaker; one that cannot mend itself opens it at once."""
+"""Consecutive failures that open the breaker; a lasting one opens it at once."""
 OPEN_SECONDS = 60.0
 MAX_OPEN_SECONDS = 600.0
-"""An open breaker lets one try through after this long; a further failure doubles it, up to the maximum."""
+"""An open breaker permits one attempt after OPEN_SECONDS; each failure doubles that, up to this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The failures in a row, what the last one was, and when to try again (seconds of a monotonic clock)."""
+    """Consecutive failures, the reason of the last one, and when to retry (seconds of a monotonic clock)."""
 
     failures: int = 0
     is_open: bool = False
     reason: str = ""
     retry_at: float = 0.0
     opened: int = 0
-    """How often in a row it was opened."""
+    """Times the breaker was opened since it last was closed."""
 
     def failed(self, now: float, reason: str, *, lasting: bool = False, worked: bool = False) -> Breaker:
-        """After a failure. `lasting`: trying again does not help until something changes.
+        """Return the breaker after a failure. `lasting`: retrying does not help until something changes.
 
-        `worked`: it came up and worked for a while first, so that it is tried again, however often.
+        `worked`: the process had started and worked for a while, so the breaker stays closed.
         """
         failures = self.failures + 1
         if lasting or (not worked and (self.is_open or failures >= FAILURES_TO_OPEN)):
@@ -41,16 +42,16 @@ class Breaker:
         return Breaker(failures, False, reason, now + back_off_seconds(failures), self.opened)
 
     def wait_seconds(self, now: float) -> float:
-        """How long to wait before the next start; 0: now."""
+        """Return the seconds to wait before the next start; 0 means now."""
         return max(0.0, self.retry_at - now) if self.failures else 0.0
 
     def refuses(self, now: float) -> bool:
-        """Whether a start is refused at once instead of waiting."""
+        """Whether a start is refused at once instead of being delayed."""
         return self.is_open and now < self.retry_at
 
 
 def back_off_seconds(failures: int) -> float:
-    """The wait before the next start, after so many failures in a row."""
+    """Return the wait before the next start after so many consecutive failures."""
     beyond = failures - len(BACK_OFF_SECONDS) + 1
     if beyond <= 0:
         return BACK_OFF_SECONDS[failures]

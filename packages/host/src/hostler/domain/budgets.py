@@ -1,7 +1,7 @@
-"""Budgets: which accounts a run's calls are charged to, and when one of them is used up. Pure.
+"""Budgets: which accounts a run's calls are charged to, and when one of them is exhausted. Pure.
 
-A run is charged to itself, to its agent's day, and, where another run made it, to that run and its agent's
-day, and so on upwards: a child can spend no more than the runs above it have left.
+Calls are charged to the run, to its agent's day and, in a child run, to every run above it and their agents'
+days: a child can spend no more than its ancestors have left.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from hostler_protocol.content import Usage
 from hostler_protocol.errors import HostlerError, RateLimitedError, UnauthorizedError
 
 Span = Literal["run", "day"]
-What = Literal["calls", "tokens", "cost"]
+Quantity = Literal["calls", "tokens", "cost"]
 MILLISECONDS_PER_DAY = 86_400_000
 NANO = 10**9
-"""Cost is counted in whole billionths, which both databases add exactly."""
+"""Cost is counted in integer billionths, which both databases add exactly."""
 _MOST = 2**62
-"""Half of what a bigint holds: sums stop there."""
+"""Sums are capped here, at half the range of a bigint."""
 
 
 class Limits(NamedTuple):
-    """Upper bounds of one account; None: none. `cost` in the currency of the prices."""
+    """Upper bounds of one account; None means no bound. `cost` in the currency of the prices."""
 
     calls: int | None = None
     tokens: int | None = None
@@ -33,7 +33,7 @@ class Limits(NamedTuple):
 
 
 class Account(NamedTuple):
-    """Where use is counted: of a run (`owner_id` is its id), or of an agent on each day (the agent's id)."""
+    """A counter of use: of one run (`owner_id` is the run's id), or of one agent per day (the agent's id)."""
 
     span: Span
     owner_id: str
@@ -41,29 +41,29 @@ class Account(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What was used. `cost` in billionths."""
+    """Quantities used. `cost` in billionths."""
 
     calls: int = 0
     tokens: int = 0
     cost: int = 0
 
     def plus(self, other: Use) -> Use:
-        """The sum."""
+        """Return the sum, capped."""
         return Use(*(min(mine + theirs, _MOST) for mine, theirs in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetExhausted:
-    """Why a call is refused. `until`: seconds until the account begins anew; None: it does not."""
+    """Why a call is refused. `until`: seconds until the account is reset; None: never."""
 
     account: Account
-    what: What
+    what: Quantity
     limit: float
     until: float | None
 
     @property
     def error(self) -> HostlerError:
-        """The refusal."""
+        """The error to raise."""
         noun = {"calls": "calls", "tokens": "tokens", "cost": "in cost"}[self.what]
         if self.until is None:
             text = f"the budget of {self.limit:g} {noun} of this run is used up"
@@ -73,7 +73,7 @@ class BudgetExhausted:
 
 
 def accounts_of(run_id: str, agent_id: str, budget: Budget) -> list[Account]:
-    """The accounts of one run and its agent that have a limit, the run's first."""
+    """Return the accounts with a limit of one run and its agent, the run's first."""
     found = [
         Account(
             "run",
@@ -90,7 +90,7 @@ def accounts_of(run_id: str, agent_id: str, budget: Budget) -> list[Account]:
 
 
 def merge_accounts(accounts: Iterable[Account]) -> tuple[Account, ...]:
-    """Accounts without repetition, those of runs first. Of two limits of one account the smaller holds."""
+    """Return each account once, those of runs first, with the smallest of its limits."""
     found: dict[tuple[Span, str], Account] = {}
     for account in accounts:
         key = (account.span, account.owner_id)
@@ -103,7 +103,7 @@ def merge_accounts(accounts: Iterable[Account]) -> tuple[Account, ...]:
 def exhausted_budget(
     accounts: Sequence[Account], uses: Sequence[Use], *, spends: bool, now: int
 ) -> BudgetExhausted | None:
-    """The first account that has nothing left for one more call; None: each has.
+    """Return the first account with nothing left for one more call, or None.
 
     `spends`: the call costs tokens or money. `now` in UTC epoch milliseconds.
     """
@@ -120,7 +120,7 @@ def exhausted_budget(
 
 
 def use_of(usage: Usage | None, cost: Decimal | None) -> Use:
-    """What one model call used; what is unknown counts nothing."""
+    """Return what one model call used; unknown quantities count as 0."""
     tokens = 0
     if usage is not None:
         tokens = usage.total_tokens or (usage.input_tokens or 0) + (usage.output_tokens or 0)

@@ -1,4 +1,4 @@
-"""What applying a configuration would change."""
+"""Changes that applying a configuration would make."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ChangeType = Literal["added", "changed", "unchanged", "removed", "kept"]
 
 
 class Change(Strict):
-    """One entry. `kept`: it is not in the file and stays, since nothing asked for its removal."""
+    """The change of one entry. `kept`: not in the file, but not removed, since pruning was not requested."""
 
     kind: Kind
     name: str
@@ -27,11 +27,11 @@ class Change(Strict):
 
 
 class ConfigProblem(Strict):
-    """An entry that is stored and does not work, or a skill or a server that an entry leads to.
+    """A stored entry that does not work, or a skill or server that an entry leads to.
 
-    `kind` and `name` are those of a change; but a skill has its own name, and a plugin is `author/name` where
-    that is known. `problem`: a sentence without its full stop that says why. `place`: the path of keys within
-    the entry, "" for all of it. A warning may prove right once more is known.
+    `kind` and `name` are those of a change, except that a skill has its own name, and a plugin is
+    `author/name` if that is known. `problem`: the reason, a sentence without its full stop. `place`: the path
+    of keys within the entry, "" for the whole entry. A warning may turn out to be no problem.
     """
 
     kind: Kind
@@ -42,13 +42,13 @@ class ConfigProblem(Strict):
 
     @property
     def sentence(self) -> str:
-        """What does not work, where, and why."""
+        """Kind, name, place and problem as one sentence."""
         place = f"{self.place}: " if self.place else ""
         return f"{self.kind} {self.name}: {place}{self.problem}"
 
 
 class ConfigDiff(Strict):
-    """The changes, in the order plugins, models, agents; and what does not work of what then holds."""
+    """The changes, in the order plugins, models, agents, and the problems of the resulting configuration."""
 
     changes: list[Change]
     applied: bool
@@ -56,14 +56,14 @@ class ConfigDiff(Strict):
 
     @property
     def effective(self) -> list[Change]:
-        """Only what differs."""
+        """The changes without unchanged and kept entries."""
         return [change for change in self.changes if change.change in {"added", "changed", "removed"}]
 
 
 def compare(
     kind: Kind, before: Mapping[str, msgspec.Struct], after: Mapping[str, msgspec.Struct], *, prune: bool
 ) -> list[Change]:
-    """Compare what is stored with what a file says, by name."""
+    """Compare stored entries with those of a file, by name."""
     changes: list[Change] = []
     for name, new in after.items():
         old = before.get(name)
@@ -83,7 +83,7 @@ def compare(
 
 
 def sparse(entry: msgspec.Struct) -> dict[str, Any]:
-    """An entry as a configuration file says it: plain data, nowhere in it what holds its default."""
+    """Return an entry as in a configuration file: plain data, without fields that have their default."""
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(entry):
         value = getattr(entry, field.name)

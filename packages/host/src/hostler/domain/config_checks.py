@@ -1,4 +1,4 @@
-"""The stored values of a runner's configuration held against its form: every mistake, each at its place."""
+"""Check the stored values of a runner's configuration against its form."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hostler_protocol.limits import KIB
 from hostler_protocol.manifest import NOT_CHOSEN, FormItem, FormItemType
 
 TIMEOUT_KEY = "timeout"
-"""The run's deadline in seconds: the host reads it whether or not the form shows it."""
+"""The run's deadline in seconds, which the host reads whether or not the form has such an item."""
 MAX_CONFIG_VALUE_BYTES = 256 * KIB
-"""One configuration value as JSON; a whole configuration travels with every run."""
+"""One configuration value as JSON; the whole configuration is sent with every run."""
 MAX_UNKNOWN = 100
-"""Unknown options that are named; the nearest right word of each takes time."""
+"""Unknown options that are reported; finding the nearest correct name for each takes time."""
 MAX_SELECTED = 1_000
 """Resources one item may select."""
 
@@ -51,7 +51,7 @@ assert set(_WANTED) == set(get_args(FormItemType))
 
 
 def config_mistakes(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> list[Mistake]:
-    """Everything that does not fit the form, the defaults of the form included; places are below `config`."""
+    """Return every mistake, those in the form's defaults included; places are relative to `config`."""
     form = {item.name: item for item in schema}
     found = [
         Mistake(key_place("", name), f"unknown option{nearest(name, [*form, TIMEOUT_KEY])}")
@@ -78,12 +78,12 @@ def config_mistakes(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> li
 
 
 def referring_defaults(schema: Iterable[FormItem]) -> list[FormItem]:
-    """The items of a form whose defaults are references to secrets, which no form may make."""
+    """Return the items whose default is a reference to a secret, which a form may not have."""
     return [item for item in schema if item.kind == "secret" and is_reference(item.default)]
 
 
 def referring_default(item: FormItem) -> str:
-    """Say what is wrong with such an item."""
+    """Return the error message for an item that `referring_defaults` returned."""
     return (
         f"the form's default of {item.name!r}, {item.default:.200}, is a reference to a secret, which only "
         "an agent's own configuration may make"
@@ -91,12 +91,12 @@ def referring_default(item: FormItem) -> str:
 
 
 def with_defaults(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The form's defaults, then the stored values."""
+    """Return the form's defaults, overridden by the stored values."""
     return {item.name: item.default for item in schema if item.default is not None} | dict(stored)
 
 
 def chosen_places(item: FormItem, value: Any) -> list[tuple[str, str]]:
-    """The ids that a selector chooses, each with its place below the item."""
+    """Return (place relative to the item, id) for each id that a selector's value chooses."""
     match value:
         case str():
             found: list[tuple[str, Any]] = [("", value)]
@@ -128,7 +128,7 @@ SELECTORS = frozenset(
 
 
 def chosen(item: FormItem, value: Any) -> list[str]:
-    """The ids that a selector chooses, in order."""
+    """Return the ids that a selector's value chooses, in order."""
     return [one for _, one in chosen_places(item, value)]
 
 
@@ -141,7 +141,7 @@ def _is_empty(item: FormItem, value: Any) -> bool:
 
 
 def _is_unchosen_form(value: Any) -> bool:
-    """Whether a selector that chose nothing said so in one of the accepted ways."""
+    """Whether a selector's value is one of the accepted forms of no choice."""
     if isinstance(value, Mapping):
         return set(value) <= {"primary", "fallbacks"} and value.get("primary") in (None, *NOT_CHOSEN)
     return value in ([], *NOT_CHOSEN)
@@ -183,7 +183,7 @@ def _is_names(value: Any) -> bool:
 
 
 class _Fallbacks(msgspec.Struct, forbid_unknown_fields=True):
-    """A model, and those that are tried after it."""
+    """A model, and those that are tried if it fails."""
 
     primary: str | None = None
     fallbacks: Annotated[list[str], msgspec.Meta(max_length=MAX_SELECTED)] | None = None
@@ -209,7 +209,7 @@ _TYPE_CHECKS: dict[FormItemType, Callable[[Any], bool]] = {
 
 
 def _item_mistakes(item: FormItem, value: Any) -> Iterator[Mistake]:
-    """What is wrong with one value; places are below the item."""
+    """Yield the mistakes in one value; places are relative to the item."""
     check = _TYPE_CHECKS.get(item.kind)
     if item.kind == "prompt-editor" and isinstance(value, list):
         yield from fit(value, list[ModelMessage])[1]
@@ -230,8 +230,8 @@ def _item_mistakes(item: FormItem, value: Any) -> Iterator[Mistake]:
 
 def _option_mistakes(item: FormItem, options: list[Any], value: Any) -> Iterator[Mistake]:
     allowed = [_option_value(option) for option in options]
-    given = enumerate(value) if item.kind == "multiselect" else [(None, value)]
-    for number, one in given:
+    choices = enumerate(value) if item.kind == "multiselect" else [(None, value)]
+    for number, one in choices:
         if not any(one == option and isinstance(one, bool) == isinstance(option, bool) for option in allowed):
             place = "" if number is None else f"[{number}]"
             close = did_you_mean(str(one), map(str, allowed)) if allowed else ""
@@ -246,7 +246,7 @@ def _shown(item: FormItem, value: Any) -> str:
 
 
 def _option_value(option: Any) -> Any:
-    """An option is its value, or a mapping that holds it under `value` or `name`."""
+    """Return the value of an option: itself, or in a mapping its `value` or `name`."""
     if isinstance(option, Mapping):
         return option["value"] if "value" in option else option.get("name")
     return option

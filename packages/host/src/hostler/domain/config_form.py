@@ -1,4 +1,4 @@
-"""An agent's runner configuration: the form's defaults, then the stored values, checked against the form."""
+"""Build an agent's runner configuration: the form's defaults, overridden by the stored values, checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hostler_protocol.limits import DEFAULT_TIMEOUT_SECONDS
 from hostler_protocol.manifest import FormItem, FormItemType
 
 HIDDEN = "***"
-"""Stands where a secret was written out."""
+"""Shown in place of a secret that is written out in the configuration."""
 
 
 ResourceKind = Literal["models", "rerank_models", "knowledge_bases", "tools", "files"]
@@ -24,10 +24,10 @@ ResourceKind = Literal["models", "rerank_models", "knowledge_bases", "tools", "f
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The resource ids that a configuration selects, in the order of the form, none twice.
+    """The resource ids that a configuration selects, in the order of the form, each once.
 
-    `models` holds rerank models too, `llm_models` none. `decided`: the kinds that it makes a choice of, be it
-    of nothing (an empty list). Left out, null, '' and `__none__` are no choice.
+    `models` includes rerank models, `llm_models` does not. `decided`: the kinds of resources for which the
+    configuration makes a choice, even an empty list. Absent, null, '' and `__none__` are no choice.
     """
 
     models: tuple[str, ...] = ()
@@ -42,9 +42,9 @@ class Selection:
 class Configuration:
     """A checked configuration.
 
-    `values` are what the runner is given, once `with_secrets` has put the resolved secrets in;
-    `secrets` maps the names of items to the references they hold. `shown` is what may be stored and shown:
-    references stand in it, secrets that were written out do not.
+    `values` go to the runner, after `with_secrets` has filled in the resolved secrets; `secrets` maps names
+    of items to their references. `shown` may be stored and displayed: it has the references, but no secrets
+    that were written out.
     """
 
     values: dict[str, Any]
@@ -55,16 +55,16 @@ class Configuration:
     timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS
 
     def with_secrets(self, resolved: Mapping[str, str]) -> dict[str, Any]:
-        """The values with each secret reference replaced; `resolved` is keyed by item name."""
+        """Return the values with each reference replaced by its secret; `resolved` is keyed by item name."""
         return self.values | {name: resolved[name] for name in self.secrets}
 
 
 def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configuration:
     """Check `stored` against the form and fill in its defaults.
 
-    Only `stored` may refer to secrets, since an operator wrote it; the form is the plugin's own word. A
-    reference as the default of a secret is refused unless `stored` has a value in its place.
-    InvalidArgumentError names every item that does not fit, what was wrong and what would be right.
+    Only `stored` may refer to secrets, since an operator wrote it; the form comes from the plugin. A
+    reference as the default of a secret is refused unless `stored` overrides it. InvalidArgumentError names
+    every invalid item, the mistake and what is expected.
     """
     items = list(schema)
     if mistakes := config_mistakes(items, stored):
@@ -83,7 +83,7 @@ def configure(schema: Iterable[FormItem], stored: Mapping[str, Any]) -> Configur
     )
 
 
-# -- what it selects ------------------------------------------------------------------------------
+# -- selected resources ---------------------------------------------------------------------------
 
 
 def _selection(form: Mapping[str, FormItem], values: Mapping[str, Any]) -> Selection:
@@ -131,7 +131,7 @@ def _secret_references(form: Mapping[str, FormItem], stored: Mapping[str, Any]) 
 
 
 def _prompt(form: Mapping[str, FormItem], values: Mapping[str, Any]) -> tuple[ModelMessage, ...]:
-    """The first prompt editor's messages; a plain text is one system message."""
+    """Return the messages of the first prompt editor; a plain text is one system message."""
     for name, item in form.items():
         value = values.get(name)
         if item.kind == "prompt-editor" and value is not None:
@@ -142,7 +142,7 @@ def _prompt(form: Mapping[str, FormItem], values: Mapping[str, Any]) -> tuple[Mo
 
 
 def _timeout(values: Mapping[str, Any]) -> float | None:
-    """Seconds, None for no deadline. Absent means the default, null or a number <= 0 means none."""
+    """Return the seconds, or None for no deadline. Absent: the default; null or <= 0: no deadline."""
     if TIMEOUT_KEY not in values:
         return float(DEFAULT_TIMEOUT_SECONDS)
     value = values[TIMEOUT_KEY]

@@ -1,4 +1,4 @@
-"""What is wrong in a configuration: where, how, and whether it can be accepted all the same."""
+"""Mistakes in a configuration: where they are, what is wrong, and whether they are errors or warnings."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hostler.domain.suggestions import did_you_mean
 from hostler_protocol.errors import InvalidArgumentError
 
 MAX_MISTAKES = 1_000
-"""Mistakes that are collected of one document; a person mends some of them before the next try."""
+"""Mistakes collected from one document; a person fixes some of them before trying again."""
 
 MAX_SHOWN = 10
-"""Mistakes that the message of one error names; its details hold all."""
+"""Mistakes listed in an error's message; its details have all of them."""
 
 Severity = Literal["error", "warning"]
-"""An error is refused. A warning is accepted and told: it may be right once more is known."""
+"""An error is refused. A warning is accepted and reported; it may turn out to be no problem."""
 
 
 def name_mistake(name: str, max_chars: int) -> str | None:
-    """Return what is wrong with the name of an entry, or None. It has to fit into a URL's path."""
+    """Return the mistake in the name of an entry, or None. A name must fit into a URL's path."""
     if name in {".", ".."}:
         return f"{name!r} is not a name: in a URL it stands for another place"
     if not name.strip() or len(name) > max_chars or "\x00" in name:
@@ -31,7 +31,7 @@ def name_mistake(name: str, max_chars: int) -> str | None:
 
 
 class Mistake(NamedTuple):
-    """`place`: the path of keys to it, "" for the whole. `text`: what is wrong and what would be right."""
+    """`place`: the path of keys, "" for the whole document. `text`: the mistake and what is expected."""
 
     place: str
     text: str
@@ -39,21 +39,21 @@ class Mistake(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Place and text."""
+        """Place and text as one sentence."""
         return f"{self.place}: {self.text}" if self.place else self.text
 
     def within(self, place: str) -> Mistake:
-        """The same mistake as seen from outside of `place`."""
+        """Return the mistake with its place prefixed by `place`."""
         inner = self.place if self.place.startswith("[") or not self.place else f".{self.place}"
         return self._replace(place=(place + inner).removeprefix("."))
 
     def as_warning(self) -> Mistake:
-        """The same, accepted."""
+        """Return the mistake as a warning."""
         return self._replace(severity="warning")
 
 
 def key_place(place: str, key: Any) -> str:
-    """The place of a key below another place: `config.model`, `tool_approval["shop.book"]`."""
+    """Return the place of a key within another place: `config.model`, `tool_approval["shop.book"]`."""
     text = str(key)
     if not text.replace("_", "a").replace("-", "a").isalnum():
         return f"{place}[{msgspec.json.encode(text).decode()}]"
@@ -61,17 +61,17 @@ def key_place(place: str, key: Any) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?`, or `; known are x, y`; nothing where nothing is known."""
+    """Return `; did you mean 'x'?` or `; known are x, y`; "" if `known` is empty."""
     words = list(known)
     return f"; {did_you_mean(word, words)}" if words else ""
 
 
 class ConfigurationError(InvalidArgumentError):
-    """A configuration has mistakes, and nothing of it was taken.
+    """A configuration has mistakes; none of it was applied.
 
     `details["errors"]` is a list of {field, expected, at, line?}: `field` is the path of keys, `at` the same
-    with the name of its entry, for people, `line` where it stands in the file, from 1. `details["warnings"]`
-    has the same form: what would be accepted.
+    path with the name of its entry, for people, `line` the line in the file, from 1. `details["warnings"]`
+    has the same form.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class ConfigurationError(InvalidArgumentError):
         source: str = "",
         lines: Mapping[str, int] | None = None,
     ) -> None:
-        told = [(_told(mistake, names or {}, lines or {}), mistake.severity) for mistake in mistakes]
-        told.sort(key=lambda one: one[0].get("line", 0))
-        errors = [one for one, severity in told if severity == "error"]
-        warnings = [one for one, severity in told if severity == "warning"]
+        details = [(_detail(mistake, names or {}, lines or {}), mistake.severity) for mistake in mistakes]
+        details.sort(key=lambda pair: pair[0].get("line", 0))
+        errors = [detail for detail, severity in details if severity == "error"]
+        warnings = [detail for detail, severity in details if severity == "warning"]
         self.source = source
-        """The file, "" where it is none."""
+        """The file's name; "" if the configuration is not from a file."""
         sentences = [f"{one['at']}: {one['expected']}" if one["at"] else one["expected"] for one in errors]
         more = f" (and {len(sentences) - MAX_SHOWN} more)" if len(sentences) > MAX_SHOWN else ""
         message = "; ".join(sentences[:MAX_SHOWN]) + more
@@ -101,19 +101,19 @@ class ConfigurationError(InvalidArgumentError):
 _ENTRY = re.compile(r"\w+\[\d+\]")
 
 
-def _told(mistake: Mistake, names: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, Any]:
-    """The mistake as it is sent; `names` are those of entries, by the places of these."""
-    told: dict[str, Any] = {
+def _detail(mistake: Mistake, names: Mapping[str, str], lines: Mapping[str, int]) -> dict[str, Any]:
+    """Return the mistake as JSON for `details`; `names` maps places of entries to their names."""
+    detail: dict[str, Any] = {
         "field": mistake.place,
         "expected": mistake.text,
         "at": named_place(mistake.place, names),
     }
     line = _line(mistake.place, lines)
-    return told if line is None else {**told, "line": line}
+    return detail if line is None else {**detail, "line": line}
 
 
 def named_place(place: str, names: Mapping[str, str]) -> str:
-    """A place with the name of its entry: `agents[2] "support": config.model`."""
+    """Return a place with the name of its entry: `agents[2] "support": config.model`."""
     match = _ENTRY.match(place)
     if match is None:
         return place
@@ -124,7 +124,7 @@ def named_place(place: str, names: Mapping[str, str]) -> str:
 
 
 def _line(place: str, lines: Mapping[str, int]) -> int | None:
-    """The line of a place, or of the nearest thing around it that has one."""
+    """Return the line of a place, or of the nearest enclosing place that has one."""
     while place and place not in lines:
         place = place[: max(place.rfind("."), place.rfind("["), 0)]
     return lines.get(place)
