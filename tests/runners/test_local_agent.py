@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from local_agent.agent import LocalAgent
-from local_agent.think import ThinkFilter
+from local_agent.think_tags import ThinkFilter
 
 from hostler_protocol.content import ArtifactRef, Usage
 from hostler_protocol.manifest import defaults_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from local_agent.agent import LocalAgent
-from local_agent.kept_results import READ_RESULT, whole_characters
+from local_agent.stored_results import READ_RESULT, whole_characters
 
 from hostler_sdk.errors import NotFound
 from hostler_sdk.testing import Driven, ScriptedHost, drive_sync

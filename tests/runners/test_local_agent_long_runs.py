@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_agent.agent import MAX_CALLS_OF_MESSAGE, LocalAgent
-from local_agent.shortening import short_message
+from local_agent.truncation import short_message
 
 from hostler_protocol.content import FunctionCall, ModelMessage, ToolCall
 from hostler_sdk.testing import ScriptedHost

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from local_agent.agent import LocalAgent
 from local_agent.budget import budget_of
-from local_agent.draft import SUMMARY_HEAD
+from local_agent.prompt import SUMMARY_HEAD
 from local_agent.settings import read_settings
 
 from hostler_protocol.content import ModelMessage, text_of

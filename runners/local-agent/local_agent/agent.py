@@ -13,14 +13,14 @@ from hostler_sdk.types import ModelMessage
 from local_agent.answer import Answer
 from local_agent.conversation import content_of
 from local_agent.fallback import Candidate, ModelsFailed, candidates, out_of_time
-from local_agent.kept_results import KeptResults
 from local_agent.models import Models
+from local_agent.requested_calls import RequestedCall, read_calls
 from local_agent.settings import Settings, SettingsError, read_settings
-from local_agent.situation import Situation
 from local_agent.steering import steered
+from local_agent.stored_results import StoredResults
 from local_agent.tool_round import refused_round, tool_round
 from local_agent.toolbox import Toolbox, open_toolbox
-from local_agent.wishes import Wish, read_wishes
+from local_agent.working_context import WorkingContext
 
 MAX_CALLS_OF_MESSAGE = 128
 """Tool calls of one message, as the common services take it."""
@@ -86,22 +86,22 @@ class LocalAgent(Runner):
 async def _serve(ctx: RunContext, settings: Settings, allowed: list[Candidate]) -> None:
     models = Models(ctx, settings, allowed)
     toolbox = await open_toolbox(ctx) if settings.max_tool_iterations else Toolbox()
-    situation = await Situation.of(ctx, settings, models, toolbox)
-    await _Work(ctx, settings, models, toolbox, situation).done()
+    context = await WorkingContext.of(ctx, settings, models, toolbox)
+    await _Work(ctx, settings, models, toolbox, context).done()
 
 
 class _Work:
     """The loop of one run."""
 
     def __init__(
-        self, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox, situation: Situation
+        self, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox, context: WorkingContext
     ) -> None:
         self._ctx = ctx
         self._settings = settings
         self._models = models
         self._toolbox = toolbox
-        self._situation = situation
-        self._kept = KeptResults(ctx, settings.max_tool_result_chars)
+        self._context = context
+        self._kept = StoredResults(ctx, settings.max_tool_result_chars)
         self._call_ids: set[str] = set()
         self._round = 0
         self._tool_rounds = 0
@@ -114,7 +114,7 @@ class _Work:
         """Go round until the answer is given, then end the run."""
         while True:
             self._round += 1
-            answer = await self._situation.ask(self._extra())
+            answer = await self._context.ask(self._extra())
             if answer.text.strip():
                 await self._ctx.emit(message(answer.text))
                 self._said = True
@@ -137,7 +137,7 @@ class _Work:
 
     async def _call(self, answer: Answer) -> None:
         """Make the calls of an answer, and add them and what came of them."""
-        wishes = read_wishes(
+        wishes = read_calls(
             answer.tool_calls, self._toolbox, self._call_ids, self._round, is_cut=answer.is_cut
         )
         is_hopeless = all(wish.problem for wish in wishes)
@@ -149,11 +149,11 @@ class _Work:
             results = await tool_round(self._ctx, self._settings, wishes, self._kept)
             if self._kept.is_offered and self._toolbox.reading is None:
                 self._toolbox.offer_reading()
-                await self._situation.retooled()
+                await self._context.retooled()
         self._tool_rounds += 1
         self._hopeless_rounds = self._hopeless_rounds + 1 if is_hopeless else 0
         arrived = await steered(self._ctx)
-        await self._situation.add([*_as_said(answer, wishes, results), *arrived], self._round)
+        await self._context.add([*_as_said(answer, wishes, results), *arrived], self._round)
 
     async def _goes_on(self, answer: Answer) -> bool:
         """Whether something arrived that is to be answered in this run too."""
@@ -164,7 +164,7 @@ class _Work:
             return False
         self._steered_endings += 1
         said = [answer.said()] if answer.text.strip() else []
-        await self._situation.add([*said, *arrived], self._round)
+        await self._context.add([*said, *arrived], self._round)
         return True
 
     async def _end(self, answer: Answer) -> None:
@@ -194,7 +194,7 @@ class _Work:
 
 
 def _as_said(
-    answer: Answer, wishes: Sequence[Wish], results: Sequence[ModelMessage]
+    answer: Answer, wishes: Sequence[RequestedCall], results: Sequence[ModelMessage]
 ) -> Iterator[ModelMessage]:
     """An answer and its results as services take them: more calls than one message may hold are several.
 

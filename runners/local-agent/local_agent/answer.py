@@ -11,8 +11,8 @@ import msgspec
 from hostler_sdk import RunContext, delta
 from hostler_sdk.types import FunctionSpec, ModelMessage, ModelReply, ProviderData, ToolCall, Usage, text_of
 from local_agent.fallback import Candidate, ModelsFailed
-from local_agent.think import KeepAll, ThinkFilter
-from local_agent.wishes import CallAssembly
+from local_agent.requested_calls import CallAssembly
+from local_agent.think_tags import KeepAll, ThinkFilter
 
 CUT_REASONS: Final = frozenset({"length", "content_filter"})
 """Finish reasons of answers that go no further than the service let them."""

@@ -14,10 +14,10 @@ import msgspec
 from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import ContentElement, ModelMessage, text_of
-from local_agent.draft import Turn
 from local_agent.files import files_of, name_of
 from local_agent.models import Models
-from local_agent.shortening import shortened
+from local_agent.prompt import Turn
+from local_agent.truncation import shortened
 
 KEY: Final = "runner.compaction.checkpoint"
 SCHEMA_VERSION: Final = 1

@@ -10,12 +10,12 @@ from hostler_sdk.errors import HostError
 from hostler_sdk.types import FunctionSpec, ModelMessage, text_of
 from local_agent.answer import Answer
 from local_agent.budget import Budget, budget_of
-from local_agent.counting import Counter
-from local_agent.draft import Draft
 from local_agent.fallback import Attempt, Candidate, failure, is_overflow, may_fall_back
 from local_agent.files import files_of, without_files
+from local_agent.prompt import Prompt
 from local_agent.settings import Settings
-from local_agent.think import ThinkFilter
+from local_agent.think_tags import ThinkFilter
+from local_agent.token_counts import Counter
 from local_agent.usage import UsageSum
 
 _NO_FILES = "model {!r} was asked again without the files of earlier messages: {}"
@@ -50,7 +50,7 @@ class Models:
 
     async def ask(
         self,
-        draft: Draft,
+        draft: Prompt,
         counter: Counter,
         tools: list[FunctionSpec],
         extra: dict[str, Any],
@@ -117,7 +117,7 @@ class Models:
         return None
 
     def _may_be_blind(
-        self, error: HostError, answer: Answer, draft: Draft, messages: Sequence[ModelMessage]
+        self, error: HostError, answer: Answer, draft: Prompt, messages: Sequence[ModelMessage]
     ) -> bool:
         """Whether a request was refused that might not be without the files of earlier messages.
 

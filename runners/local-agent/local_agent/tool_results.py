@@ -10,9 +10,9 @@ import msgspec
 from hostler_sdk import RunContext, artifact, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import ModelMessage
-from local_agent.kept_results import KeptResults
-from local_agent.shortening import shortened
-from local_agent.wishes import Wish
+from local_agent.requested_calls import RequestedCall
+from local_agent.stored_results import StoredResults
+from local_agent.truncation import shortened
 
 PREVIEW_CHARS = 2_000
 """Beginning and end of a result that became a file: enough to see what it is."""
@@ -36,7 +36,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToolReport:
     """The same as told: the tool message for the model, result or error for the journal."""
 
     message: ModelMessage
@@ -44,12 +44,12 @@ class Told:
     error: dict[str, str] | None = None
 
 
-def told_problem(wish: Wish, problem: str, code: str = "invalid_argument") -> Told:
+def report_problem(wish: RequestedCall, problem: str, code: str = "invalid_argument") -> ToolReport:
     """What is told of a call that was not made."""
     return _told_error(wish, code, problem)
 
 
-async def told(ctx: RunContext, wish: Wish, outcome: Outcome, kept: KeptResults) -> Told:
+async def told(ctx: RunContext, wish: RequestedCall, outcome: Outcome, kept: StoredResults) -> ToolReport:
     """What is told of a call that was made; a result of more than `kept.most` characters becomes a file."""
     if outcome.error is not None:
         error = outcome.error
@@ -59,11 +59,13 @@ async def told(ctx: RunContext, wish: Wish, outcome: Outcome, kept: KeptResults)
     text = text_of_result(outcome.result)
     if wish.reads or len(text) <= (MAX_SKILL_CHARS if wish.is_skill else kept.most):
         result = outcome.result if len(text) <= MAX_JOURNAL_CHARS else shortened(text, PREVIEW_CHARS)
-        return Told(_message(wish, text), result)
+        return ToolReport(_message(wish, text), result)
     return await _told_as_file(ctx, wish, text, isinstance(outcome.result, str), kept)
 
 
-async def _told_as_file(ctx: RunContext, wish: Wish, text: str, plain: bool, kept: KeptResults) -> Told:
+async def _told_as_file(
+    ctx: RunContext, wish: RequestedCall, text: str, plain: bool, kept: StoredResults
+) -> ToolReport:
     kind, ending = ("text/plain; charset=utf-8", "txt") if plain else ("application/json", "json")
     name = f"{wish.call.function.name}.{ending}"
     preview = shortened(text, min(PREVIEW_CHARS, kept.most))
@@ -78,7 +80,7 @@ async def _told_as_file(ctx: RunContext, wish: Wish, text: str, plain: bool, kep
             log(f"the result of {wish.shown_name!r} could not be kept as a file: {error.message}", "warning")
         )
         note = f"The result has {len(text):,} characters, which is too long to show; a part of it:\n{preview}"
-        return Told(_message(wish, note), {"preview": preview, "characters": len(text)})
+        return ToolReport(_message(wish, note), {"preview": preview, "characters": len(text)})
     await ctx.emit(artifact("tool_result", artifact_id=artifact_id, name=name, mime_type=kind))
     kept.keep(artifact_id)
     how = ", which can be read on in part by part" if kept.can_be_read else ""
@@ -87,7 +89,7 @@ async def _told_as_file(ctx: RunContext, wish: Wish, text: str, plain: bool, kep
         f"{artifact_id} ({name}){how}; a part of it:\n{preview}"
     )
     result = {"artifact_id": artifact_id, "characters": len(text), "preview": preview}
-    return Told(_message(wish, note), result)
+    return ToolReport(_message(wish, note), result)
 
 
 def text_of_result(result: Any) -> str:
@@ -103,9 +105,9 @@ def journalled(parameters: dict[str, Any]) -> Any:
     return {"characters": len(text), "preview": shortened(text, PREVIEW_CHARS)}
 
 
-def _told_error(wish: Wish, code: str, text: str) -> Told:
-    return Told(_message(wish, f"Error ({code}): {text}"), error={"code": code, "message": text})
+def _told_error(wish: RequestedCall, code: str, text: str) -> ToolReport:
+    return ToolReport(_message(wish, f"Error ({code}): {text}"), error={"code": code, "message": text})
 
 
-def _message(wish: Wish, text: str) -> ModelMessage:
+def _message(wish: RequestedCall, text: str) -> ModelMessage:
     return ModelMessage(role="tool", content=text, tool_call_id=wish.call_id)

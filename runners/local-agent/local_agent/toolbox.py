@@ -9,10 +9,10 @@ from typing import Any
 from hostler_sdk import RunContext, log
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import FunctionSpec
-from local_agent.kept_results import READ_RESULT, function_of
 from local_agent.parameter_names import offered_names, own_names
 from local_agent.schemas import MAX_DESCRIPTION_CHARS, offered_schema
-from local_agent.shortening import shortened
+from local_agent.stored_results import READ_RESULT, function_of
+from local_agent.truncation import shortened
 
 SKILL = "skill"
 """The type of a tool that activates a skill and gives its files."""

@@ -35,7 +35,7 @@ _PARAMETERS: Final = {
 }
 
 
-class KeptResults:
+class StoredResults:
     """The kept results of one run: those of more than `most` characters, read in parts of as many bytes."""
 
     def __init__(self, ctx: RunContext, most: int) -> None:

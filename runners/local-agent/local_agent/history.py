@@ -6,8 +6,8 @@ from hostler_sdk import RunContext
 from hostler_sdk.errors import Expired, InvalidArgument, NotFound
 from hostler_sdk.types import MAX_PAGE_ITEMS, TranscriptItem
 from local_agent.conversation import message_of
-from local_agent.counting import Counter
-from local_agent.draft import Draft, Turn, oldest
+from local_agent.prompt import Prompt, Turn, oldest
+from local_agent.token_counts import Counter
 
 DEAD_CURSOR = (InvalidArgument, Expired, NotFound)
 """What the host says to a cursor that it no longer knows."""
@@ -15,8 +15,8 @@ MAX_MESSAGES = 1_000
 """That are read at most, from either end: what lies between waits for the next notes."""
 
 
-async def read_past(
-    ctx: RunContext, counter: Counter, draft: Draft, *, after: str | None, at_a_time: int, limit: int
+async def read_history(
+    ctx: RunContext, counter: Counter, draft: Prompt, *, after: str | None, at_a_time: int, limit: int
 ) -> bool:
     """Put the messages before the event into the draft, oldest first; those after a cursor, or all of them.
 

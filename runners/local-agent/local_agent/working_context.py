@@ -11,21 +11,21 @@ from local_agent.answer import Answer
 from local_agent.budget import Budget
 from local_agent.compaction import load, save, summarised
 from local_agent.conversation import content_of
-from local_agent.counting import Counter
-from local_agent.draft import Draft, Turn, oldest, split
 from local_agent.files import lasting
+from local_agent.history import DEAD_CURSOR, read_history, read_oldest
 from local_agent.knowledge import passages, with_passages
 from local_agent.models import Models
-from local_agent.past import DEAD_CURSOR, read_oldest, read_past
+from local_agent.prompt import Prompt, Turn, oldest, split
 from local_agent.settings import Settings
+from local_agent.token_counts import Counter
 from local_agent.toolbox import Toolbox
 
 
-class Situation:
+class WorkingContext:
     """The draft of the request, and the memory behind it. Make it with `of`."""
 
     def __init__(
-        self, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox, draft: Draft
+        self, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox, draft: Prompt
     ) -> None:
         self._ctx = ctx
         self._models = models
@@ -41,12 +41,14 @@ class Situation:
         self._made_notes = False
 
     @classmethod
-    async def of(cls, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox) -> Situation:
+    async def of(
+        cls, ctx: RunContext, settings: Settings, models: Models, toolbox: Toolbox
+    ) -> WorkingContext:
         """Everything that is known at the beginning of the run."""
         found = await passages(ctx, settings, ctx.input.text)
         said = ModelMessage(role="user", content=content_of(ctx.input))
         current = with_passages(said, found, models.budget.request)
-        own = cls(ctx, settings, models, toolbox, Draft(settings.prompt, current))
+        own = cls(ctx, settings, models, toolbox, Prompt(settings.prompt, current))
         await own._counter.fixed(own._draft)
         readable = ctx.context.available_apis.history_page and ctx.context.has_history_before
         if readable and settings.history_at_a_time:
@@ -83,7 +85,7 @@ class Situation:
             await self._make_room(budget)
 
     async def _read(self, budget: Budget) -> None:
-        self._whole = await read_past(
+        self._whole = await read_history(
             self._ctx,
             self._counter,
             self._draft,

@@ -9,8 +9,8 @@ from hostler_sdk import RunContext
 from hostler_sdk.errors import HostError
 from hostler_sdk.types import FunctionSpec, ModelMessage
 from local_agent.budget import most_tokens, most_tokens_of_tools, shares
-from local_agent.draft import Draft, Turn, with_notes
 from local_agent.fallback import Candidate
+from local_agent.prompt import Prompt, Turn, with_notes
 
 BYTES_PER_TOKEN = 3
 """Where no model counts: English has four to five, other languages less; too many tokens do less harm."""
@@ -32,7 +32,7 @@ class Counter:
             return [most_tokens(message) for message in messages]
         return shares(messages, await self._count(messages))
 
-    async def fixed(self, draft: Draft) -> None:
+    async def fixed(self, draft: Prompt) -> None:
         """Size of what every request of the run holds: prompt, tools, event, notes and their files."""
         own = [*draft.prompt, draft.current]
         notes = with_notes([], draft.summary)
@@ -50,7 +50,7 @@ class Counter:
         sizes = await self.sizes([turn.message for turn in turns])
         return [replace(turn, tokens=size) for turn, size in zip(turns, sizes, strict=True)]
 
-    async def settle(self, draft: Draft, limit: int) -> None:
+    async def settle(self, draft: Prompt, limit: int) -> None:
         """Have everything counted where it may be over a limit and was not counted yet."""
         if self.exact or draft.tokens <= limit:
             return

@@ -9,7 +9,7 @@ import msgspec
 
 from hostler_sdk.types import ContentElement, ModelMessage, text_of
 from local_agent.files import with_files, within_bytes
-from local_agent.shortening import characters_of, short_message
+from local_agent.truncation import characters_of, short_message
 
 SHORT_CHARS = (2_000, 400)
 """What results and arguments of calls are shortened to where there is no room: first generously, then not."""
@@ -38,7 +38,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Draft:
+class Prompt:
     """The request as it grows. `fixed_tokens` are those of prompt, tools and event.
 
     `files` are those of the part that the summary stands for; `summary_tokens` are of both.
@@ -159,6 +159,6 @@ def _newest(past: Sequence[Turn], room: int) -> list[Turn]:
     return kept
 
 
-def _total(draft: Draft, past: Sequence[Turn], work: Sequence[Piece]) -> int:
+def _total(draft: Prompt, past: Sequence[Turn], work: Sequence[Piece]) -> int:
     own = draft.fixed_tokens + draft.summary_tokens
     return own + sum(turn.tokens for turn in past) + sum(piece.tokens for piece in work)

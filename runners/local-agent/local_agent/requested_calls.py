@@ -26,7 +26,7 @@ _CUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class RequestedCall:
     """A call that a model asked for. `call_id` is the only one of its kind in the run.
 
     `problem` says why it cannot be made; then `parameters` are empty. `shown_name` is for the journal.
@@ -76,9 +76,9 @@ class CallAssembly:
         ]
 
 
-def read_wishes(
+def read_calls(
     calls: Sequence[ToolCall], toolbox: Toolbox, taken: set[str], round_: int, *, is_cut: bool = False
-) -> list[Wish]:
+) -> list[RequestedCall]:
     """One wish for each call, in their order. Ids that are used go into `taken`.
 
     `is_cut`: the answer was ended before its time, so that the last call may lack what was still to come.
@@ -89,7 +89,7 @@ def read_wishes(
     return wishes
 
 
-def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> Wish:
+def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> RequestedCall:
     name = call.function.name.strip()
     tool = toolbox.find(name)
     parameters, problem = _arguments_of(call.function.arguments)
@@ -102,7 +102,9 @@ def _read(call: ToolCall, toolbox: Toolbox, call_id: str) -> Wish:
     whole = ToolCall(id=call_id, function=function, provider_data=call.provider_data)
     parameters = toolbox.own_parameters(tool, parameters)
     shown = tool or _cleaned(name) or "unknown"
-    return Wish(whole, tool, shown, parameters, problem, is_skill=toolbox.is_skill(tool), reads=reads)
+    return RequestedCall(
+        whole, tool, shown, parameters, problem, is_skill=toolbox.is_skill(tool), reads=reads
+    )
 
 
 def _arguments_of(text: str) -> tuple[dict[str, Any], str | None]:
