@@ -58,17 +58,39 @@ _resumed = msgspec.json.Decoder(Resumed)
 
 @dataclass(slots=True)
 class Loaded:
-    """A recording as read, and the context that its first attempt began with, None where it never did."""
+    """What a run's journal holds of the attempts since `base_attempt`, read page by page; up to `until`.
 
+    `context`: what the first of them began with, None where it never did. `more`: whether pages are left.
+    """
+
+    run_id: str
+    base_attempt: int
+    until: int | None = None
     recording: Recording = field(default_factory=Recording)
     context: AgentRunContext | None = None
-    position: int = 0
+    more: bool = True
+    _position: int = 0
     """Of the last entry read."""
-    room: int = MAX_KEPT_BYTES
+    _room: int = MAX_KEPT_BYTES
 
-    def add(self, entry: StoredEntry) -> None:
-        """Take the next entry."""
-        self.position = entry.position
+    def read_page(self, tx: Tx) -> None:
+        """Read the next page."""
+        page = journal.page(tx, self.run_id, self._position, _PAGE_ENTRIES)
+        self.more = page.more
+        for entry in page.items:
+            if self.until is not None and entry.position > self.until:
+                self.more = False
+                return
+            self._position = entry.position
+            if entry.attempt >= self.base_attempt:
+                self._add(entry)
+
+    async def read_rest(self, db: Database) -> None:
+        """Read the pages that are left."""
+        while self.more:
+            await db.read(self.read_page)
+
+    def _add(self, entry: StoredEntry) -> None:
         if _counts(entry):
             self.recording.last_at = entry.at
         match entry.kind:
@@ -102,8 +124,8 @@ class Loaded:
         head = head_of(entry.data)
         if not head.digest:  # refused before anybody looked at what it was, or not made by the runner
             return
-        kept = entry.data if entry.blob is None and len(entry.data) <= self.room else None
-        self.room -= 0 if kept is None else len(kept)
+        kept = entry.data if entry.blob is None and len(entry.data) <= self._room else None
+        self._room -= 0 if kept is None else len(kept)
         changed = head.error is None and is_effect(head.method, head.effect)
         self.recording.add_call(head.name, entry.position, kept, blob=entry.blob, changed=changed)
 
@@ -126,22 +148,6 @@ def last_worked_at(tx: Tx, run_id: str, position: int) -> int | None:
             position = entry.position
         more = page.more
     return None
-
-
-async def load(db: Database, run_id: str, base_attempt: int, *, until: int | None = None) -> Loaded:
-    """Read what a run's journal holds of the attempts since `base_attempt`; up to a position where given."""
-    loaded = Loaded()
-    more = True
-    while more:
-        page = await db.read(lambda tx: journal.page(tx, run_id, loaded.position, _PAGE_ENTRIES))
-        for entry in page.items:
-            if until is not None and entry.position > until:
-                return loaded
-            if entry.attempt >= base_attempt:
-                loaded.add(entry)
-            loaded.position = entry.position
-        more = page.more
-    return loaded
 
 
 async def read_answer(db: Database, blobs: BlobFolder, run_id: str, call: RecordedCall) -> RecordedAnswer:

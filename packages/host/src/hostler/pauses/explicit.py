@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +41,22 @@ class Prepared:
     """As the runner gave it."""
 
 
+class OwnPause(NamedTuple):
+    """A pause that the runner asked for, from whose state attempts go on."""
+
+    pause: Pause
+    calls: list[PausedCall]
+
+
+def own_pause(tx: Tx, run: Run) -> OwnPause | None:
+    """What the run's attempts go on from, where its runner paused the run.
+
+    Every attempt since then has the same: also one that goes on after a later pause of calls that waited.
+    """
+    pause = pauses.gone_on_from(tx, run.run_id, run.base_attempt)
+    return None if pause is None else OwnPause(pause, pause_calls.of_pause(tx, pause))
+
+
 @dataclass(frozen=True, slots=True)
 class ExplicitPauses:
     """What such pauses need. `codec` seals the states of runners."""
@@ -69,21 +86,9 @@ class ExplicitPauses:
         )
         return Prepared(new, kept, paused.expires_in)
 
-    async def continuation(self, run: Run) -> Continuation | None:
-        """What the attempt goes on from, where its runner paused the run. StorageError: it is damaged.
-
-        Every attempt since then has the same: also one that goes on after a later pause of calls that waited.
-        """
-
-        def look(tx: Tx) -> tuple[Pause, list[PausedCall]] | None:
-            pause = pauses.gone_on_from(tx, run.run_id, run.base_attempt)
-            return None if pause is None else (pause, pause_calls.of_pause(tx, pause))
-
-        found = await self.db.read(look)
-        if found is None:
-            return None
-        pause, calls = found
-        return continuation_of(pause, calls, await load(self.blobs, self.codec, pause))
+    async def continuation(self, own: OwnPause) -> Continuation:
+        """What an attempt goes on from whose runner paused the run. StorageError: it is damaged."""
+        return continuation_of(own.pause, own.calls, await load(self.blobs, self.codec, own.pause))
 
     def _call(self, run: Run, grant: Grant, paused: Paused, pending: PendingCall, nth: int) -> NewCall:
         name, by_runner = pending.tool_name, pending.executor == "runner"

@@ -26,14 +26,13 @@ from hostler.domain.outcomes import Uploaded
 from hostler.domain.pauses import OnMessage
 from hostler.domain.recording import Recording
 from hostler.domain.result_sequence import StreamState
-from hostler.journal.effects import had_effects
 from hostler.journal.fork import Inherited, forked_context, inherited_of
-from hostler.journal.resume import Loaded, last_worked_at, load, resumed_context
+from hostler.journal.resume import resumed_context
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.plugins.connection import PluginConnection
 from hostler.runs.snapshot import AttemptFacts, ContextFacts, read_facts
 from hostler.secrets.resolver import resolve_secret
-from hostler.storage.stores import artifacts, journal
+from hostler.storage.stores import artifacts
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.journal import Entry
@@ -63,7 +62,7 @@ class Prepared:
     manifest: AgentRunnerManifest
     grant: Grant
     context: AgentRunContext
-    context_entry: Entry
+    context_entry: Entry | None
     event: Event
     services: Services
     history_before: int
@@ -124,24 +123,26 @@ class Preparer:
         manifest = _manifest(run, connection)
         catalog = self.catalog()
         facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog))
-        origin, event, configuration, grant, known = facts
+        origin, event, configuration, grant, known, past = facts
         config = await _with_secrets(configuration)
-        loaded = await self._loaded(run)
-        continuation = await self.explicit_pauses.continuation(run) if run.attempt > 1 else None
         inherited = await inherited_of(self.services.db, self.blobs, origin.source)
-        if loaded is not None and loaded.context is not None:
-            deadline_at = _deadline_left(run, loaded.recording.last_at, origin.outer_deadline)
-            context = resumed_context(loaded.context, run.attempt, config, deadline_at)
+        recording, recorded = None, None
+        if past.loaded is not None:
+            await past.loaded.read_rest(self.services.db)
+            recorded = past.loaded.context
+        if past.loaded is not None and recorded is not None:
+            recording = past.loaded.recording
+            deadline_at = _deadline_left(run, recording.last_at, origin.outer_deadline)
+            context = resumed_context(recorded, run.attempt, config, deadline_at)
         else:
             deadline_at = _deadline(origin.outer_deadline, grant)
-            if continuation is not None and run.deadline_at is not None:
-                last_at = await self._last_worked_at(run)
-                deadline_at = _deadline_left(run, last_at, origin.outer_deadline)
+            if past.own_pause is not None and run.deadline_at is not None:
+                deadline_at = _deadline_left(run, past.last_worked_at, origin.outer_deadline)
             context = await self._context(run, facts, config, deadline_at)
             context = context if inherited is None else forked_context(context, inherited)
-        if continuation is not None:
+        if past.own_pause is not None:
+            continuation = await self.explicit_pauses.continuation(past.own_pause)
             context = msgspec.structs.replace(context, continuation=continuation)
-        recording = None if loaded is None else loaded.recording
         complete_ids = set(origin.complete_ids)
         if recording is not None:
             complete_ids -= recording.message_ids
@@ -149,7 +150,7 @@ class Preparer:
             manifest=manifest,
             grant=grant,
             context=context,
-            context_entry=_context_entry(context, configuration),
+            context_entry=None if recording is not None else _context_entry(context, configuration),
             event=event,
             services=self.services,
             history_before=known.history_before,
@@ -165,40 +166,18 @@ class Preparer:
             accounts=origin.accounts_with(run, grant),
             prompt=configuration.prompt,
             notes=() if recording is not None else tuple(grant.notes) + _omitted(known.state),
-            cause=await self._cause(run),
+            cause=past.cause,
             recovery=origin.agent.spec.recovery,
             on_message=origin.agent.spec.concurrency.on_pause,
-            is_undone=continuation is not None and not await self._did_something(run),
+            is_undone=past.own_pause is not None and not past.had_effects,
             recording=recording,
             inherited=inherited,
         )
 
-    async def _last_worked_at(self, run: Run) -> int | None:
-        return await self.services.db.read(lambda tx: last_worked_at(tx, run.run_id, run.position + 1))
-
-    async def _did_something(self, run: Run) -> bool:
-        """Whether an attempt since the runner's own pause had an effect."""
-        if run.base_attempt >= run.attempt:
-            return False
-        return await self.services.db.read(lambda tx: had_effects(tx, run.run_id, run.base_attempt))
-
-    async def _cause(self, run: Run) -> str:
-        """Why there is another attempt; empty for the first."""
-        if run.attempt == 1:
-            return ""
-        return await self.services.db.read(lambda tx: journal.queued_because(tx, run.run_id)) or ""
-
-    async def _loaded(self, run: Run) -> Loaded | None:
-        """What the attempt goes on from; None where nothing was begun before it, or it is to begin again."""
-        if run.base_attempt >= run.attempt:
-            return None
-        loaded = await load(self.services.db, run.run_id, run.base_attempt)
-        return None if loaded.context is None else loaded
-
     async def _context(
         self, run: Run, facts: AttemptFacts, config: dict[str, Any], deadline_at: float | None
     ) -> AgentRunContext:
-        origin, event, _, grant, known = facts
+        origin, event, _, grant, known, _ = facts
         return build_context(
             run_id=run.run_id,
             attempt=run.attempt,

@@ -15,6 +15,9 @@ from hostler.domain.grants import Catalog, Grant, decode_grant, grant_for
 from hostler.domain.message_ids import MAX_MESSAGES_PER_RUN
 from hostler.domain.outcomes import Uploaded
 from hostler.domain.scopes import scopes_for
+from hostler.journal.effects import had_effects
+from hostler.journal.resume import Loaded, last_worked_at
+from hostler.pauses.explicit import OwnPause, own_pause
 from hostler.runs.debounce import whole
 from hostler.storage.port import Tx
 from hostler.storage.stores import agents, artifacts, events, journal, runs, transcripts
@@ -59,6 +62,21 @@ class ContextFacts:
     state: states.Snapshot
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the attempts before this one left behind."""
+
+    cause: str = ""
+    """Why there is another attempt; empty for the first."""
+    loaded: Loaded | None = None
+    """The beginning of what it goes on from; None where nothing was begun, or it is to begin again."""
+    own_pause: OwnPause | None = None
+    last_worked_at: int | None = None
+    """When an attempt last worked on the run (UTC epoch milliseconds), where it paused the run itself."""
+    had_effects: bool = False
+    """Whether an attempt since the runner's own pause had an effect."""
+
+
 class AttemptFacts(NamedTuple):
     """What is stored about an attempt, and what follows from it."""
 
@@ -67,6 +85,7 @@ class AttemptFacts(NamedTuple):
     configuration: Configuration
     grant: Grant
     context: ContextFacts
+    past: Past
 
 
 def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog) -> AttemptFacts:
@@ -79,7 +98,25 @@ def read_facts(tx: Tx, run: Run, manifest: AgentRunnerManifest, catalog: Catalog
         if run.grant_json is None
         else decode_grant(run.grant_json)
     )
-    return AttemptFacts(origin, event, configuration, grant, _context_facts(tx, run, grant, origin))
+    known = _context_facts(tx, run, grant, origin)
+    past = Past() if run.attempt == 1 else _past(tx, run)
+    return AttemptFacts(origin, event, configuration, grant, known, past)
+
+
+def _past(tx: Tx, run: Run) -> Past:
+    loaded = None
+    goes_on = run.base_attempt < run.attempt
+    if goes_on:
+        loaded = Loaded(run.run_id, run.base_attempt)
+        loaded.read_page(tx)
+    own = own_pause(tx, run)
+    return Past(
+        cause=journal.queued_because(tx, run.run_id) or "",
+        loaded=loaded,
+        own_pause=own,
+        last_worked_at=None if own is None else last_worked_at(tx, run.run_id, run.position + 1),
+        had_effects=own is not None and goes_on and had_effects(tx, run.run_id, run.base_attempt),
+    )
 
 
 def _grant(

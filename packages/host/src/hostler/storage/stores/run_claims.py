@@ -86,7 +86,9 @@ def claim(tx: Tx, member: Membership, slots: Slots, held: list[SlotKey]) -> Clai
         if rows:
             ready.append(rows)
     turns = [row for turn in zip_longest(*ready) for row in turn if row is not None]
-    return _take(tx, member, slots, held, turns)
+    taken, passed_over = _take(tx, member, slots, held, turns)
+    # what was passed over is left out of the next look: then it is the others' turn
+    return Claims(taken, again=passed_over or len(turns) >= room, at=tx.now)
 
 
 def waiting_workspaces(tx: Tx) -> list[str]:
@@ -94,7 +96,10 @@ def waiting_workspaces(tx: Tx) -> list[str]:
     return [row["workspace_id"] for row in tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES)]
 
 
-def _take(tx: Tx, member: Membership, slots: Slots, held: list[SlotKey], turns: list[Row]) -> Claims:
+def _take(
+    tx: Tx, member: Membership, slots: Slots, held: list[SlotKey], turns: list[Row]
+) -> tuple[list[Run], bool]:
+    """Claim what there are slots for; whether a run was passed over, as its own limit is reached."""
     taken: list[Run] = []
     passed_over = False
     for row in turns:
@@ -114,8 +119,7 @@ def _take(tx: Tx, member: Membership, slots: Slots, held: list[SlotKey], turns: 
             taken.append(run)
     for workspace_id in {run.workspace_id for run in taken}:
         _note_turn(tx, workspace_id)
-    # what was passed over is left out of the next look: then it is the others' turn
-    return Claims(taken, again=bool(turns) and (bool(taken) or passed_over), at=tx.now)
+    return taken, passed_over
 
 
 def _limit(tx: Tx, workspace_id: str, agent_id: str) -> int | None:
