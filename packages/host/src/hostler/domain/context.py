@@ -1,4 +1,4 @@
-"""The context a run starts with, built from facts that are already read."""
+"""Build the context that a run starts with, from facts that are already read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SOURCES = frozenset(get_args(TriggerSource))
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where the run stands in the logs. `latest_cursor` is signed for the run's own history."""
+    """The run's position in the logs. `latest_cursor` is signed for the run's own history."""
 
     event_seq: int | None
     transcript_seq: int | None
@@ -56,9 +56,9 @@ def build_context(
     deadline_at: float | None,
     policy: DeliveryPolicy,
 ) -> AgentRunContext:
-    """Build the context of one attempt. `given` is the event's input with small files inline again.
+    """Build the context of one attempt. `given` is the event's input with small files put inline.
 
-    `primary_model`: the granted model that the configuration selects first.
+    `primary_model`: the first granted model that the configuration selects.
     """
     source = envelope.source if envelope.source in _SOURCES else "platform"
     return AgentRunContext(
@@ -98,7 +98,7 @@ def build_context(
 
 
 def event_ref_of(envelope: EventEnvelope) -> EventRef:
-    """The event as a runner sees it."""
+    """Return the event in the form that runners get."""
     return EventRef(
         event_id=envelope.event_id or "",
         event_type=envelope.event_type,
@@ -111,7 +111,7 @@ def event_ref_of(envelope: EventEnvelope) -> EventRef:
 
 
 def conversation_of(envelope: EventEnvelope) -> Conversation:
-    """Where it came from, as a runner sees it."""
+    """Return the event's conversation in the form that runners get."""
     return Conversation(
         conversation_id=envelope.conversation_id,
         thread_id=envelope.thread_id,
@@ -125,7 +125,7 @@ def conversation_of(envelope: EventEnvelope) -> Conversation:
 
 
 def _delivery(envelope: EventEnvelope, policy: DeliveryPolicy) -> Delivery:
-    """What the surface can do, within what the agent's policy lets reach it."""
+    """Return the capabilities of the surface, narrowed by the agent's delivery policy."""
     delivery = envelope.delivery or Delivery(surface=envelope.source)
     sizes = [size for size in (policy.max_message_size, delivery.max_message_size) if size is not None]
     return msgspec.structs.replace(
@@ -146,10 +146,10 @@ def _snapshot(state: dict[str, dict[str, Any]]) -> StateSnapshot:
 
 
 def _runtime_metadata(resources: Resources, primary_model: str | None) -> dict[str, Any]:
-    """`model_context_window_tokens` is the primary model's window, and absent where that is not known.
+    """Return `model_context_window_tokens`: the primary model's window, absent if it is not known.
 
-    Each resource has its own window: a runner that asks a fallback looks there. Where the configuration
-    selects no model it is the smallest that is known, since the runner may ask any of them.
+    A runner that uses a fallback reads the window from that model's resource. Without a selected model it is
+    the smallest known window, since the runner may use any granted model.
     """
     windows = {
         model.model_id: model.context_window_tokens

@@ -1,4 +1,4 @@
-"""Where a replay leaves its recording: the first step that is not the same, and how it differs."""
+"""Find where a replay diverges from its recording: the first step that differs, and how."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ID_PLACES = (("chunk", "message_id"), ("message", "message_id"), ("tool_call_id
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first difference. `step` is the recorded step it was found at; `lines` show how it differs."""
+    """The first difference. `step` is the recorded step; `lines` show the difference."""
 
     step: int
     kind: Kind
@@ -27,7 +27,7 @@ class Divergence:
 
 
 def unknown_call(tape: Tape, player: Player, method: str, params: dict[str, Any]) -> Divergence:
-    """A call that the tape does not hold, beside the nearest one that it does."""
+    """Report a call that is not recorded, compared with the nearest unused recorded call."""
     nearest = next(iter(player.unused(method)), None)
     if nearest is None:
         first = next(iter(player.unused()), None)
@@ -43,13 +43,13 @@ def unknown_call(tape: Tape, player: Player, method: str, params: dict[str, Any]
 
 
 def left_out(call: TapedCall) -> Divergence:
-    """A call whose outcome is not on the tape."""
+    """Report a call whose outcome is not recorded."""
     title = f"step {call.step}: the answer of {call.method} is not in the recording, so it ends here"
     return Divergence(call.step, "left_out", title)
 
 
 def silence(tape: Tape, player: Player, results: Sequence[TapedResult], seconds: float) -> Divergence:
-    """The replay came to no end."""
+    """Report a replay that stopped sending for `seconds` before the end of the recording."""
     waited = next(iter(player.unused()), None)
     missing = tape.results[len(results)] if len(results) < len(tape.results) else None
     step = min([one.step for one in (waited, missing) if one is not None], default=tape.steps)
@@ -64,7 +64,7 @@ def first_divergence(
     results: Sequence[TapedResult],
     call: Divergence | None,
 ) -> Divergence | None:
-    """The first of what differs. `call`: what ended the replay early; what comes after is then left out."""
+    """Return the first difference. `call`: the one that ended the replay early; later ones are left out."""
     found = [call] if call is not None else []
     if (differs := _first_result(tape, results, over=call is None)) is not None:
         found.append(differs)
@@ -128,7 +128,7 @@ def _text(delta: TapedResult) -> str:
 
 
 def _comparable(tape: Tape, results: Sequence[TapedResult]) -> list[TapedResult]:
-    """What the runner is answerable for, with ids by their order instead of their value."""
+    """Return the results that the runner determines, with ids replaced by their order."""
     kept = [one for one in results if tape.whole or one.type != DELTA]
     if tape.ended_by_host and kept and kept[-1].type in TERMINAL_RESULTS:
         kept.pop()

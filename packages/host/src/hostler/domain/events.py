@@ -11,7 +11,7 @@ from hostler_protocol.events import EventEnvelope
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is authenticated at a surface. `rights` as in http/auth; `subject` names a person or program."""
+    """An authenticated caller. `rights` as in http/auth; `subject` names a person or program."""
 
     workspace_id: str
     subject: str
@@ -21,10 +21,10 @@ class Caller:
 
 
 class Event(msgspec.Struct, frozen=True):
-    """What `accept` stores. `envelope.event_id` and `envelope.workspace_id` are always set.
+    """The event that `accept` stores. `envelope.event_id` and `envelope.workspace_id` are always set.
 
-    `request_digest` is the digest of the envelope as it came (before redaction), without what the host
-    fills in: the same id with another digest is a conflict.
+    `request_digest` is the digest of the envelope as received, before redaction and before the host fills in
+    fields: the same id with another digest is a conflict.
     """
 
     workspace_id: str

@@ -1,8 +1,8 @@
-"""Filters: CEL expressions over one name, `event`, that say whether an agent wants an event.
+"""Filters: CEL expressions over one name, `event`, that select the events an agent receives.
 
-`check_filter` refuses what no filter may be, when an agent is saved. `evaluate` runs one; it holds the
-interpreter's lock for as long as the expression takes, so the host calls it in a process of its own
-(`hostler.runs.filters`), which can be stopped.
+`check_filter` checks a filter when an agent is saved. `Evaluator.evaluate` runs one; it holds the
+interpreter's lock while the expression runs, so the host calls it in a separate process
+(`hostler.runs.filters`) that can be killed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hostler_protocol.limits import KIB
 MAX_FILTER_BYTES = 4 * KIB
 MAX_FILTERS_PER_AGENT = 32
 MAX_ERROR_CHARS = 300
-"""An error's text is stored with the event, for each filter that failed."""
+"""The error text of each failed filter is stored with the event."""
 NAME = "event"
 
 MACROS = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
-"""Macros that walk a list. One inside another would multiply their lengths."""
+"""Macros that iterate a list. Nesting would multiply the lengths, so it is refused."""
 FUNCTIONS = frozenset(
     {
         *("bytes", "contains", "double", "duration", "dyn", "endsWith", "has", "int", "matches", "size"),
@@ -41,7 +41,7 @@ FUNCTIONS = frozenset(
 TYPES = frozenset(
     {"bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "uint"}
 )
-"""Names of types, as `type(x) == int` uses them."""
+"""Names of types, as in `type(x) == int`."""
 _KEYWORDS = frozenset({"true", "false", "null", "in"})
 
 _TOKEN = re.compile(
@@ -63,13 +63,13 @@ class _Token:
 
 @dataclass(slots=True)
 class _Span:
-    """An open bracket: what the macro before it binds, if one stands there."""
+    """An open bracket. `binds`: the name bound by the macro whose arguments it opens."""
 
     binds: str | None = None
 
 
 def check_filter(text: str) -> None:
-    """Refuse a filter that could not work or not be bounded.
+    """Check a filter: it must be valid and its cost bounded.
 
     InvalidArgumentError: not CEL, over 4 KiB, a name other than `event`, an unknown function, nested macros.
     """
@@ -101,7 +101,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _check_names(tokens: list[_Token], text: str) -> None:
-    """Walk the tokens with the brackets that are open: each free name must be bound, macros may not nest."""
+    """Check names by their enclosing brackets: each free name must be bound, macros must not nest."""
     open_: list[_Span] = []
     padded = [_Token("", ""), *tokens, _Token("", ""), _Token("", "")]
     for before, token, after, second in zip(padded, padded[1:], padded[2:], padded[3:], strict=False):
@@ -113,7 +113,7 @@ def _check_names(tokens: list[_Token], text: str) -> None:
         is_macro = before.text == "." and token.text in MACROS and after.text == "("
         if is_macro and any(span.binds for span in open_):
             raise InvalidArgumentError(f"filter {_quoted(text)} nests macros: {token.text} inside another")
-        # a bracket right behind a macro's name opens what the macro binds its first argument in
+        # the bracket after a macro's name opens the scope of the macro's first argument
         if token.text == "(" and before.text in MACROS and after.kind == "name" and second.text == ",":
             open_[-1].binds = after.text
         if token.kind == "name" and before.text != "." and after.text != "(":
@@ -130,7 +130,7 @@ def _check_free(name: str, bound: set[str], text: str) -> None:
 
 
 def field_paths(text: str) -> list[tuple[str, ...]]:
-    """The fields of the event that a filter names, as paths; nothing where a macro gives the name away."""
+    """Return the event's fields that a filter uses, as paths; none if a macro rebinds `event`."""
     tokens = _tokens(text)
     found: list[tuple[str, ...]] = []
     for number, token in enumerate(tokens):
@@ -151,7 +151,10 @@ def field_paths(text: str) -> list[tuple[str, ...]]:
 
 
 def unknown_fields(text: str) -> Iterator[str]:
-    """What is wrong with each such field, in words. The filter was checked by `check_filter`."""
+    """Yield the mistake for each field that no event has: such a filter never matches.
+
+    The filter must have passed `check_filter`.
+    """
     for path in dict.fromkeys(field_paths(text)):
         kind: type[msgspec.Struct] = EventEnvelope
         at = NAME
@@ -167,7 +170,7 @@ def unknown_fields(text: str) -> Iterator[str]:
 
 
 def _struct(kind: Any) -> type[msgspec.Struct] | None:
-    """The struct whose fields a value of this type has; None: they are free, or it has none."""
+    """Return the struct type of a field; None if its keys are free or it has no fields."""
     members = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
     found = [one for one in members if isinstance(one, type) and issubclass(one, msgspec.Struct)]
     rest = [one for one in members if one not in found and one is not type(None)]
@@ -175,14 +178,14 @@ def _struct(kind: Any) -> type[msgspec.Struct] | None:
 
 
 class Evaluator:
-    """Runs filters, keeping a bounded number of compiled ones."""
+    """Evaluate filters, with a bounded cache of compiled ones."""
 
     def __init__(self, keep: int = 256) -> None:
         self._keep = keep
         self._programs: dict[str, Callable[[dict[str, Any]], Any]] = {}
 
     def evaluate(self, text: str, event: dict[str, Any]) -> FilterOutcome:
-        """Evaluate one filter. Whatever goes wrong is no match, with its text."""
+        """Evaluate one filter. Any error is no match, with its text."""
         try:
             return _outcome(self._program(text)({NAME: event}))
         except InvalidArgumentError as error:

@@ -1,4 +1,4 @@
-"""Forms put to people: whether a form can be asked, and whether what was filled in is an answer to it."""
+"""Check forms shown to people, and the values that people fill in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_TEXT_CHARS = 10_000
 """A `text` field: one line."""
 MAX_TEXTAREA_CHARS = 256 * KIB
 MAX_VALUES_BYTES = 1 * MIB
-"""All values of one answer as JSON: they become the result of one call (CONTINUATIONS.md, limits)."""
+"""All values of one answer as JSON, which become the result of one call."""
 MAX_FILE_ID_CHARS = 512
 
 WANTED: dict[FieldType, str] = {
@@ -39,17 +39,17 @@ WANTED: dict[FieldType, str] = {
 
 
 class FormError(InvalidArgumentError):
-    """Values do not fit their form; `details["errors"]` is a list of {field, expected}, one a field."""
+    """Values do not fit their form; `details["errors"]` is a list of {field, expected}, one per field."""
 
     def __init__(self, errors: list[dict[str, str]]) -> None:
         self.errors = errors
-        told = "; ".join(f"{error['field']}: {error['expected']}" for error in errors[:5])
+        listed = "; ".join(f"{error['field']}: {error['expected']}" for error in errors[:5])
         more = f" (and {len(errors) - 5} more)" if len(errors) > 5 else ""
-        super().__init__(f"values do not fit the form: {told}{more}", errors=errors)
+        super().__init__(f"values do not fit the form: {listed}{more}", errors=errors)
 
 
 def check_fields(fields: Sequence[FormField]) -> None:
-    """Refuse a form that nobody could fill in. InvalidArgumentError names the field and what is wrong."""
+    """Check a form. InvalidArgumentError names the field and the mistake."""
     if len(fields) > MAX_FIELDS:
         raise InvalidArgumentError(f"the form has {len(fields)} fields; at most {MAX_FIELDS} are possible")
     names: set[str] = set()
@@ -70,7 +70,7 @@ def check_fields(fields: Sequence[FormField]) -> None:
 
 
 def check_actions(actions: Sequence[InteractionAction]) -> None:
-    """Refuse buttons that people or programs cannot tell apart. InvalidArgumentError names the button."""
+    """Check the buttons of a question: named, and no name twice. InvalidArgumentError names the button."""
     if len(actions) > MAX_ACTIONS:
         raise InvalidArgumentError(f"there are {len(actions)} actions; at most {MAX_ACTIONS} are possible")
     names: set[str] = set()
@@ -88,10 +88,10 @@ def check_actions(actions: Sequence[InteractionAction]) -> None:
 
 
 def check_values(fields: Sequence[FormField], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole answer: the values given, and the defaults of the fields that were left out, in the order of
-    the form. A field that is not required and has neither is left out.
+    """Return the whole answer in the order of the form, with defaults for the fields left out.
 
-    FormError names every field that does not fit; PayloadTooLargeError over 1 MiB of JSON.
+    An optional field with neither value nor default is left out. FormError names every invalid field;
+    PayloadTooLargeError over 1 MiB of JSON.
     """
     check_depth("values", dict(values))
     try:
@@ -129,17 +129,17 @@ def check_values(fields: Sequence[FormField], values: Mapping[str, Any]) -> dict
 
 
 def defaults(fields: Sequence[FormField]) -> dict[str, Any]:
-    """What the form shows before anything is filled in."""
+    """Return the form's initial values."""
     return {field.name: field.default for field in fields if field.default is not None}
 
 
 def files_of(fields: Sequence[FormField], values: Mapping[str, Any]) -> list[str]:
-    """The artifact ids among checked values; whether they exist is for the caller to find out."""
+    """Return the artifact ids among checked values; the caller checks that they exist."""
     return [values[field.name] for field in fields if field.type == "file" and values.get(field.name)]
 
 
 def form_schema(fields: Sequence[FormField]) -> dict[str, Any]:
-    """The form as a JSON Schema of its values."""
+    """Return the JSON Schema of a form's values."""
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {field.name: _field_schema(field) for field in fields},
@@ -150,19 +150,19 @@ def form_schema(fields: Sequence[FormField]) -> dict[str, Any]:
 
 
 def option_value(option: Any) -> Any:
-    """An option is its value, or a mapping that holds it under `value`."""
+    """Return the value of an option: itself, or in a mapping its `value`."""
     return option["value"] if isinstance(option, Mapping) and "value" in option else option
 
 
 def option_label(option: Any) -> str:
-    """What people read of an option."""
+    """Return the text shown for an option."""
     if isinstance(option, Mapping) and isinstance(option.get("label"), str):
         return str(option["label"])
     return str(option_value(option))
 
 
 def expected(field: FormField) -> str:
-    """What would be right for a field, in words."""
+    """Describe the values that a field accepts."""
     if field.type not in ("select", "multiselect"):
         return WANTED[field.type]
     shown = ", ".join(repr(option_value(option)) for option in field.options[:20])
@@ -172,7 +172,7 @@ def expected(field: FormField) -> str:
 
 
 def is_empty(field: FormField, value: Any) -> bool:
-    """Whether a value says nothing: absent, an empty text, no option chosen. False and 0 are answers."""
+    """Whether a value is no answer: absent, an empty text, no option chosen. False and 0 are answers."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -199,7 +199,7 @@ def _check_options(field: FormField) -> None:
 
 
 def _wrong(field: FormField, value: Any) -> str | None:
-    """What would be right; None where the value fits."""
+    """Describe what the field accepts if the value does not fit; else None."""
     match field.type:
         case "text":
             fits = isinstance(value, str) and len(value) <= MAX_TEXT_CHARS and not _broken(value)
@@ -224,12 +224,12 @@ def _wrong(field: FormField, value: Any) -> str | None:
 
 
 def _broken(text: str) -> bool:
-    """Whether a text holds what a database cannot."""
+    """Whether a text has a NUL, which PostgreSQL cannot store."""
     return "\x00" in text
 
 
 def _is_option(field: FormField, value: Any) -> bool:
-    """By the JSON of it: true is not 1."""
+    """Compare as JSON: in Python True equals 1."""
     wanted = canonical_json(value)
     return any(canonical_json(option_value(option)) == wanted for option in field.options)
 
@@ -260,8 +260,8 @@ def _field_schema(field: FormField) -> dict[str, Any]:
             schema = {"type": "boolean"}
         case "file":
             schema = {"type": "string", "maxLength": MAX_FILE_ID_CHARS, "description": WANTED["file"]}
-    told = {"title": field.label, "description": field.description, "default": field.default}
-    return schema | {name: value for name, value in told.items() if value is not None}
+    notes = {"title": field.label, "description": field.description, "default": field.default}
+    return schema | {name: value for name, value in notes.items() if value is not None}
 
 
 __all__ = [

@@ -1,9 +1,9 @@
-"""What of each kind of resource a run is granted: models, tools, knowledge bases, skills, files.
+"""The resources granted to a run, by kind: models, tools, knowledge bases, skills, files.
 
-Where the configuration makes a choice of a kind of resource, by a selector of the runner's form, that choice
-bounds what is granted, and the policy bounds it further: a policy never adds to a choice, not even to that of
-nothing. Where it makes none (the form has no selector for the kind, or it was left unchosen) the policy alone
-decides. docs/agents.md has it as a table.
+If the configuration makes a choice for a kind of resource, with a selector of the runner's form, that choice
+limits the grant and the policy limits it further: a policy never adds to a choice, not even to an empty one.
+Without a choice (the form has no selector for the kind, or it was left unset) the policy alone decides.
+docs/agents.md has the table.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _R = TypeVar("_R", ModelResource, ToolResource, KnowledgeBaseResource, FileResou
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What the workspace has at the moment a grant is built; `operations` say what each thing can do."""
+    """The resources of the workspace when a grant is built; `operations` are those that each supports."""
 
     models: Mapping[str, ModelResource] = field(default_factory=dict)
     tools: Mapping[str, ToolResource] = field(default_factory=dict)
-    """`approval` of each is what the tool itself asks for."""
+    """`approval` is what the tool itself requires."""
     knowledge_bases: Mapping[str, KnowledgeBaseResource] = field(default_factory=dict)
     skills: Mapping[str, SkillResource] = field(default_factory=dict)
     files: Mapping[str, FileResource] = field(default_factory=dict)
@@ -50,10 +50,10 @@ class Catalog:
 
 
 class _Bounds(NamedTuple):
-    """What may be granted of a kind of resource with ids.
+    """Limits for one kind of resource with ids. `what` is the kind's name in notes.
 
-    `allowed` is the policy's list, None: none. `by_policy`: those of it that the configuration makes no
-    choice of, so that the policy alone decides.
+    `allowed` is the policy's list, or None without one. `by_policy`: the ids of that list for which the
+    configuration makes no choice, so the policy alone decides.
     """
 
     what: str
@@ -63,7 +63,7 @@ class _Bounds(NamedTuple):
 
 
 def _within(bounds: _Bounds, known: Mapping[str, _R], notes: list[str]) -> dict[str, _R]:
-    """What the configuration selects and the policy allows, then what the policy alone decides on."""
+    """Return the resources that are selected and allowed, then those that the policy alone grants."""
     what, selected, allowed, by_policy = bounds
     notes += [_not_allowed(what, name) for name in selected if allowed is not None and name not in allowed]
     wanted = [name for name in selected if allowed is None or name in allowed]
@@ -86,11 +86,11 @@ def _none_selected(kind: str) -> str:
     return f"no {kind} is granted: the policy allows some, but the configuration selects none"
 
 
-def _with_operations(granted: dict[str, _R], held: Iterable[str]) -> dict[str, _R]:
-    """Narrow each resource to the operations that the manifest may ask for; drop what keeps none."""
-    held = frozenset(held)
+def _with_operations(granted: dict[str, _R], permitted: Iterable[str]) -> dict[str, _R]:
+    """Limit each resource to the operations that the manifest permits; drop those left with none."""
+    permitted = frozenset(permitted)
     narrowed = {
-        name: msgspec.structs.replace(one, operations=[op for op in one.operations if op in held])
+        name: msgspec.structs.replace(one, operations=[op for op in one.operations if op in permitted])
         for name, one in granted.items()
     }
     return {name: one for name, one in narrowed.items() if one.operations}
@@ -103,7 +103,7 @@ def models_of(
     catalog: Catalog,
     notes: list[str],
 ) -> dict[str, ModelResource]:
-    """Models of both kinds: the policy has one list for them, a form may have a selector for each kind."""
+    """Grant models. The policy has one list for all; a form may have a selector for each type of model."""
     selected, allowed = configuration.selected, policy.allowed_model_ids
     by_policy = [name for name in allowed or [] if not _is_decided(selected, catalog.models.get(name))]
     bounds = _Bounds("model", selected.models, allowed, by_policy)
@@ -111,7 +111,7 @@ def models_of(
 
 
 def _is_decided(selected: Selection, model: ModelResource | None) -> bool:
-    """Whether the configuration makes a choice of models of this kind; None: of both kinds."""
+    """Whether the configuration makes a choice for this model's type; for None: for both types."""
     kinds: set[ResourceKind] = {"models", "rerank_models"}
     if model is not None:
         kinds = {"rerank_models"} if model.model_type == "rerank" else {"models"}
@@ -125,7 +125,7 @@ def knowledge_bases_of(
     catalog: Catalog,
     notes: list[str],
 ) -> dict[str, KnowledgeBaseResource]:
-    """Knowledge bases by their ids."""
+    """Grant knowledge bases, by id."""
     selected, allowed = configuration.selected, policy.allowed_kb_ids
     by_policy = [] if "knowledge_bases" in selected.decided else allowed or []
     bounds = _Bounds("knowledge base", selected.knowledge_bases, allowed, by_policy)
@@ -139,9 +139,9 @@ def tools_of(
     catalog: Catalog,
     notes: list[str],
 ) -> dict[str, ToolResource]:
-    """Tools by name or pattern: the policy's list and the selection may both hold patterns.
+    """Grant tools; the policy's list and the selection may have names and patterns.
 
-    The tool of a skill comes with the skill, and never without it.
+    The tool of a skill is granted with the skill, and never without it.
     """
     selected, allowed = configuration.selected, policy.allowed_tool_names
     skills = skills_of(policy, catalog)
@@ -184,7 +184,7 @@ def _approval_word(policy: ResourcePolicy, name: str, own: ToolApproval) -> Tool
 
 
 def _approval(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolApprovalPolicy | None:
-    """The stricter of the policy's rule and what the tool itself asks for; who decides is the policy's."""
+    """Return the stricter of the policy's rule and the tool's own; the policy names the approvers."""
     pattern = best_match(policy.tool_approval, name)
     rule: ApprovalRule | ToolApprovalPolicy = "never" if pattern is None else policy.tool_approval[pattern]
     if isinstance(rule, str):
@@ -197,15 +197,15 @@ def _approval(policy: ResourcePolicy, name: str, own: ToolApproval) -> ToolAppro
 def approvals_of(
     policy: ResourcePolicy, catalog: Catalog, granted: Iterable[str]
 ) -> dict[str, ToolApprovalPolicy]:
-    """Who must approve which of the granted tools; those that need nobody are left out."""
+    """Return the approval policy of each granted tool that needs approval."""
     rules = {name: _approval(policy, name, catalog.tools[name].approval) for name in granted}
     return {name: rule for name, rule in rules.items() if rule is not None}
 
 
 def own_approvals_of(policy: ResourcePolicy) -> dict[str, ToolApprovalPolicy]:
-    """Who must approve tools that the runner carries out itself, by the patterns of the policy.
+    """Return the approval policies, by pattern, of tools that the runner executes itself.
 
-    The runner asks; `never` only means that the defaults apply.
+    The runner decides whether to ask; `never` only means that the default policy applies.
     """
     return {
         pattern: ToolApprovalPolicy(approval=rule) if isinstance(rule, str) else rule
@@ -214,7 +214,7 @@ def own_approvals_of(policy: ResourcePolicy) -> dict[str, ToolApprovalPolicy]:
 
 
 def skills_of(policy: ResourcePolicy, catalog: Catalog) -> dict[str, SkillResource]:
-    """Skills by the policy alone; no form selects any."""
+    """Grant skills. The policy alone decides; no form selects skills."""
     allowed = policy.allowed_skill_names
     return {name: skill for name, skill in catalog.skills.items() if allowed is None or name in allowed}
 
@@ -222,7 +222,7 @@ def skills_of(policy: ResourcePolicy, catalog: Catalog) -> dict[str, SkillResour
 def files_of(
     permissions: Permissions, configuration: Configuration, catalog: Catalog
 ) -> dict[str, FileResource]:
-    """Files the configuration selects, by the source the manifest may read."""
+    """Grant the files that the configuration selects, if the manifest may read their source."""
     return {
         name: catalog.files[name]
         for name in configuration.selected.files

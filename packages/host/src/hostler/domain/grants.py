@@ -1,4 +1,4 @@
-"""The grant: what one run may reach. Built once, frozen, stored with the run, and all that is ever checked.
+"""The grant: what one run may use. Built once, stored with the run, and the only thing that calls check.
 
 effective = manifest permissions ∩ resource policy ∩ runner configuration ∩ the event's scope
 """
@@ -45,40 +45,40 @@ from hostler_protocol.manifest import AgentRunnerManifest, Permissions
 __all__ = ["Catalog", "Grant", "apis_of", "decode_grant", "grant_for", "resources_of"]
 
 REMOTE_WORKER_CALLS = frozenset({"run.append", "run.finalize"})
-"""Only a remote worker's grant holds these, never a runner's."""
+"""Calls of remote workers; no runner's grant has them."""
 STATE_CALLS = frozenset({"state.get", "state.set", "state.delete", "state.list"})
 STORAGE_CALLS = frozenset({"storage.get", "storage.set", "storage.delete", "storage.keys"})
 OPEN_CALLS = frozenset({"artifact.upload", "prompt.get", "host.info"})
-"""Calls that concern the run alone and need no permission."""
+"""Calls that affect only the run itself and need no permission."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Stored as JSON. Resources are keyed by the id the runner names them with."""
+    """Frozen permissions of a run, stored as JSON. Resources are keyed by the id that runners use."""
 
     workspace_id: str
     agent_id: str
     agent_version: int
     runner_id: str
     owner: str
-    """The plugin's `author/name`: whose connection may use this grant."""
+    """The plugin, `author/name`, whose connection may use this grant."""
     bot_id: str | None = None
     conversation_id: str | None = None
     thread_id: str | None = None
     calls: frozenset[str] = frozenset()
-    """Host API methods that are open, each within what the rest says."""
+    """Permitted Host API methods, each limited by the other fields."""
     models: dict[str, ModelResource] = {}
     primary_model: str | None = None
-    """The model that the configuration selects first, of those that are granted."""
+    """The first granted model that the configuration selects."""
     tools: dict[str, ToolResource] = {}
     knowledge_bases: dict[str, KnowledgeBaseResource] = {}
     skills: dict[str, SkillResource] = {}
     files: dict[str, FileResource] = {}
     tool_approvals: dict[str, ToolApprovalPolicy] = {}
-    """Who must approve; tools that need nobody are left out."""
+    """Approval policies by tool; tools that need no approval are left out."""
     own_tool_approvals: dict[str, ToolApprovalPolicy] = {}
-    """Who must approve what the runner carries out itself, by patterns of names: the best match counts."""
+    """Approval policies of tools that the runner executes itself, by name pattern; the best match applies."""
     tool_pins: dict[str, ToolPin] = {}
-    """Each tool as it stood when the grant was built."""
+    """Each tool's identity when the grant was built."""
     storage_areas: frozenset[str] = frozenset()
     actions: frozenset[str] = frozenset()
     cross_conversation_history: bool = False
@@ -92,18 +92,18 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     streaming: bool = True
     """Whether deltas are stored and shown."""
     questions: bool = True
-    """Whether questions are put to people; otherwise they are denied."""
+    """Whether questions are shown to people; otherwise they are denied."""
     idle_seconds: float | None = None
-    """How long the run may go without result and call; None: until its deadline."""
+    """Seconds the run may go without a result or a call; None: until its deadline."""
     platform_capabilities: dict[str, Any] = {}
     continuation: bool = False
     """Whether the runner may end an attempt with `run.paused`."""
     notes: list[str] = []
-    """What was asked for and not granted, for the journal."""
+    """Requested but not granted, with the reasons, for the journal."""
 
     @cached_property
     def encoded(self) -> str:
-        """The canonical JSON that is stored."""
+        """The canonical JSON for storage."""
         return msgspec.json.encode(self, order="deterministic").decode()
 
 
@@ -124,8 +124,8 @@ def grant_for(
 ) -> Grant:
     """Build the grant of one run.
 
-    `state_keys` and `state_closed` come from the event's identities; scopes that the agent's state policy
-    leaves out are closed here, whatever they say.
+    `state_keys` and `state_closed` come from the event's identities; scopes not in the agent's state policy
+    are closed here in any case.
     """
     policy, permissions = agent.spec.resource_policy, manifest.permissions
     notes: list[str] = []
@@ -173,7 +173,7 @@ def grant_for(
     )
 
 
-# -- what else it holds -----------------------------------------------------------------------------
+# -- storage, state and calls -----------------------------------------------------------------------
 
 
 def _storage_areas(policy: ResourcePolicy, permissions: Permissions) -> frozenset[str]:
@@ -225,7 +225,7 @@ def _calls(
 
 
 def resources_of(grant: Grant) -> Resources:
-    """`ctx.resources`: exactly what the grant holds."""
+    """Return `ctx.resources`: exactly the granted resources."""
     return Resources(
         models=list(grant.models.values()),
         tools=list(grant.tools.values()),
@@ -241,20 +241,20 @@ def resources_of(grant: Grant) -> Resources:
 
 
 def apis_of(grant: Grant) -> AvailableApis:
-    """`ctx.context.available_apis`: which of the optional calls would be let through."""
-    held = grant.calls
+    """Return `ctx.context.available_apis`: which of the optional calls the grant permits."""
+    calls = grant.calls
     return AvailableApis(
-        history_page="history.page" in held,
-        history_search="history.search" in held,
-        event_get="event.get" in held,
-        event_page="event.page" in held,
-        artifact_metadata="artifact.metadata" in held,
-        artifact_read="artifact.read" in held,
+        history_page="history.page" in calls,
+        history_search="history.search" in calls,
+        event_get="event.get" in calls,
+        event_page="event.page" in calls,
+        artifact_metadata="artifact.metadata" in calls,
+        artifact_read="artifact.read" in calls,
         state=bool(grant.state_keys),
         storage=bool(grant.storage_areas),
-        steering_pull="steering.pull" in held,
-        run_get="run.get" in held,
-        run_list="run.list" in held,
-        run_events_page="run.events" in held,
-        run_cancel="run.cancel" in held,
+        steering_pull="steering.pull" in calls,
+        run_get="run.get" in calls,
+        run_list="run.list" in calls,
+        run_events_page="run.events" in calls,
+        run_cancel="run.cancel" in calls,
     )

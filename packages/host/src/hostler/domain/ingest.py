@@ -1,4 +1,4 @@
-"""From an envelope as it came to an event that can be stored: identity, limits, inline content."""
+"""Turn a received envelope into an event that can be stored: identity, limits, inline content."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from hostler_protocol.limits import (
 )
 
 MAX_ID_CHARS = 512
-"""Any id of an envelope. Platforms' ids stay far below; an index entry must stay small."""
+"""Any id in an envelope. Ids of platforms are far shorter; index entries must stay small."""
 MAX_NAME_CHARS = 1000
 """Display names and sources."""
 MAX_EVENT_DATA_BYTES = 256 * KIB
-"""`data`, `metadata`, `delivery`, actor and subject together, as JSON. More belongs behind `raw_ref`."""
+"""`data`, `metadata`, `delivery`, actor and subject together, as JSON. Put more behind `raw_ref`."""
 MIN_EVENT_TIME = -62_135_596_800.0
 MAX_EVENT_TIME = 253_402_300_799.0
-"""UTC epoch seconds, of the years 1 to 9999: what calendars of clients can show, and what a row can hold."""
+"""UTC epoch seconds of the years 1 to 9999, which clients can display and rows can hold."""
 MAX_CONTENT_ELEMENTS = 256
 MAX_ATTACHMENTS = 256
 
@@ -64,7 +64,7 @@ _ID_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class InlineContent:
-    """Base64 content of an event, decoded, on its way to the artifact store."""
+    """Decoded base64 content of an event, to be stored as an artifact."""
 
     artifact_id: str
     kind: str
@@ -75,10 +75,10 @@ class InlineContent:
 
 
 def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, list[InlineContent]]:
-    """Check an envelope and give it its identity.
+    """Check an envelope and derive its id.
 
-    Returns the event to store, whose inline base64 is replaced by artifact references, and that content.
-    InvalidArgumentError, PayloadTooLargeError, UnauthorizedError (another workspace than the key's).
+    Returns the event to store, with inline base64 replaced by artifact references, and the removed content.
+    InvalidArgumentError, PayloadTooLargeError, UnauthorizedError (not the key's workspace).
     """
     workspace = envelope.workspace_id or caller.workspace_id
     if workspace != caller.workspace_id:
@@ -116,12 +116,12 @@ def event_of(envelope: EventEnvelope, caller: Caller, now: int) -> tuple[Event, 
 
 
 def is_event_type(name: str) -> bool:
-    """Whether an event can have this type: dotted lower-case names, as long as any id may be."""
+    """Whether this is a valid event type: dotted lower-case names, at most MAX_ID_CHARS long."""
     return len(name) <= MAX_ID_CHARS and _EVENT_TYPE.fullmatch(name) is not None
 
 
 def _derived_id(envelope: EventEnvelope, workspace: str) -> str:
-    """The same delivery gives the same id; where nothing identifies it, every delivery is a new event."""
+    """Return the same id for the same delivery; without `source_event_id`, a new id for each delivery."""
     if envelope.source_event_id is None:
         return new_id()
     parts = {
@@ -238,7 +238,7 @@ def _extract(contents: list[ContentElement]) -> tuple[list[ContentElement], list
 
 
 def artifact_refs_of(envelope: EventEnvelope) -> list[ArtifactRef]:
-    """Every artifact an event names: its attachments and the artifact elements of its contents."""
+    """Return the artifacts of an event: its attachments and the artifact elements of its contents."""
     found = {ref.artifact_id: ref for ref in envelope.input.attachments}
     for element in envelope.input.contents:
         if isinstance(element, ArtifactElement):

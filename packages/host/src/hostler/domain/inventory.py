@@ -1,24 +1,23 @@
-"""What an installation has of the things that agents name, and what of it is not known now."""
+"""The resources of an installation that agents can name: usable, unusable or not known now."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Literal
 
 from hostler.domain.config_mistakes import Mistake, nearest
+from hostler.domain.model_entries import ModelType
 from hostler.domain.name_patterns import matches
 from hostler_protocol.ids import split_runner_id
 from hostler_protocol.manifest import AgentRunnerManifest
 
-ModelType = Literal["llm", "rerank"]
 _WORDS: dict[ModelType, str] = {"llm": "model", "rerank": "rerank model"}
 
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """The runners of a plugin; None: they are not known now, and `why` says why, "" where nobody asked."""
+    """The runners of a plugin; None if they are not known now. `why`: the reason, "" if not looked up."""
 
     runners: Mapping[str, AgentRunnerManifest] | None
     why: str = ""
@@ -30,7 +29,7 @@ def _readable(reference: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Everything by the names that agents use. `unusable_*`: what exists and cannot be used now, and why."""
+    """Resources by the names that agents use. `unusable_*`: existing but unusable, with the reason."""
 
     workspace_id: str = "default"
     plugins: Mapping[str, PluginFacts] = field(default_factory=dict)
@@ -40,23 +39,22 @@ class Inventory:
     tools: Collection[str] = ()
     unusable_tools: Mapping[str, str] = field(default_factory=dict)
     unlisted_tools: Mapping[str, str] = field(default_factory=dict)
-    """Sources that have not said which tools they have: what the names of these begin with, and why not, ""
-    where nobody asked."""
+    """Sources whose tools are not known: prefix of their tools' names -> the reason, "" if not looked up."""
     skills: Collection[str] = ()
     unusable_skills: Mapping[str, str] = field(default_factory=dict)
     knowledge_bases: Collection[str] = ()
     unreadable: Callable[[str], str | None] = _readable
-    """Why the secret behind a reference cannot be read now."""
+    """Return why the secret of a reference cannot be read now, or None if it can."""
 
     def runner(self, runner_id: str) -> tuple[AgentRunnerManifest | None, Mistake | None]:
-        """The manifest of a runner, or what is wrong with its id."""
+        """Return the manifest of a runner, or the mistake in its id."""
         try:
             plugin_key, name = split_runner_id(runner_id)
         except ValueError as error:
             return None, Mistake("", f"{error}{_did_you_mean(runner_id, self._runner_ids())}")
         facts = self.plugins.get(plugin_key)
         if facts is None:
-            # the keys alone: whole ids have so much in common that another plugin would seem near
+            # compare keys alone: whole ids share so much that any other plugin would seem similar
             near = get_close_matches(plugin_key, self.plugins, n=1)
             hint = _did_you_mean(runner_id, [one for one in self._runner_ids() if _key_of(one) in near])
             add = (
@@ -74,7 +72,7 @@ class Inventory:
         return facts.runners[name], None
 
     def model(self, model_id: str, wanted: ModelType | None = None) -> Mistake | None:
-        """What is wrong with naming this model; `wanted`: which type it must be of."""
+        """Return the mistake in naming this model, or None. `wanted`: the type that it must have."""
         known = self.models.get(model_id)
         same = [name for name, kind in self.models.items() if wanted in (None, kind)]
         if known is None:
@@ -89,7 +87,7 @@ class Inventory:
         return None
 
     def tool(self, pattern: str) -> Mistake | None:
-        """What is wrong with naming this tool, or with a pattern that matches nothing.
+        """Return the mistake in naming this tool or pattern, or None.
 
         A pattern that begins with `*` names no source, and may match nothing.
         """
@@ -117,7 +115,7 @@ class Inventory:
         return Mistake("", f"no tool matches {pattern!r}{_listed(pattern, sources, 'tools')}")
 
     def skill(self, name: str) -> Mistake | None:
-        """What is wrong with naming this skill."""
+        """Return the mistake in naming this skill, or None."""
         if name in self.unusable_skills:
             why = self.unusable_skills[name]
             return Mistake("", f"skill {name!r} cannot be used now: {why}", "warning")
@@ -126,7 +124,7 @@ class Inventory:
         return Mistake("", f"there is no skill {name!r}{_listed(name, self.skills, 'skills')}")
 
     def knowledge_base(self, kb_id: str) -> Mistake | None:
-        """What is wrong with naming this knowledge base."""
+        """Return the mistake in naming this knowledge base, or None."""
         if kb_id in self.knowledge_bases:
             return None
         hint = _listed(kb_id, self.knowledge_bases, "knowledge bases")
@@ -141,7 +139,7 @@ class Inventory:
 
 
 def _listed(word: str, known: Iterable[str], what: str) -> str:
-    """The nearest of what is known, or that there is nothing."""
+    """Return a hint: the nearest known name, or that there are none."""
     return nearest(word, known) or f"; this host has no {what}"
 
 

@@ -1,4 +1,4 @@
-"""Data that JSON can hold: what parsers of YAML and TOML give beyond it, each value with its place."""
+"""Find values that JSON cannot express, as parsers of YAML and TOML produce them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hostler.domain.config_mistakes import MAX_MISTAKES, Mistake, key_place
 from hostler_protocol.limits import MAX_JSON_DEPTH
 
 MAX_VALUES = 150_000
-"""Values below one place: more than the largest value of a form can have. Aliases in YAML make many of a
-small file."""
+"""Values below one place, more than any value of a form has. YAML aliases can multiply a small file."""
 
 _READ_AS: tuple[tuple[type[Any], str], ...] = (
     (datetime.datetime, "a time; put it in quotes"),
@@ -26,7 +25,7 @@ _READ_AS: tuple[tuple[type[Any], str], ...] = (
 
 
 def json_mistakes(data: Any, place: str = "") -> list[Mistake]:
-    """What of `data` is no JSON: at most MAX_MISTAKES, and one where it is too deep or too large to say."""
+    """Return what is not JSON in `data`: at most MAX_MISTAKES, or one if it is too deep or too large."""
     level, count, is_plain = [data], 0, True
     for _ in range(MAX_JSON_DEPTH + 1):
         below: list[Any] = []
@@ -44,7 +43,7 @@ def json_mistakes(data: Any, place: str = "") -> list[Mistake]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value by itself, with its keys, is JSON."""
+    """Whether a value, without its children, is JSON."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, dict):
@@ -53,7 +52,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _mistakes(value: Any, place: str) -> Iterator[Mistake]:
-    """The mistakes of data that is known to be neither deep nor large."""
+    """Yield the mistakes in data that is neither too deep nor too large."""
     if isinstance(value, dict):
         for key, inner in value.items():
             at = key_place(place, key)

@@ -1,4 +1,4 @@
-"""How two JSON values differ, by their paths and, where text differs, as a unified diff."""
+"""Differences between two JSON values, by path; those of longer texts as a unified diff."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import msgspec
 from hostler_protocol.ids import canonical_json
 
 MAX_DIFFERENCES = 50
-"""Told at once; what comes after them is only counted as more."""
+"""Differences that are shown; further ones are only mentioned."""
 MAX_ALIGNED_ITEMS = 2_000
-"""Longer lists are compared item by item, without looking for what was put in or taken out."""
+"""Longer lists are compared item by item, without aligning inserted or removed items."""
 MAX_TEXT_LINES = 40
 """Lines of one text's diff."""
 MAX_LINE_CHARS = 400
@@ -25,7 +25,7 @@ MAX_VALUE_CHARS = 160
 _CONTEXT_CHARS = 60
 _INDEX = re.compile(r"\[\d+\]")
 _SHORT_TEXT_CHARS = 60
-"""Two texts up to this length are shown side by side; longer ones as a diff."""
+"""Texts up to this length are shown on one line; longer ones as a diff."""
 
 
 class _Absent(Enum):
@@ -36,12 +36,12 @@ class _Absent(Enum):
 
 
 ABSENT: Final = _Absent.ABSENT
-"""Stands where one side has no value."""
+"""Marks a value that one side does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place where the two differ. `path` is like `messages[0].content`; "" is the whole."""
+    """One difference. `path` is like `messages[0].content`; "" is the whole value."""
 
     path: str
     recorded: Any
@@ -49,20 +49,20 @@ class Difference:
 
 
 def differences(recorded: Any, replayed: Any, limit: int = MAX_DIFFERENCES) -> list[Difference]:
-    """Where two JSON values differ, in the order of the recorded one, at most `limit` places."""
+    """Return at most `limit` differences between two JSON values, in the order of the recorded one."""
     return list(islice(_walk("", recorded, replayed), limit))
 
 
 def describe(found: Sequence[Difference]) -> list[str]:
-    """Lines that say what differs; the same differences always give the same lines."""
-    lines = [line for one in found[:MAX_DIFFERENCES] for line in _told(one)]
+    """Describe differences in lines; equal differences give equal lines."""
+    lines = [line for one in found[:MAX_DIFFERENCES] for line in _describe(one)]
     if len(found) >= MAX_DIFFERENCES:
         lines.append("... and perhaps more")
     return lines
 
 
 def parts(found: Sequence[Difference], depth: int = 1) -> list[str]:
-    """The outer names that differ, each once: `messages[0].content` is of `messages`."""
+    """Return the outer names that differ, each once: `messages` for `messages[0].content`."""
     names = (".".join(_INDEX.sub("", one.path).split(".")[:depth]) for one in found)
     return list(dict.fromkeys(name for name in names if name))
 
@@ -85,7 +85,7 @@ def _same(recorded: Any, replayed: Any) -> bool:
 
 
 def _walk_lists(path: str, recorded: list[Any], replayed: list[Any]) -> Iterator[Difference]:
-    """Items that stand on both sides are found again although others were put in or taken out."""
+    """Align equal items, so that inserted and removed items do not shift the rest."""
     if len(recorded) == len(replayed) or max(len(recorded), len(replayed)) > MAX_ALIGNED_ITEMS:
         yield from _walk_pairs(path, 0, 0, recorded, replayed)
         return
@@ -109,7 +109,7 @@ def _walk_pairs(
         yield Difference(f"{path}[{begin + index}]", ABSENT, replayed[index])
 
 
-def _told(one: Difference) -> Iterator[str]:
+def _describe(one: Difference) -> Iterator[str]:
     where = one.path or "the whole"
     if one.recorded is ABSENT:
         yield f"{where}: new: {_shown(one.replayed)}"
@@ -146,7 +146,7 @@ def _text_diff(recorded: str, replayed: str) -> Iterator[str]:
 
 
 def _around(recorded: str, replayed: str) -> tuple[str, str]:
-    """The two texts without what is far from their first and last difference."""
+    """Cut both texts to the part around their first and last difference."""
     start = _common(recorded, replayed)
     rest = _common(recorded[start:][::-1], replayed[start:][::-1])
     begin = max(0, start - _CONTEXT_CHARS)
@@ -155,7 +155,7 @@ def _around(recorded: str, replayed: str) -> tuple[str, str]:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 

@@ -1,4 +1,4 @@
-"""Ids, keys and values from outside: what form they must have."""
+"""Check the form of ids, keys and values from outside."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_JSON_DEPTH, MAX_KEY_CHARS, MAX_STATE_VALUE_BYTES
 
 MAX_ID_CHARS = 512
-"""An id of anything: longer ones exist nowhere, and an index entry must stay small."""
+"""Any id. Ids of platforms are far shorter; index entries must stay small."""
 
 
 def check_id(name: str, value: str) -> None:
-    """Refuse an id that nothing can have. InvalidArgumentError names the field."""
+    """Check an id's length and that it has no NUL. InvalidArgumentError names the field."""
     if not value or len(value) > MAX_ID_CHARS:
         raise InvalidArgumentError(f"{name} has {len(value)} characters; 1 to {MAX_ID_CHARS} are expected")
     if "\x00" in value:
@@ -26,13 +26,13 @@ def check_id(name: str, value: str) -> None:
 
 
 def state_key_of(key: str) -> str:
-    """The stored form of a state key: checked, with its alias resolved."""
+    """Check a state key and return its stored form, with its alias resolved."""
     check_key("key", key)
     return STATE_KEY_ALIASES.get(key, key)
 
 
 def check_key(name: str, key: str) -> None:
-    """Refuse a state or storage key of the wrong length or with NUL."""
+    """Check the length of a state or storage key and that it has no NUL. InvalidArgumentError."""
     if not 1 <= len(key) <= MAX_KEY_CHARS:
         raise InvalidArgumentError(f"{name} has {len(key)} characters; 1 to {MAX_KEY_CHARS} are expected")
     if "\x00" in key:
@@ -40,7 +40,7 @@ def check_key(name: str, key: str) -> None:
 
 
 def state_value_of(value: Any) -> bytes:
-    """The JSON of a state value. PayloadTooLargeError over 256 KiB."""
+    """Return the JSON of a state value. PayloadTooLargeError over 256 KiB."""
     check_depth("value", value)
     encoded = msgspec.json.encode(value)
     if len(encoded) > MAX_STATE_VALUE_BYTES:
@@ -52,7 +52,7 @@ def state_value_of(value: Any) -> bytes:
 
 
 def check_depth(name: str, value: Any) -> None:
-    """Refuse plain JSON data that is nested more than 128 deep."""
+    """Check that JSON data is nested at most 128 deep. InvalidArgumentError."""
     level = [value]
     for _ in range(MAX_JSON_DEPTH + 1):
         level = [inner for one in level if isinstance(one, list | dict) for inner in _inside(one)]
@@ -66,7 +66,7 @@ def _inside(value: list[Any] | dict[str, Any]) -> Iterable[Any]:
 
 
 def base64_of(name: str, text: str, limit_bytes: int) -> bytes:
-    """Decode strict base64 of at most `limit_bytes` decoded."""
+    """Decode strict base64 to at most `limit_bytes`. InvalidArgumentError, PayloadTooLargeError."""
     if len(text) > (limit_bytes + 2) // 3 * 4:
         raise PayloadTooLargeError(
             f"{name} decodes to about {len(text) * 3 // 4:,} bytes; at most {limit_bytes:,} are allowed",
@@ -85,7 +85,7 @@ def base64_of(name: str, text: str, limit_bytes: int) -> bytes:
 
 
 def base64_size(name: str, text: str) -> int:
-    """How many bytes a base64 text decodes to, by its length alone. InvalidArgumentError for an odd one."""
+    """Return the decoded size of a base64 text, from its length alone. InvalidArgumentError."""
     if len(text) % 4:
         raise InvalidArgumentError(f"{name} is not base64: its length is no multiple of 4")
     return len(text) // 4 * 3 - len(text[-2:]) + len(text[-2:].rstrip("="))
