@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from hostler.calls.gate import Gate, GatedRun, TokenBucket
+from hostler.calls.gate import Gate, GatedRun
 from hostler.domain.agents import Rate
 from hostler.domain.arguments import MAX_CURSOR_CHARS
 from hostler.domain.grants import Catalog, Grant
+from hostler.domain.token_bucket import TokenBucket
 from hostler_protocol.calls import CALLS
 from hostler_protocol.errors import HostlerError, NotFoundError, RateLimitedError, UnauthorizedError
 from hostler_protocol.grants import FileResource
@@ -256,7 +257,7 @@ def test_the_order_of_the_checks() -> None:
     """What comes earlier in the order decides, so that a refusal says no more than it must."""
     bad: dict[str, Any] = {"scope": "galaxy", "key": ""}
     spent = gated(full_grant(rate=Rate(calls_per_second=1)), deadline_at=0.0)
-    spent.bucket = TokenBucket(1, Clock().now)
+    spent.bucket = TokenBucket(1, 1, Clock().now)
     spent.bucket.take(Clock().now)
     ended = gated(bare_grant(), standing="ended", deadline_at=0.0)
     assert refusal(ended, "state.get", **bad) == "cancelled"
@@ -288,14 +289,6 @@ def test_rate_is_an_average_with_a_burst_and_says_when_to_come_again() -> None:
     assert burst()[0] == 0, "a clock that goes back gives no calls"
     assert gate.counts["host.info", "ok"] == 9
     assert gate.counts["host.info", "rate_limited"] == 4
-
-
-def test_a_rate_below_one_a_second() -> None:
-    bucket = TokenBucket(0.5, 0.0)
-    assert bucket.take(0.0) == 0.0
-    assert bucket.take(0.0) == 2.0
-    assert bucket.take(1.0) == 1.0
-    assert bucket.take(2.0) == 0.0
 
 
 class Purse:

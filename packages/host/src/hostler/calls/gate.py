@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 
 from hostler.domain.arguments import check_arguments
 from hostler.domain.grants import Grant
+from hostler.domain.token_bucket import TokenBucket
 from hostler_protocol.calls import (
     CALLS,
     Call,
@@ -51,25 +52,6 @@ _STATE_PARAMS = (StateGetParams, StateSetParams, StateDeleteParams, StateListPar
 _STORAGE_PARAMS = (StorageGetParams, StorageSetParams, StorageDeleteParams, StorageKeysParams)
 SPENDING_CALLS = frozenset({"model.invoke", "model.stream", "model.rerank"})
 """Calls that are refused once the token or cost budget is used up."""
-
-
-class TokenBucket:
-    """`rate` calls a second on average, with a burst of as many, at least one."""
-
-    def __init__(self, rate: float, now: float) -> None:
-        self.rate = rate
-        self.burst = max(1.0, rate)
-        self._level = self.burst
-        self._at = now
-
-    def take(self, now: float) -> float:
-        """Take one token: 0.0, or after how many seconds there will be one."""
-        self._level = min(self.burst, self._level + max(0.0, now - self._at) * self.rate)
-        self._at = max(self._at, now)
-        if self._level >= 1.0:
-            self._level -= 1.0
-            return 0.0
-        return (1.0 - self._level) / self.rate
 
 
 class Budget(Protocol):
@@ -158,7 +140,7 @@ class Gate:
             return
         now = self._clock()
         if run.bucket is None:
-            run.bucket = TokenBucket(rate, now)
+            run.bucket = TokenBucket(rate, rate, now)
         wait = run.bucket.take(now)
         if wait > 0:
             raise RateLimitedError(f"more than {rate:g} calls a second", round(wait, 3) or 0.001)

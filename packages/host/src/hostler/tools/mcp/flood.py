@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hostler.domain.token_bucket import TokenBucket
 from hostler.tools.mcp.limits import McpLimits
 
 DROPPED_WINDOW_SECONDS = 60.0
@@ -16,18 +17,14 @@ class Intake:
 
     def __init__(self, limits: McpLimits, now: float) -> None:
         self._limits = limits
-        self._room = float(limits.message_burst)
-        self._filled_at = now
+        self._bucket = TokenBucket(limits.messages_per_second, limits.message_burst, now)
         self._window_from = now
         self.dropped = 0
         """Within the current window."""
 
     def takes(self, now: float) -> bool:
         """Whether one more message is looked at; False: it is dropped. FloodError."""
-        room = self._room + (now - self._filled_at) * self._limits.messages_per_second
-        self._room, self._filled_at = min(room, float(self._limits.message_burst)), now
-        if self._room >= 1:
-            self._room -= 1
+        if not self._bucket.take(now):
             return True
         if now - self._window_from > DROPPED_WINDOW_SECONDS:
             self._window_from, self.dropped = now, 0
