@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hostler.domain.back_off import back_off
+
 BACK_OFF_SECONDS = (0.0, 0.2, 0.5, 1.0, 2.0)
 """Wait before the next start, by consecutive failures; after the last entry each wait doubles."""
 MAX_BACK_OFF_SECONDS = 60.0
@@ -37,9 +39,9 @@ class Breaker:
         """
         failures = self.failures + 1
         if lasting or (not worked and (self.is_open or failures >= FAILURES_TO_OPEN)):
-            rest = min(OPEN_SECONDS * 2**self.opened, MAX_OPEN_SECONDS)
+            rest = back_off(self.opened + 1, OPEN_SECONDS, MAX_OPEN_SECONDS)
             return Breaker(failures, True, reason, now + rest, self.opened + 1)
-        return Breaker(failures, False, reason, now + back_off_seconds(failures), self.opened)
+        return Breaker(failures, False, reason, now + restart_wait(failures), self.opened)
 
     def wait_seconds(self, now: float) -> float:
         """Return the seconds to wait before the next start; 0 means now."""
@@ -50,12 +52,11 @@ class Breaker:
         return self.is_open and now < self.retry_at
 
 
-def back_off_seconds(failures: int) -> float:
-    """Return the wait before the next start after so many consecutive failures."""
-    beyond = failures - len(BACK_OFF_SECONDS) + 1
-    if beyond <= 0:
+def restart_wait(failures: int) -> float:
+    """Return the seconds to wait before the next start, after so many consecutive failures."""
+    if failures < len(BACK_OFF_SECONDS):
         return BACK_OFF_SECONDS[failures]
-    return min(BACK_OFF_SECONDS[-1] * 2.0 ** min(beyond, 30), MAX_BACK_OFF_SECONDS)
+    return back_off(failures - len(BACK_OFF_SECONDS) + 2, BACK_OFF_SECONDS[-1], MAX_BACK_OFF_SECONDS)
 
 
 CLOSED = Breaker()

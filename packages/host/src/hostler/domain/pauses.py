@@ -113,6 +113,7 @@ MAX_RESUME_LOSSES = 1_000
 day. They are begun again with the same state and decisions."""
 FIRST_BACKOFF_SECONDS = 1.0
 LAST_BACKOFF_SECONDS = 60.0
+"""Back-off after lost attempts at going on."""
 STATE_KEPT_SECONDS = 24 * 3600
 """A runner's state is kept this long after the end of its pause."""
 ROWS_KEPT_SECONDS = 30 * 86_400
@@ -133,11 +134,6 @@ def may_become(status: PauseStatus | None, to: PauseStatus) -> bool:
 def is_settled(status: PauseStatus) -> bool:
     """Whether nothing follows."""
     return status in SETTLED
-
-
-def backoff_seconds(attempts: int) -> float:
-    """How long to wait after the n-th lost attempt (from 1): 1 s, doubled each time, at most 60 s."""
-    return float(min(FIRST_BACKOFF_SECONDS * 2 ** max(0, attempts - 1), LAST_BACKOFF_SECONDS))
 
 
 def expiry_seconds(asked: float | None) -> float:

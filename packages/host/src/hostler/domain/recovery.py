@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hostler.domain.agents import OnCrash, Recovery
+from hostler.domain.back_off import back_off
 from hostler_protocol.errors import HostError, HostlerError, PayloadTooLargeError, PluginError, RunFailure
 
 Cause = Literal["plugin", "host"]
@@ -83,7 +84,7 @@ def settle(
         return Settlement(action, why, code, undone=True, otherwise=by_policy)
     if (why_not := _refused(wanted, policy, resumable, crashes, had_effects, handed_over)) is not None:
         return Settlement("fail", f"{lost} during the run{why_not}", code)
-    delay = min(MAX_DELAY_SECONDS, 2 ** min(crashes - 1, 10)) if crashes else 0
+    delay = int(back_off(crashes, 1, MAX_DELAY_SECONDS)) if crashes else 0
     if wanted == "resume" and resumable:
         return Settlement("resume", f"{lost} during the run; it goes on from its journal", code, delay)
     return Settlement("restart", f"{lost} during the run; it begins again", code, delay)

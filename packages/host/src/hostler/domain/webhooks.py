@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
+from hostler.domain.back_off import back_off
 from hostler.domain.config_mistakes import Mistake
 from hostler.domain.pauses import PauseStatus
 from hostler.domain.secret_refs import is_reference, reference_mistake
@@ -148,8 +149,7 @@ def wait_seconds(attempts: int, random: float, asked: float | None = None) -> fl
     half of it (`random` is 0 to 1), so that receivers do not get everything at once after an outage. At least
     what the receiver asked for, within the hour.
     """
-    doubled = FIRST_WAIT_SECONDS * float(1 << min(max(attempts - 1, 0), 20))
-    wait = min(doubled, LAST_WAIT_SECONDS) * (0.5 + random)
+    wait = back_off(attempts, FIRST_WAIT_SECONDS, LAST_WAIT_SECONDS) * (0.5 + random)
     return min(max(wait, asked or 0.0), LAST_WAIT_SECONDS)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hostler.domain.breaker import MAX_BACK_OFF_SECONDS, back_off_seconds
+from hostler.domain.breaker import MAX_BACK_OFF_SECONDS, restart_wait
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Workers:
         self,
         *,
         clock: Callable[[], float] = time.monotonic,
-        back_off: Callable[[int], float] = back_off_seconds,
+        back_off: Callable[[int], float] = restart_wait,
     ) -> None:
         self._clock = clock
         self._back_off = back_off

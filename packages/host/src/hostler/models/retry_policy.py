@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC
 
+from hostler.domain.back_off import back_off
 from hostler.models.limits import FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, MAX_RETRY_AFTER_SECONDS
 
 RETRIED_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
@@ -32,8 +33,8 @@ class RetryPolicy:
             return None
         if retry_after is not None and retry_after > MAX_RETRY_AFTER_SECONDS:
             return None
-        backoff = min(FIRST_BACKOFF_SECONDS * 2 ** (attempt - 1), MAX_BACKOFF_SECONDS)
-        pause = max(backoff * (0.5 + jitter / 2), retry_after or 0.0)
+        wait = back_off(attempt, FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS)
+        pause = max(wait * (0.5 + jitter / 2), retry_after or 0.0)
         return None if time_left is not None and pause >= time_left else pause
 
 

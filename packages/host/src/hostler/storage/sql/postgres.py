@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import psycopg
 from psycopg import errors
 from psycopg.rows import DictRow, dict_row, tuple_row
 
+from hostler.domain.back_off import back_off
 from hostler.storage.port import Dialect, Row
 from hostler.storage.sql.migrate import Migrator
 from hostler.storage.sql.session import APPLICATION, ConnectionLostError, ConstraintError, ContentionError
@@ -206,16 +208,15 @@ class PostgresWriter(_Session):
     def _reconnect(self, consequence: str) -> None:
         """Connect anew, waiting for a server that restarts. ConnectionLostError ends with `consequence`."""
         until = time.monotonic() + (0.0 if self._away else RECONNECT_SECONDS)
-        pause = FIRST_BACK_OFF_SECONDS
-        while True:
+        for failures in count(1):
             try:
                 self._connection = connect(self._url)
             except StorageError as error:
+                pause = back_off(failures, FIRST_BACK_OFF_SECONDS, LAST_BACK_OFF_SECONDS)
                 if time.monotonic() + pause > until:
                     self._away = True
                     raise ConnectionLostError(f"{error}; {consequence}") from error
                 time.sleep(pause)
-                pause = min(pause * 2, LAST_BACK_OFF_SECONDS)
             else:
                 self._away = False
                 return

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from hostler.domain.back_off import back_off
 from hostler.domain.pause_values import Pause, PausedCall
 from hostler.domain.pauses import (
+    FIRST_BACKOFF_SECONDS,
+    LAST_BACKOFF_SECONDS,
     MAX_RESUME_ATTEMPTS,
     MAX_RESUME_LOSSES,
     PauseStatus,
     ReviewReason,
-    backoff_seconds,
 )
 from hostler.domain.tool_pins import ToolPin
 from hostler.storage.port import Tx
@@ -214,7 +216,8 @@ def lost(
     failed = attempts >= MAX_RESUME_ATTEMPTS or losses >= MAX_RESUME_LOSSES
     to: PauseStatus = "failed" if failed else "ready"
     moved = pauses.move(tx, pause, to, cause=cause, actor=actor, attempts=attempts, losses=losses)
-    return Lost(moved, tx.now + int(backoff_seconds(losses if undone else attempts) * 1000))
+    wait = back_off(losses if undone else attempts, FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS)
+    return Lost(moved, tx.now + int(wait * 1000))
 
 
 def _not_to_be_made(tx: Tx, pause: Pause, call: PausedCall, epoch: int) -> Refused | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from hostler.domain.back_off import back_off
 from hostler.egress import Answer, Egress, EgressError, EgressRefusedError, ExchangeLimits
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler.tools.openapi.limits import (
@@ -151,7 +152,7 @@ def _wait(answer: Answer, tried: int) -> float | None:
     asked = retry_after(answer.headers)
     if asked is not None:
         return asked if asked <= MAX_WAIT_SECONDS else None
-    return FIRST_WAIT_SECONDS * float(1 << (tried - 1))
+    return back_off(tried, FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS)
 
 
 def _error_text(answer: Answer, credentials: Credentials) -> str:
