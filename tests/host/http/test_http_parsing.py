@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hostler.http.problems import UnsupportedMediaTypeError
 from hostler.http.request import check_json_type, decode_json, decode_query, path_segment
-from hostler.http.sse import frame, last_event_id, pieces_of
+from hostler.http.sse import chunks_of, frame, last_event_id
 from hostler.journal.feed import StoredResult
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
@@ -176,12 +176,12 @@ def test_pieces_hold_every_event_once_and_stay_small(sizes: list[int]) -> None:
         StoredResult(number, "log", b'{"x":"%s"}' % (b"y" * size))
         for number, size in enumerate(sizes, start=1)
     ]
-    pieces = pieces_of(batch)
-    whole = b"".join(piece.body for piece in pieces)
+    chunks = chunks_of(batch)
+    whole = b"".join(chunk.body for chunk in chunks)
     assert [int(event["id"]) for event in parse_events(whole)] == [result.sequence for result in batch]
-    assert pieces[-1].last == len(batch)
-    for piece in pieces:
-        size, _, rest = piece.chunk.partition(b"\r\n")
-        assert int(size, 16) == len(piece.body)
-        assert rest == piece.body + b"\r\n"
-        assert len(piece.body) <= 64 * 1024 + 101_000
+    assert chunks[-1].last == len(batch)
+    for chunk in chunks:
+        size, _, rest = chunk.framed.partition(b"\r\n")
+        assert int(size, 16) == len(chunk.body)
+        assert rest == chunk.body + b"\r\n"
+        assert len(chunk.body) <= 64 * 1024 + 101_000

@@ -10,7 +10,7 @@ from hostler.calls.run_tokens import GuestCalls, RunDoor
 from hostler.domain.agents import ResourcePolicy
 from hostler.domain.tool_pins import ToolPin
 from hostler.http.asset_gateway.messages import RpcError
-from hostler.http.asset_gateway.tool_list import OFFERS, call_of, definitions
+from hostler.http.asset_gateway.tool_list import HOST_CALL_TOOLS, call_of, definitions
 from hostler.tools.port import OfferedTool
 from hostler_protocol.calls import CALLS, RetrieveParams
 from support.grants import agent_of, catalog_of, grant_of
@@ -34,7 +34,7 @@ def names(door: RunDoor, tools: dict[str, OfferedTool]) -> list[str]:
 
 
 def test_every_offer_is_a_call_and_takes_nothing_that_the_call_does_not() -> None:
-    for offer in OFFERS.values():
+    for offer in HOST_CALL_TOOLS.values():
         assert set(offer.properties) < set(CALLS[offer.method].params.__struct_fields__)
         assert set(offer.required) <= set(offer.properties)
         assert "run_id" not in offer.properties

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from mcp.client.client import Client
 
+from hostler.domain.token_bucket import TokenBuckets
 from hostler.http.asset_gateway import gateway, sessions
-from hostler.http.rate_limits import Rates
 from support.databases import run
 from support.gates import BOUND_SECONDS
 from support.http_host import OTHER, WORKSPACE
@@ -125,7 +125,9 @@ def test_wrong_foreign_expired_and_ended_tokens_are_refused_and_audited(tmp_path
 def test_a_stranger_who_guesses_is_slowed_down_and_does_not_fill_the_audit_log(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         async with raw(made, "hostler_run_guessed") as client:
-            made.served.server.app.assets._failures = Rates(1.0, 5.0, clock=lambda: 0.0)
+            made.served.server.app.assets._failures = TokenBuckets(
+                1.0, 5.0, clock=lambda: 0.0, max_buckets=10
+            )
             statuses = [(await client.ask("ping")).status_code for _ in range(8)]
             assert statuses == [401] * 5 + [429] * 3
             assert len(await made.audited()) == 5

@@ -1,4 +1,4 @@
-"""The administrator's key: `HOSTLER_ADMIN_KEY`, or one made at the first start and kept beside the data."""
+"""The administrator's key: `HOSTLER_ADMIN_KEY`, or one created at the first start in the data directory."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ FILE_NAME = "admin.key"
 
 
 class AdminKey(NamedTuple):
-    """`made`: it did not exist before, so it is to be kept, and shown once."""
+    """A key. `made`: it is new, so it has to be stored, and shown once."""
 
     key: str
     made: bool
 
 
-def admin_key(data_dir: Path, given: str | None) -> AdminKey:
-    """The key of this start, as `find_admin_key` gives it, and kept where it is new."""
-    found = find_admin_key(data_dir, given)
+def admin_key(data_dir: Path, configured: str | None) -> AdminKey:
+    """Return the key as `find_admin_key` does; store it if it is new."""
+    found = find_admin_key(data_dir, configured)
     if found.made:
         keep_admin_key(data_dir, found.key)
     return found
 
 
-def find_admin_key(data_dir: Path, given: str | None) -> AdminKey:
-    """The key of this start: `given` where there is one, else that of the data directory, else a new one.
+def find_admin_key(data_dir: Path, configured: str | None) -> AdminKey:
+    """Return `configured` if it is set, else the key of the data directory, else a new one.
 
-    InvalidArgumentError for a key no header can carry, StorageError where the file cannot be read.
+    InvalidArgumentError if a header cannot carry the key, StorageError if the file cannot be read.
     """
-    if given is not None:
-        _check(given, "HOSTLER_ADMIN_KEY")
-        return AdminKey(given, made=False)
+    if configured is not None:
+        _check(configured, "HOSTLER_ADMIN_KEY")
+        return AdminKey(configured, made=False)
     found = read_admin_key(data_dir)
     if found is not None:
         return AdminKey(found, made=False)
@@ -43,7 +43,7 @@ def find_admin_key(data_dir: Path, given: str | None) -> AdminKey:
 
 
 def keep_admin_key(data_dir: Path, key: str) -> None:
-    """Keep a new key beside the data, for its owner alone. StorageError where that cannot be."""
+    """Store a new key in the data directory, readable by its owner only. StorageError if that fails."""
     path = data_dir / FILE_NAME
     temporary = path.with_name(f".{FILE_NAME}.{os.getpid()}")
     try:
@@ -55,11 +55,11 @@ def keep_admin_key(data_dir: Path, key: str) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise StorageError(f"the administrator's key cannot be kept in {path}: {error.strerror}") from error
+        raise StorageError(f"the administrator's key cannot be stored in {path}: {error.strerror}") from error
 
 
 def read_admin_key(data_dir: Path) -> str | None:
-    """The key kept in a data directory; None where there is none."""
+    """Return the key stored in a data directory, or None. StorageError if it cannot be read."""
     path = data_dir / FILE_NAME
     try:
         key = path.read_text("utf-8").strip()
@@ -72,7 +72,7 @@ def read_admin_key(data_dir: Path) -> str | None:
         ) from error
     except UnicodeDecodeError as error:
         raise StorageError(
-            f"{path} holds no administrator's key: remove it, and a new one is made"
+            f"{path} does not contain an administrator's key: remove it, and a new one is created"
         ) from error
     _check(key, str(path))
     return key
@@ -81,7 +81,7 @@ def read_admin_key(data_dir: Path) -> str | None:
 def _check(key: str, where: str) -> None:
     if not key or key != key.strip() or not key.isprintable():
         raise InvalidArgumentError(
-            f"{where}: an administrator's key must be printable, without blanks at its ends"
+            f"{where}: an administrator's key must be printable, without leading or trailing blanks"
         )
     if len(key) > MAX_TOKEN_CHARS:
         raise InvalidArgumentError(f"{where}: the key has {len(key)} characters; at most {MAX_TOKEN_CHARS}")

@@ -1,4 +1,4 @@
-"""What the server says of itself: the OpenAPI document, and the page that shows it."""
+"""The documentation of the API: the OpenAPI document, and its HTML page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hostler.http.endpoint import Endpoint
 
 
 class ApiDocs:
-    """Both are made when somebody first asks for them: few do, and every start would wait."""
+    """The documentation, generated at its first request, so that a start does not wait for it."""
 
     def __init__(self, endpoints: list[Endpoint], version: str) -> None:
         self._endpoints, self._version = endpoints, version
@@ -23,10 +23,10 @@ class ApiDocs:
 
     @cached_property
     def json(self) -> bytes:
-        """The OpenAPI document."""
+        """The OpenAPI document as JSON."""
         return msgspec.json.encode(self._document)
 
     @cached_property
     def html(self) -> bytes:
-        """The page."""
+        """The documentation page."""
         return docs_page.render(self._document).encode()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+from hostler.domain.token_bucket import TokenBuckets
 from hostler.host.config import ASSETS_PATH
 from hostler.http import plugin_socket
 from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.asset_gateway.gateway import AssetGateway
-from hostler.http.auth import KeyRing
+from hostler.http.auth import KeyRing, find_key
 from hostler.http.endpoint import Endpoint, endpoints_of
-from hostler.http.keyring import find_key
+from hostler.http.limits import MAX_RATE_BUCKETS
 from hostler.http.metrics import Metrics
-from hostler.http.middleware import Exchange, answer, answer_missing
-from hostler.http.rate_limits import Rates
+from hostler.http.middleware import Exchange, respond, respond_not_found
 from hostler.http.route_table import ROUTE_MODULES
 from hostler.http.routing import Router
 from hostler.http.state import AppState
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from hostler.host.host import Host
 
 ENDPOINTS: list[Endpoint] = endpoints_of(*ROUTE_MODULES)
-"""Every HTTP route there is."""
+"""All HTTP routes of the host."""
 
 
 class App:
-    """The ASGI application of one host. `state` holds what its routes share."""
+    """The ASGI application of one host. `state` is shared by its routes."""
 
     def __init__(self, state: AppState, endpoints: list[Endpoint]) -> None:
         self.state = state
@@ -37,8 +38,11 @@ class App:
         self._router = Router(endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The ASGI interface, for `http` and `websocket`; there is no lifespan: the host has its own."""
-        # The path as it came; servers decode `path`, after which an encoded slash is lost.
+        """Serve one ASGI `http` or `websocket` connection.
+
+        `lifespan` is not supported: the host starts itself.
+        """
+        # Servers decode `path`, which turns an encoded slash into a separator; `raw_path` keeps it.
         path = scope["raw_path"].decode("ascii", "replace")
         if scope["type"] == "websocket":
             await plugin_socket.serve(self.state, path, scope, receive, send)
@@ -49,10 +53,10 @@ class App:
             await self.assets.serve(exchange)
             return
         if found is None:
-            await answer_missing(self.state, exchange)
+            await respond_not_found(self.state, exchange)
             return
         routes, exchange.parameters = found
-        await answer(self.state, routes, exchange)
+        await respond(self.state, routes, exchange)
 
 
 def make_app(host: Host) -> App:
@@ -61,7 +65,12 @@ def make_app(host: Host) -> App:
     state = AppState(
         host=host,
         keys=KeyRing(find_key(host.db), admin_key=settings.admin_key, workspace_id=settings.workspace),
-        rates=Rates(settings.requests_per_second, settings.requests_per_second),
+        rates=TokenBuckets(
+            settings.requests_per_second,
+            settings.requests_per_second,
+            clock=time.monotonic,
+            max_buckets=MAX_RATE_BUCKETS,
+        ),
         streams=Streams(),
         metrics=Metrics(),
         docs=ApiDocs(ENDPOINTS, VERSION),

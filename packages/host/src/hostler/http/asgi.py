@@ -1,4 +1,4 @@
-"""ASGI's own types, as loose as they are: every server sends plain dictionaries."""
+"""The types of ASGI. They are loose because servers send plain dictionaries."""
 
 from __future__ import annotations
 

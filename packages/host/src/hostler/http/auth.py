@@ -1,7 +1,7 @@
-"""Who is calling: bearer keys, what they may do, and how fast.
+"""Authentication by bearer keys, and their rights.
 
-Keys are stored by digest (storage/stores/api_keys.py). The administrator's key may be any string an operator
-chose, so that it is compared by digest, in constant time.
+Keys are stored by digest (storage/stores/api_keys.py). The administrator's key is any string that an operator
+chose; it is compared by digest, in constant time.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hostler.domain.events import Caller
+from hostler.domain.token_bucket import TokenBuckets
 from hostler.http.limits import (
     FAILED_AUTH_BURST,
     FAILED_AUTH_PER_SECOND,
     KEY_CACHE_SECONDS,
     MAX_CACHED_KEYS,
+    MAX_RATE_BUCKETS,
     MAX_TOKEN_CHARS,
 )
 from hostler.http.problems import UnauthenticatedError
-from hostler.http.rate_limits import Rates
+from hostler.storage.port import Database
+from hostler.storage.stores import api_keys
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
 
 Right = Literal[
@@ -48,16 +51,16 @@ Right = Literal[
     "admin",
     "installation",
 ]
-"""`admin`: everything in the key's workspace. `installation`: that, and what all workspaces share
-(configuration, plugins' logs, metrics, keys of other workspaces)."""
+"""`admin`: everything in the key's workspace. `installation`: that, and all that workspaces share
+(configuration, logs of plugins, metrics, keys of other workspaces)."""
 RIGHTS: frozenset[str] = frozenset(get_args(Right))
 ADMIN_KEY_ID = "admin"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyHolder:
-    """What is known of a valid key. `plugin`: the one plugin identity (`author/name`) a remote process may
-    have with it; None for keys of people and programs. `expires_at`: UTC epoch milliseconds.
+    """The holder of a valid key. `plugin`: the plugin identity (`author/name`) of a remote process that
+    connects with it; None for keys of people and programs. `expires_at`: UTC epoch milliseconds.
     """
 
     caller: Caller
@@ -66,7 +69,31 @@ class KeyHolder:
 
 
 FindKey = Callable[[str], Awaitable[KeyHolder | None]]
-"""Key -> its holder; None for one that is unknown, revoked or expired."""
+"""Key -> its holder; None if it is unknown, revoked or expired."""
+
+
+def failed_authentications(clock: Callable[[], float]) -> TokenBuckets:
+    """Return the buckets that limit failed authentications by address. `clock` is monotonic."""
+    return TokenBuckets(FAILED_AUTH_PER_SECOND, FAILED_AUTH_BURST, clock=clock, max_buckets=MAX_RATE_BUCKETS)
+
+
+def find_key(db: Database) -> FindKey:
+    """Return the lookup of keys in the database."""
+
+    async def find(token: str) -> KeyHolder | None:
+        key = await db.read(lambda tx: api_keys.find_by_token(tx, token))
+        if key is None:
+            return None
+        caller = Caller(
+            workspace_id=key.workspace_id,
+            subject=key.subject,
+            key_id=key.key_id,
+            roles=key.roles,
+            rights=key.rights,
+        )
+        return KeyHolder(caller, plugin=key.plugin, expires_at=key.expires_at)
+
+    return find
 
 
 def administrator(workspace_id: str) -> KeyHolder:
@@ -79,20 +106,23 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def holds(caller: Caller, right: Right) -> bool:
-    """Whether the caller has the right, itself or in a wider one."""
+def has_right(caller: Caller, right: Right) -> bool:
+    """Whether the caller has the right, or a wider one that includes it."""
     rights = caller.rights
     return right in rights or "installation" in rights or (right != "installation" and "admin" in rights)
 
 
-def demand(caller: Caller, right: Right) -> None:
-    """UnauthorizedError unless the caller has the right."""
-    if not holds(caller, right):
-        raise UnauthorizedError(f"this key has no right {right!r}", right=right)
+def require_right(caller: Caller, right: Right) -> None:
+    """Raise UnauthorizedError unless the caller has the right."""
+    if not has_right(caller, right):
+        raise UnauthorizedError(f"this key does not have the right {right!r}", right=right)
 
 
 class KeyRing:
-    """Finds out who a bearer token belongs to. Valid keys are remembered for some seconds."""
+    """Authenticates bearer tokens. Valid keys are cached for KEY_CACHE_SECONDS.
+
+    `clock` is monotonic, `now` gives UTC epoch seconds.
+    """
 
     def __init__(
         self,
@@ -110,15 +140,15 @@ class KeyRing:
         self._now = now
         self._known: OrderedDict[str, tuple[KeyHolder, float]] = OrderedDict()
         self._generation = 0
-        self._failures = Rates(FAILED_AUTH_PER_SECOND, FAILED_AUTH_BURST, clock=clock)
+        self._failures = failed_authentications(clock)
 
     async def authenticate(self, authorization: str | None, address: str) -> KeyHolder:
-        """The holder of the key in an Authorization header.
+        """Return the holder of the key in an Authorization header.
 
-        UnauthenticatedError without a valid key; RateLimitedError after too many wrong ones from `address`.
+        UnauthenticatedError without a valid key; RateLimitedError after too many invalid ones from `address`.
         """
         if authorization is None:
-            raise UnauthenticatedError("a key is needed: send the header 'Authorization: Bearer KEY'")
+            raise UnauthenticatedError("a key is required: send the header 'Authorization: Bearer KEY'")
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN_CHARS:
@@ -126,7 +156,7 @@ class KeyRing:
         digest = _digest(token)
         if self._admin_digest is not None and hmac.compare_digest(digest, self._admin_digest):
             return self._admin
-        holder = self._remembered(digest)
+        holder = self._cached(digest)
         if holder is None:
             holder = await self._look_up(token, digest, address)
         if holder.expires_at is not None and holder.expires_at <= self._now() * 1000:
@@ -135,12 +165,12 @@ class KeyRing:
         return holder
 
     def forget(self, key_id: str) -> None:
-        """Believe nothing remembered of this key any more: it was revoked."""
-        self._generation += 1  # a lookup under way may have read the row before the revocation
+        """Drop a revoked key from the cache."""
+        self._generation += 1  # a lookup in progress may have read the row before the revocation
         for digest in [d for d, (holder, _) in self._known.items() if holder.caller.key_id == key_id]:
             del self._known[digest]
 
-    def _remembered(self, digest: str) -> KeyHolder | None:
+    def _cached(self, digest: str) -> KeyHolder | None:
         known = self._known.get(digest)
         if known is None:
             return None
@@ -153,7 +183,7 @@ class KeyRing:
     async def _look_up(self, token: str, digest: str, address: str) -> KeyHolder:
         wait = self._failures.wait(address)
         if wait:
-            raise RateLimitedError("too many wrong keys from this address", wait)
+            raise RateLimitedError("too many invalid keys from this address", wait)
         generation = self._generation
         holder = await self._find(token)
         if holder is None:

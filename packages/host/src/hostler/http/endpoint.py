@@ -1,9 +1,9 @@
 """The table of routes.
 
-A route is a function decorated with `endpoint`: `async def get_run(request) -> RunRecord`. What it reads is
-declared by its parameters (`query`: a struct of the query string, `body`: the JSON body, or `Fitted` of it),
-what it answers by its return type; the OpenAPI document is made of the same declarations. No route can be
-without a decision on who may call it: `right` has no default.
+A route is a function decorated with `endpoint`: `async def get_run(request) -> RunRecord`. Its parameters
+declare its input (`query`: a struct of the query string; `body`: the type of the JSON body, or a
+`LenientBody` of it), its return type declares its response. The OpenAPI document is generated from the same
+declarations. `right` has no default, so that every route states who may call it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from hostler.http.auth import Right
-from hostler.http.request import Fitted
+from hostler.http.request import LenientBody
 from hostler.http.responses import Empty, Json
 
 Method = Literal["GET", "POST", "PUT", "DELETE"]
@@ -28,9 +28,9 @@ _PARAMETER = re.compile(r"{([a-z_]+)}")
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A body that is not made of our structs, for the documentation.
+    """A body that is not one of the API's structs, for the OpenAPI document.
 
-    `schema`: of the body; of a stream of events, of each event.
+    `schema` describes the body; for an event stream, each event.
     """
 
     type: str
@@ -40,9 +40,9 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One route. `right` None: open to everybody.
+    """One route. `right` None: no key is needed.
 
-    `answers`: status -> type of the JSON body, Media, None for no body, or a tuple of such.
+    `answers`: status -> type of the JSON body, Media, None for no body, or a tuple of these.
     """
 
     method: Method
@@ -59,24 +59,25 @@ class Endpoint:
     answers: dict[int, Any] = field(default_factory=dict)
     media: Media | None = None
     idempotent: bool = False
-    keeps_keys: bool = False
-    """It sees to Idempotency-Key itself, in the transaction of what it does."""
-    fits_body: bool = False
-    """It takes a body that does not fit, too, as `Fitted`, and tells what is wrong with it."""
+    handles_idempotency: bool = False
+    """The route handles Idempotency-Key itself, in the transaction of its change."""
+    lenient_body: bool = False
+    """The route also accepts a body that does not fit its type, as `LenientBody`, and reports the
+    mistakes."""
 
     @property
     def name(self) -> str:
-        """`get_run`: also its operation id."""
+        """The name of the function, like `get_run`; also the operation id."""
         return self.function.__name__
 
     @property
     def parameters(self) -> list[str]:
-        """Names in the path, in order."""
+        """The names of the path parameters, in order."""
         return _PARAMETER.findall(self.path)
 
     @property
     def body_optional(self) -> bool:
-        """Whether an empty body stands for `{}`: every field has a default."""
+        """Whether an empty body is read as `{}`, because every field has a default."""
         if not self.reads_body or not issubclass(self.body, msgspec.Struct):
             return False
         return not any(f.required for f in msgspec.structs.fields(self.body))
@@ -91,19 +92,19 @@ def endpoint(
     status: int = 200,
     answers: dict[int, Any] | None = None,
     media: Media | None = None,
-    keeps_keys: bool = False,
+    handles_idempotency: bool = False,
 ) -> Callable[[F], F]:
-    """Make a function a route. `media`: it reads its body itself, of that type, as it comes.
+    """Declare a function as a route. `media`: the route reads its body itself, of that type, as a stream.
 
-    Every POST honours Idempotency-Key, except those that read their own body or are idempotent by
-    themselves and say so with `media` or by being an event.
+    Every POST honours Idempotency-Key, except routes with `media` and `POST /v1/events`, whose events have
+    ids of their own.
     """
 
     def declare(function: F) -> F:
         hints = typing.get_type_hints(function)
         returned = hints.pop("return")
         body = hints.get("body")
-        fits_body = typing.get_origin(body) is Fitted
+        lenient_body = typing.get_origin(body) is LenientBody
         summary, _, description = (inspect.getdoc(function) or "").partition("\n")
         entry = Endpoint(
             method=method,
@@ -114,14 +115,14 @@ def endpoint(
             summary=summary.rstrip("."),
             description=description.strip(),
             query=hints.get("query"),
-            body=typing.get_args(body)[0] if fits_body else body,
+            body=typing.get_args(body)[0] if lenient_body else body,
             reads_body="body" in hints,
             status=status,
             answers=answers if answers is not None else _answers_of(returned, status),
             media=media,
             idempotent=method == "POST" and media is None and path != "/v1/events",
-            keeps_keys=keeps_keys,
-            fits_body=fits_body,
+            handles_idempotency=handles_idempotency,
+            lenient_body=lenient_body,
         )
         function.__endpoint__ = entry  # type: ignore[attr-defined]
         return function
@@ -130,7 +131,7 @@ def endpoint(
 
 
 def endpoints_of(*modules: Any) -> list[Endpoint]:
-    """The routes of some modules, in the order of the files."""
+    """Return the routes of some modules, in the order of their definitions."""
     return [
         value.__endpoint__
         for module in modules

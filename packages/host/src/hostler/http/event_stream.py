@@ -1,4 +1,4 @@
-"""A stream of a run's results, as a route answers with it."""
+"""The response of a route that streams a run's results."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 Batches = AsyncIterator[list["StoredResult"]]
 Watch = Callable[[int], Batches]
-"""The results after a sequence, in order, until the terminal one."""
+"""Sequence -> the results after it, in order, up to the terminal one."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """A run's results as an answer: those after `after`, or `opening` first where it was begun already."""
+    """A run's results after the sequence `after`.
+
+    `opening`: an iterator over them that was started already.
+    """
 
     streams: Streams
     run_id: str
@@ -30,5 +33,5 @@ class EventStream:
     opening: Batches | None = None
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Send it."""
+        """Send the stream; return its status."""
         return await self.streams.serve(self, scope, receive, send)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from hostler.http.limits import MAX_IDEMPOTENCY_KEY_CHARS, MAX_STORED_ANSWER_BYTES
 from hostler.http.problems import KeyReusedError
 from hostler.http.request import ApiRequest
-from hostler.http.responses import Answer, Json, Whole
+from hostler.http.responses import ApiResponse, Json, RawBody
 from hostler.storage.stores import idempotency
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
 from hostler_protocol.ids import digest
@@ -39,7 +39,9 @@ def request_digest(request: ApiRequest, body_sha256: str) -> str:
     return digest([request.method, request.path, query, body_sha256])
 
 
-async def once(request: ApiRequest, body_sha256: str, act: Callable[[], Awaitable[Answer]]) -> Answer:
+async def run_once(
+    request: ApiRequest, body_sha256: str, act: Callable[[], Awaitable[ApiResponse]]
+) -> ApiResponse:
     """Do `act`, or answer what it answered the first time.
 
     KeyReusedError, ConflictError while the first is under way; what `act` raises.
@@ -51,7 +53,7 @@ async def once(request: ApiRequest, body_sha256: str, act: Callable[[], Awaitabl
     asked = request_digest(request, body_sha256)
     match await db.write(lambda tx: idempotency.begin(tx, workspace, caller, key, asked)):
         case idempotency.Replay(status=status, answer=kept):
-            return Whole(kept.encode(), "application/json", status, [(b"idempotent-replay", b"true")])
+            return RawBody(kept.encode(), "application/json", status, [(b"idempotent-replay", b"true")])
         case idempotency.Different():
             raise KeyReusedError("this Idempotency-Key was used for another request: take a new one")
         case idempotency.InProgress():
@@ -62,9 +64,9 @@ async def once(request: ApiRequest, body_sha256: str, act: Callable[[], Awaitabl
             return await _first(request, key, act)
 
 
-async def _first(request: ApiRequest, key: str, act: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _first(request: ApiRequest, key: str, act: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
     db, workspace, caller = request.state.host.db, request.workspace_id, request.caller.key_id
-    answer: Answer | None = None
+    answer: ApiResponse | None = None
     try:
         answer = await act()
     finally:

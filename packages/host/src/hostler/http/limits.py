@@ -1,4 +1,4 @@
-"""Every number of the HTTP state: its unit is in its name, its reason beside it."""
+"""The limits of the HTTP API: each has its unit in its name and its reason below it."""
 
 from __future__ import annotations
 
@@ -15,56 +15,55 @@ MAX_QUERY_FIELDS = 64
 MAX_TOKEN_CHARS = 512
 """A bearer token; ours have 47 characters, an operator's admin key may be any string."""
 HEADER_SECONDS = 15.0
-"""From the connection's first moment, or the first byte of a later request, to the end of its headers."""
+"""From the start of the connection, or the first byte of a later request, to the end of its headers."""
 KEEP_ALIVE_SECONDS = 30.0
 """An idle connection between two requests."""
 BODY_IDLE_SECONDS = 30.0
-"""Between two pieces of a request body."""
+"""Between two chunks of a request body."""
 JSON_BODY_SECONDS = 60.0
 """A whole JSON body: a client that drips bytes is cut off here."""
 MAX_WAIT_SECONDS = 300.0
 """`?wait=`: more is capped; most proxies give up long before."""
 MAX_CORKED_BYTES = 64 * KIB
-"""What is written to a connection within one turn of the loop, before it goes out."""
+"""Bytes buffered for a connection within one turn of the event loop; more is written at once."""
 MAX_CONNECTIONS = 10_000
-"""Open connections of the process; further ones are answered 503."""
+"""Open connections of the process; further ones get 503."""
 
 STREAM_PACE_SECONDS = 0.025
-"""Writes of one event stream are at least this far apart; what arrives meanwhile goes out together."""
+"""Writes of one event stream are at least this far apart; results that arrive meanwhile are sent together."""
 STREAM_COMMENT_SECONDS = 15.0
-"""A stream that was silent for this long gets a comment line, so that proxies keep it open."""
+"""After this long without an event a stream gets a comment line, so that proxies keep it open."""
 STREAM_STUCK_SECONDS = 60.0
-"""A reader that takes nothing for this long is cut off; it may resume with Last-Event-ID."""
+"""A reader that accepts no bytes for this long is disconnected; it may resume with Last-Event-ID."""
 STREAM_FINISH_SECONDS = 1.0
-"""At a stop, what open streams have to write the last results of runs that just ended."""
+"""Time that open streams get at a stop to write the last results of runs that just ended."""
 STREAM_WRITE_BYTES = 64 * KIB
-"""Roughly one write to a stream: what one slow reader can hold beside its cursor."""
-
+"""About the size of one write to a stream: the memory that one slow reader takes."""
 
 KEY_CACHE_SECONDS = 5.0
-"""How long a key found in the database is believed. Revoking here forgets it at once; a revocation
-by another host counts after this time."""
+"""How long a key is cached. A revocation on this host takes effect at once, one on another host after this
+time."""
 MAX_CACHED_KEYS = 10_000
 MAX_RATE_BUCKETS = 10_000
-"""Keys and addresses whose rate is remembered; the longest unused is forgotten first."""
+"""Keys and addresses whose rate is tracked; the least recently used one is dropped first."""
 FAILED_AUTH_PER_SECOND = 5.0
 FAILED_AUTH_BURST = 50.0
-"""Failed authentications of one address before its unknown keys are no longer looked up."""
+"""Failed authentications of one address; beyond them its unknown keys are not looked up."""
 
 MAX_STORED_ANSWER_BYTES = 1 * MIB
-"""An answer kept for a repeated Idempotency-Key."""
+"""A response stored for a repeated Idempotency-Key."""
 MAX_IDEMPOTENCY_KEY_CHARS = 255
 MAX_LOG_TAIL_LINES = 1_000
 MAX_LOG_TAIL_BYTES = 1 * MIB
 CONVERSATION_SCAN_ROWS = 2_000
-"""Rows looked at for one step of the list of conversations."""
+"""Rows read in one step of the list of conversations."""
 CONVERSATION_SCAN_STEPS = 10
 SHUTDOWN_SECONDS = 5.0
-"""From the end of the runs' grace to the end of the last connection."""
+"""From the end of the grace time of runs to the end of the last connection."""
 DOWNLOAD_CHUNK_BYTES = 256 * KIB
-"""One piece of an artifact on its way out."""
+"""One chunk of an artifact that is downloaded."""
 DRAIN_BYTES = 8 * MIB
 DRAIN_SECONDS = 2.0
-"""Of a body that was refused unread: this much and this long it is read and dropped before the answer."""
+"""How much of a refused body is read and dropped, and for how long, before the response."""
 READY_SECONDS = 5.0
 """How long `/readyz` waits for the database."""

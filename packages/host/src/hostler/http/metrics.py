@@ -75,11 +75,11 @@ class Metrics:
             registry=self._registry,
         )
 
-    def accepted(self, outcome: str, *, duplicate: bool) -> None:
+    def count_event(self, outcome: str, *, duplicate: bool) -> None:
         """One event was taken."""
         self._events.labels(outcome, "true" if duplicate else "false").inc()
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
+    def count_request(self, route: str, status: int, seconds: float) -> None:
         """One request is over."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)

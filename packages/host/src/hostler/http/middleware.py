@@ -1,7 +1,7 @@
-"""What stands in front of every route, in one place and one order.
+"""The steps in front of every route, in one order.
 
-method -> key -> rate -> right -> path, query and body -> Idempotency-Key -> the route -> its answer; and
-every error, expected or not, as a problem document.
+method -> key -> rate limit -> right -> path, query and body -> Idempotency-Key -> the route -> its response.
+Every error, expected or not, becomes a problem document.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from hostler.http.asgi import Message, Receive, Scope, Send
-from hostler.http.auth import demand
+from hostler.http.auth import require_right
 from hostler.http.endpoint import Endpoint
-from hostler.http.idempotency import once
+from hostler.http.idempotency import run_once
 from hostler.http.limits import DRAIN_BYTES, DRAIN_SECONDS
 from hostler.http.problems import (
     PROBLEM_TYPE,
@@ -33,14 +33,14 @@ from hostler.http.request import (
     ApiRequest,
     check_headers,
     check_json_type,
-    decode_fitted,
     decode_json,
+    decode_lenient,
     decode_query,
     headers_of,
     path_segment,
     read_body,
 )
-from hostler.http.responses import COMMON_HEADERS, Answer, Empty, Json
+from hostler.http.responses import COMMON_HEADERS, ApiResponse, Empty, Json
 from hostler.http.state import AppState
 from hostler_protocol.errors import HostError, HostlerError, NotFoundError, RateLimitedError
 
@@ -48,7 +48,7 @@ log = logging.getLogger("hostler.http")
 
 
 class Exchange:
-    """One request and what has happened with its answer so far."""
+    """One request, and whether its response has started."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
         self.scope = scope
@@ -60,19 +60,22 @@ class Exchange:
         self._send = send
 
     async def receive(self) -> Any:
-        """The next message of the request."""
+        """Return the next ASGI message of the request."""
         message = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body", False):
             self.body_over = True
         return message
 
     async def send(self, message: Message) -> None:
-        """One message of the answer."""
+        """Send one ASGI message of the response."""
         self.started = True
         await self._send(message)
 
     async def drain(self) -> None:
-        """Read a body nobody wanted, for a while: closed too early, many clients would miss the answer."""
+        """Read and drop an unread body, up to DRAIN_BYTES and DRAIN_SECONDS.
+
+        Many clients miss the response if the connection is closed while they still send.
+        """
         size = 0
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
@@ -80,10 +83,10 @@ class Exchange:
                     size += len((await self.receive()).get("body", b""))
 
 
-async def answer(state: AppState, routes: dict[str, Endpoint], exchange: Exchange) -> None:
-    """Answer one request to a path that has `routes` (by method)."""
+async def respond(state: AppState, routes: dict[str, Endpoint], exchange: Exchange) -> None:
+    """Respond to a request whose path has these `routes` (by method)."""
     scope = exchange.scope
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     name, status = "none", 500
     try:
         method = scope["method"]
@@ -94,30 +97,33 @@ async def answer(state: AppState, routes: dict[str, Endpoint], exchange: Exchang
         if endpoint is None:
             raise MethodNotAllowedError(method, _allowed(routes))
         name = endpoint.name
-        reply = await _reply(state, endpoint, exchange)
-        status = await reply.send(scope, exchange.receive, exchange.send)
+        response = await _response_of(state, endpoint, exchange)
+        status = await response.send(scope, exchange.receive, exchange.send)
     except HostlerError as error:
         status = await send_problem(error, exchange)
     except Exception:
-        # The top of a request: whatever it is, the client gets an answer and the log the traceback.
+        # The top of a request: the client gets a response, the log the traceback.
         log.exception("%s %s failed", scope["method"], exchange.path)
         if exchange.started:
             raise
         status = await send_problem(
-            HostError("the host failed to answer this; its log has the details"), exchange
+            HostError("the host failed to answer this request; its log has the details"), exchange
         )
     finally:
-        state.metrics.answered(name, status, time.perf_counter() - began)
+        state.metrics.count_request(name, status, time.perf_counter() - started_at)
 
 
-async def answer_missing(state: AppState, exchange: Exchange) -> None:
-    """Answer a request to a path that does not exist."""
-    missing = NotFoundError(f"there is no {exchange.path}; /docs lists what there is")
-    state.metrics.answered("none", await send_problem(missing, exchange), 0.0)
+async def respond_not_found(state: AppState, exchange: Exchange) -> None:
+    """Respond to a request for an unknown path."""
+    missing = NotFoundError(f"there is no {exchange.path}; /docs lists all paths")
+    state.metrics.count_request("none", await send_problem(missing, exchange), 0.0)
 
 
 async def send_problem(error: HostlerError, exchange: Exchange) -> int:
-    """Answer with an error. If the answer has begun there is no saying it: the connection is cut."""
+    """Respond with a problem document; return its status.
+
+    Raises the error if a response has started already.
+    """
     status = status_of(error)
     if not caller_blamed(error):
         log.warning("%s %s: %s", exchange.scope["method"], exchange.path, error.message)
@@ -140,7 +146,7 @@ async def send_problem(error: HostlerError, exchange: Exchange) -> int:
     return status
 
 
-async def _reply(state: AppState, endpoint: Endpoint, exchange: Exchange) -> Answer:
+async def _response_of(state: AppState, endpoint: Endpoint, exchange: Exchange) -> ApiResponse:
     scope = exchange.scope
     check_headers(scope)
     request = ApiRequest(
@@ -148,42 +154,45 @@ async def _reply(state: AppState, endpoint: Endpoint, exchange: Exchange) -> Ans
     )
     if endpoint.right is not None:
         await admit(state, request)
-        demand(request.caller, endpoint.right)
+        require_right(request.caller, endpoint.right)
     request.parameters = {name: path_segment(raw) for name, raw in exchange.parameters.items()}
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if endpoint.query is not None:
-        given["query"] = decode_query(scope["query_string"], endpoint.query)
+        arguments["query"] = decode_query(scope["query_string"], endpoint.query)
     if endpoint.reads_body or (endpoint.method == "POST" and endpoint.media is None):
         if endpoint.reads_body:
             check_json_type(request.headers.get("content-type"))
         request.body = await read_body(request)
     if endpoint.reads_body:
         body = request.body or (b"{}" if endpoint.body_optional else b"")
-        decode = decode_fitted if endpoint.fits_body else decode_json
-        given["body"] = decode(body, endpoint.body)
-    if endpoint.idempotent and not endpoint.keeps_keys:
-        return await once(
-            request, hashlib.sha256(request.body).hexdigest(), lambda: _call(endpoint, request, given)
+        decode = decode_lenient if endpoint.lenient_body else decode_json
+        arguments["body"] = decode(body, endpoint.body)
+    if endpoint.idempotent and not endpoint.handles_idempotency:
+        return await run_once(
+            request, hashlib.sha256(request.body).hexdigest(), lambda: _call(endpoint, request, arguments)
         )
-    return await _call(endpoint, request, given)
+    return await _call(endpoint, request, arguments)
 
 
 async def admit(state: AppState, request: ApiRequest) -> None:
-    """Find out who asks, and whether they request too often. Fills `request.holder`."""
+    """Authenticate the caller into `request.holder`.
+
+    UnauthenticatedError without a valid key; RateLimitedError over the rate of the key.
+    """
     request.holder = await state.keys.authenticate(request.headers.get("authorization"), request.address)
     wait = state.rates.take(request.holder.caller.key_id)
     if wait:
         raise RateLimitedError(
-            f"this key sends more than {state.rates.rate:g} requests a second", round(wait, 3)
+            f"this key sends more than {state.rates.rate:g} requests per second", round(wait, 3)
         )
 
 
-async def _call(endpoint: Endpoint, request: ApiRequest, given: dict[str, Any]) -> Answer:
-    result = await endpoint.function(request, **given)
+async def _call(endpoint: Endpoint, request: ApiRequest, arguments: dict[str, Any]) -> ApiResponse:
+    result = await endpoint.function(request, **arguments)
     if isinstance(result, msgspec.Struct):
         return Json(result, endpoint.status)
-    reply: Answer = result
-    return reply
+    response: ApiResponse = result
+    return response
 
 
 def _allowed(routes: dict[str, Endpoint]) -> list[str]:

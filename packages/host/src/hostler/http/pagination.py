@@ -1,4 +1,4 @@
-"""Pages of lists: the same query, the same bounds and the same signed cursors everywhere."""
+"""Pages of lists, with one query, one set of bounds and one kind of signed cursor for all routes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Moment = Annotated[float, msgspec.Meta(ge=0, le=4_102_444_800)]
 
 
 class PageQuery(Strict):
-    """`limit` over 100 is capped. `cursor`: `next_cursor` of the page before."""
+    """`limit`: items per page, capped at 100. `cursor`: `next_cursor` of the page before."""
 
     limit: Limit = DEFAULT_PAGE_ITEMS
     cursor: str | None = None
 
     @property
     def size(self) -> int:
-        """How many items to give."""
+        """The number of items of the page."""
         return min(self.limit, MAX_PAGE_ITEMS)
 
 
-def scoped(cursors: Cursors, name: str, workspace_id: str, query: Any) -> ScopedCursors:
-    """The cursors of one list: bound to its workspace and filters, not to the page's size."""
+def list_cursors(cursors: Cursors, name: str, workspace_id: str, query: Any) -> ScopedCursors:
+    """Return the cursors of one list. They are bound to its workspace and filters, not to the page size."""
     filters = msgspec.to_builtins(query)
     for paging in ("limit", "cursor", "before", "after"):
         filters.pop(paging, None)
@@ -42,20 +42,20 @@ def scoped(cursors: Cursors, name: str, workspace_id: str, query: Any) -> Scoped
 def listing(
     rows: Sequence[S],
     size: int,
-    show: Callable[[S], T],
-    place: Callable[[S], Position],
+    convert: Callable[[S], T],
+    position: Callable[[S], Position],
     cursors: ScopedCursors,
 ) -> Listing[T]:
-    """A page of `size` out of rows of which one more was asked for, to know whether more follow."""
+    """Return a page of `size` items. `rows` has up to `size + 1`: the extra one shows that more follow."""
     shown = rows[:size]
     more = len(rows) > size
     return Listing(
-        items=[show(row) for row in shown],
-        next_cursor=cursors.issue(place(shown[-1])) if more and shown else None,
+        items=[convert(row) for row in shown],
+        next_cursor=cursors.issue(position(shown[-1])) if more and shown else None,
         has_more=more,
     )
 
 
 def seconds(ms: int | None) -> float | None:
-    """Milliseconds of the database as seconds of the API."""
+    """Convert milliseconds of the database to seconds of the API."""
     return None if ms is None else ms / 1000

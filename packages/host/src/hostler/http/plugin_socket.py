@@ -1,6 +1,6 @@
-"""`/v1/plugins/connect`: a plugin process elsewhere dials in.
+"""`/v1/plugins/connect`: the WebSocket of remote plugin processes.
 
-Its token is bound to one plugin identity; what the process says of itself is checked against that.
+The token of a process is bound to one plugin identity, which its manifest has to match.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from hostler.http.asgi import Receive, Scope, Send
-from hostler.http.auth import demand
+from hostler.http.auth import require_right
 from hostler.http.middleware import admit
 from hostler.http.problems import PROBLEM_TYPE, encode_problem, problem_of, status_of
 from hostler.http.request import ApiRequest, headers_of
@@ -23,10 +23,10 @@ log = logging.getLogger("hostler.http")
 
 
 class SocketChannel:
-    """A WebSocket as plugins/remote.py wants it.
+    """A WebSocket as a channel for plugins/remote.py.
 
-    It is accepted when it is first used, so that a refusal before that is a plain HTTP answer, which a
-    plugin's process can tell from a connection that broke.
+    It is accepted at its first use. A refusal before that is a plain HTTP response, which a plugin process
+    can tell from a broken connection.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:
@@ -41,7 +41,7 @@ class SocketChannel:
             await self._send({"type": "websocket.accept", "subprotocol": None, "headers": []})
 
     async def receive(self) -> str | bytes | None:
-        """The next frame; None once the connection is closed."""
+        """Return the next frame; None once the connection is closed."""
         if self._closed:
             return None
         await self._accept()
@@ -53,18 +53,18 @@ class SocketChannel:
         return text if text is not None else bytes(message.get("bytes") or b"")
 
     async def send(self, data: str) -> None:
-        """Send one frame; waits while the other side takes none. ConnectionError once closed."""
+        """Send one frame; wait while the peer accepts none. ConnectionError once closed."""
         if self._closed:
             raise ConnectionResetError("the WebSocket is closed")
         try:
             await self._accept()
             await self._send({"type": "websocket.send", "text": data})
-        except (OSError, RuntimeError) as error:  # RuntimeError: uvicorn's word for "closed meanwhile"
+        except (OSError, RuntimeError) as error:  # uvicorn raises RuntimeError after a close
             self._closed = True
             raise ConnectionResetError("the WebSocket was closed") from error
 
     async def close(self, code: int, reason: str) -> None:
-        """Close the connection; harmless where it is closed."""
+        """Close the connection; does nothing if it is closed."""
         if self._closed or not self.accepted:
             return
         self._closed = True
@@ -76,7 +76,7 @@ class SocketChannel:
 
 
 async def serve(state: AppState, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve a WebSocket, from its handshake to its end."""
+    """Serve a WebSocket from its handshake to its end."""
     await receive()  # websocket.connect
     request = ApiRequest(state, scope, receive, "GET", path, {}, headers_of(scope))
     channel = SocketChannel(receive, send)
@@ -95,17 +95,17 @@ async def serve(state: AppState, path: str, scope: Scope, receive: Receive, send
 
 
 def _plugin_of(request: ApiRequest) -> str:
-    demand(request.caller, "plugins:connect")
+    require_right(request.caller, "plugins:connect")
     plugin = request.holder.plugin if request.holder is not None else None
     if plugin is None:
-        raise UnauthorizedError("this key is not the token of a plugin: make one with plugin 'author/name'")
+        raise UnauthorizedError("this key is not the token of a plugin: create one with plugin 'author/name'")
     if request.state.host.state != "ready":
         raise UnavailableError("the host is not ready: try again")
     return plugin
 
 
 async def _deny(scope: Scope, send: Send, error: HostlerError) -> None:
-    """Answer the handshake with a problem document, where the server can; else close it."""
+    """Refuse the handshake with a problem document if the server supports that; else close it."""
     body = encode_problem(problem_of(error))
     extensions: dict[str, Any] = scope.get("extensions") or {}
     if "websocket.http.response" not in extensions:

@@ -1,7 +1,7 @@
-"""Errors as HTTP answers: problem details (RFC 9457) with our codes.
+"""Errors as HTTP responses: problem details (RFC 9457) with our codes.
 
-One table says which status a code has. Some errors say it more exactly than their code does (a missing
-key is 401 where a missing right is 403; both are `unauthorized`): those stand in a second table, by class.
+One table maps codes to statuses. A second one, by class, holds errors whose status is more specific than
+their code: a missing key is 401, a missing right 403; the code of both is `unauthorized`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STATUS_OF_CODE: dict[ErrorCode, int] = {
 
 
 class UnauthenticatedError(UnauthorizedError):
-    """No key, or none that is valid."""
+    """No key, or an invalid one."""
 
 
 class MethodNotAllowedError(InvalidArgumentError):
@@ -54,19 +54,19 @@ class MethodNotAllowedError(InvalidArgumentError):
 
     def __init__(self, method: str, allowed: list[str]) -> None:
         self.allowed = allowed
-        super().__init__(f"{method} is not possible here; possible are {', '.join(allowed)}", allowed=allowed)
+        super().__init__(f"{method} is not allowed here; allowed are {', '.join(allowed)}", allowed=allowed)
 
 
 class UnsupportedMediaTypeError(InvalidArgumentError):
-    """The body is of a kind this route does not read."""
+    """The body has a media type that this route does not accept."""
 
 
 class KeyReusedError(ConflictError):
-    """An Idempotency-Key came with another request than the first time."""
+    """An Idempotency-Key was used again for a different request."""
 
 
 class HeadersTooLargeError(PayloadTooLargeError):
-    """Path and headers together are over their limit."""
+    """Path and headers together exceed their limit."""
 
 
 class RangeNotSatisfiableError(InvalidArgumentError):
@@ -78,7 +78,7 @@ class RangeNotSatisfiableError(InvalidArgumentError):
 
 
 class UpgradeRequiredError(InvalidArgumentError):
-    """This address speaks WebSocket only."""
+    """This path accepts WebSocket connections only."""
 
 
 class RequestTimeoutError(DeadlineExceededError):
@@ -116,7 +116,7 @@ class Problem(Strict):
 
 
 def status_of(error: HostlerError) -> int:
-    """The HTTP status of an error."""
+    """Return the HTTP status of an error."""
     for kind in type(error).__mro__:
         if kind in STATUS_OF_CLASS:
             return STATUS_OF_CLASS[kind]
@@ -124,7 +124,7 @@ def status_of(error: HostlerError) -> int:
 
 
 def problem_of(error: HostlerError) -> Problem:
-    """The document that tells of an error."""
+    """Return the problem document of an error."""
     fault = to_fault(error)
     status = status_of(error)
     return Problem(
@@ -139,7 +139,7 @@ def problem_of(error: HostlerError) -> Problem:
 
 
 def headers_of(error: HostlerError, status: int) -> list[tuple[bytes, bytes]]:
-    """What the status demands beside the document."""
+    """Return the headers that the status requires."""
     headers: list[tuple[bytes, bytes]] = []
     if status == HTTPStatus.UNAUTHORIZED:
         headers.append((b"www-authenticate", b'Bearer realm="hostler"'))
@@ -158,10 +158,10 @@ def headers_of(error: HostlerError, status: int) -> list[tuple[bytes, bytes]]:
 
 
 def encode_problem(problem: Problem) -> bytes:
-    """The document as JSON; details that JSON does not know are written as text."""
+    """Encode the document as JSON; details of other types are written as text."""
     return msgspec.json.encode(problem, enc_hook=str)
 
 
 def caller_blamed(error: HostlerError) -> bool:
-    """Whether the caller can do something about it; everything else is worth a line in the log."""
+    """Whether the caller can correct it. Any other error is logged."""
     return isinstance(error, CallerError)

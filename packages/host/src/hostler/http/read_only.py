@@ -1,4 +1,4 @@
-"""Answers GET requests from a data directory without a host, by the same routes that a server has."""
+"""Serve GET requests from a data directory without a host, by the routes of the server."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ MODULES: Mapping[str, str] = {
     "runs": "runs",
     "usage": "usage",
 }
-"""The first word of a path below /v1 -> the module of `http.routes` that answers it from facts alone."""
+"""First segment of a path below /v1 -> the module of `http.routes` that needs only the database for it."""
 
 
 class _ReadOnlyState:
-    """The part of `http.state.AppState` that is here."""
+    """The part of `http.state.AppState` that exists without a server. Any other raises NeedsHostError."""
 
     def __init__(self, host: ReadOnlyHost) -> None:
         self.host = host
@@ -43,13 +43,16 @@ class _ReadOnlyState:
 
 
 def can_answer(path: str) -> bool:
-    """Return whether a GET of this path may be answered without a host."""
+    """Whether a GET of this path may be served without a host."""
     _, version, word, *_ = [*path.split("/"), "", ""]
     return version == "v1" and word in MODULES
 
 
 async def answer(host: ReadOnlyHost, workspace: str, path: str, query: str) -> tuple[int, bytes]:
-    """Answer a GET as the administrator: status and body. NeedsHostError if it needs a host after all."""
+    """Serve a GET as the administrator; return status and body.
+
+    NeedsHostError if it needs a host after all.
+    """
     module = import_module(f"hostler.http.routes.{MODULES[path.split('/')[2]]}")
     found = Router(endpoints_of(module)).find(path)
     endpoint = None if found is None else found[0].get("GET")
@@ -58,7 +61,7 @@ async def answer(host: ReadOnlyHost, workspace: str, path: str, query: str) -> t
     request = ApiRequest(
         state=cast("AppState", _ReadOnlyState(host)),
         scope={},
-        receive=_nothing,
+        receive=_disconnect,
         method="GET",
         path=path,
         parameters={},
@@ -73,12 +76,14 @@ async def answer(host: ReadOnlyHost, workspace: str, path: str, query: str) -> t
 
 
 async def _result(request: ApiRequest, endpoint: Endpoint, query: str) -> msgspec.Struct:
-    given = {} if endpoint.query is None else {"query": decode_query(query.encode("ascii"), endpoint.query)}
-    result = await endpoint.function(request, **given)
-    if not isinstance(result, msgspec.Struct):  # a stream, a file, or an answer with headers
+    arguments = (
+        {} if endpoint.query is None else {"query": decode_query(query.encode("ascii"), endpoint.query)}
+    )
+    result = await endpoint.function(request, **arguments)
+    if not isinstance(result, msgspec.Struct):  # a stream, a file, or a response with headers
         raise NeedsHostError(request.path)
     return result
 
 
-async def _nothing() -> dict[str, Any]:
+async def _disconnect() -> dict[str, Any]:
     return {"type": "http.disconnect"}

@@ -1,4 +1,4 @@
-"""One request, as routes see it: who asks, and path, query and body already decoded and checked."""
+"""One request as routes get it: the caller, and path, query and body, decoded and checked."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _JSON_TYPES = ("application/json", "text/json")
 _lists: dict[type[Any], frozenset[str]] = {}
-"""The list fields of the query types seen so far: as many as there are routes."""
+"""Query type -> names of its list fields. Grows to the number of query types at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted(Generic[T]):
-    """A JSON body as far as it fits its type, and what does not, so that a route can add what else is wrong.
+class LenientBody(Generic[T]):
+    """A JSON body decoded as far as it fits its type, and its mistakes, so that a route can report them all.
 
-    `value` is None where nothing of the type is left.
+    `value` is None if too little fits to build the type.
     """
 
     value: T | None
     mistakes: Sequence[Mistake] = ()
 
     def get(self) -> T:
-        """The value. ConfigurationError where there is none; the mistakes are still to be looked at."""
+        """Return the value; `mistakes` may still hold errors. ConfigurationError if there is no value."""
         if self.value is None:
             raise ConfigurationError(self.mistakes)
         return self.value
@@ -55,7 +55,7 @@ class Fitted(Generic[T]):
 
 @dataclass(slots=True)
 class ApiRequest:
-    """One request. `path` is as it came, `parameters` are those in it, decoded."""
+    """One request. `path` is still percent-encoded; `parameters` are the path parameters, decoded."""
 
     state: AppState
     scope: Scope
@@ -66,30 +66,30 @@ class ApiRequest:
     headers: dict[str, str]
     holder: KeyHolder | None = None
     body: bytes = b""
-    """Empty where the route reads the body itself."""
+    """Empty if the route reads the body itself."""
     body_read: bool = field(default=False)
 
     @property
     def caller(self) -> Caller:
-        """Who asks. Only open routes have nobody."""
+        """The authenticated caller. RuntimeError on a route that needs no key."""
         if self.holder is None:
-            raise RuntimeError("this route is open to everybody: there is no caller")
+            raise RuntimeError("this route needs no key: there is no caller")
         return self.holder.caller
 
     @property
     def workspace_id(self) -> str:
-        """The workspace of the caller's key: the only one this request can reach."""
+        """The workspace of the caller's key: the only one that this request can reach."""
         return self.caller.workspace_id
 
     @property
     def address(self) -> str:
-        """Where the connection comes from; no header can change it."""
+        """The address of the peer; no header can change it."""
         client = self.scope.get("client")
         return client[0] if client else "local"
 
 
 def check_headers(scope: Scope) -> None:
-    """HeadersTooLargeError over MAX_HEADER_BYTES: a server's own bound may be softer."""
+    """Raise HeadersTooLargeError over MAX_HEADER_BYTES. The server's own limit may be less strict."""
     size = len(scope["raw_path"]) + len(scope["query_string"])
     size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
     if size > MAX_HEADER_BYTES:
@@ -97,7 +97,7 @@ def check_headers(scope: Scope) -> None:
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """The headers by lower-case name; one that came several times is joined with commas."""
+    """Return the headers by lower-case name; repeated ones are joined with commas."""
     found: dict[str, str] = {}
     for raw, value in scope["headers"]:
         name = raw.decode("latin-1").lower()
@@ -107,18 +107,21 @@ def headers_of(scope: Scope) -> dict[str, str]:
 
 
 def path_segment(raw: str) -> str:
-    """One path parameter, percent-decoded. InvalidArgumentError for what is no UTF-8, or holds NUL."""
+    """Percent-decode one path parameter. InvalidArgumentError if it is not UTF-8 or contains NUL."""
     try:
         text = unquote_to_bytes(raw).decode("utf-8")
     except UnicodeDecodeError:
         raise InvalidArgumentError(f"{raw!r} in the path is not UTF-8") from None
     if "\x00" in text:
-        raise InvalidArgumentError("an id in the path holds a NUL character; ids may not")
+        raise InvalidArgumentError("an id in the path contains a NUL character; ids must not")
     return text
 
 
 def decode_query(raw: bytes, kind: type[T]) -> T:
-    """The query string as a struct; a list's field may come several times, every other once."""
+    """Decode a query string as the struct `kind`. A list field may be repeated, any other may not.
+
+    InvalidArgumentError if it does not fit.
+    """
     if len(raw) > MAX_QUERY_BYTES:
         raise InvalidArgumentError(f"the query has {len(raw)} bytes; at most {MAX_QUERY_BYTES}")
     try:
@@ -135,7 +138,7 @@ def decode_query(raw: bytes, kind: type[T]) -> T:
         if name in lists:
             data.setdefault(name, []).append(value)
         elif name in data:
-            raise _invalid("query", name, "to be given once")
+            raise _invalid("query", name, "a single value")
         else:
             data[name] = value
     try:
@@ -143,19 +146,19 @@ def decode_query(raw: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise _explained(error, kind, "query") from None
     for name in data:
-        # msgspec reads the word "null" as None where a number or a choice is expected: no filter at all.
+        # msgspec reads the text "null" as None for a number or a choice, which would drop the filter.
         if getattr(found, name) is None:
             raise _invalid("query", name, "a value: leave it out instead of sending null")
     return found
 
 
 def decode_json(body: bytes, kind: type[T]) -> T:
-    """A JSON body as `kind`. InvalidArgumentError names each wrong field, and what is expected there."""
+    """Decode a JSON body as `kind`. InvalidArgumentError names each wrong field and the expected value."""
     try:
         try:
             return msgspec.json.decode(body, type=kind)
         except msgspec.ValidationError as error:
-            # what is no JSON at all is told as that
+            # decoding without a type raises DecodeError, reported below, if the body is not JSON
             mistakes = fit(msgspec.json.decode(body), kind)[1]
             if len(mistakes) > 1:
                 raise _all_explained(mistakes) from None
@@ -165,40 +168,40 @@ def decode_json(body: bytes, kind: type[T]) -> T:
         raise InvalidArgumentError(what) from None
 
 
-def decode_fitted(body: bytes, kind: type[T]) -> Fitted[T]:
-    """A JSON body as far as it fits. InvalidArgumentError for what is no JSON."""
+def decode_lenient(body: bytes, kind: type[T]) -> LenientBody[T]:
+    """Decode a JSON body as far as it fits `kind`. InvalidArgumentError if it is not JSON."""
     try:
-        return Fitted(msgspec.json.decode(body, type=kind))
+        return LenientBody(msgspec.json.decode(body, type=kind))
     except msgspec.ValidationError:
-        return Fitted(*fit(decode_json(body, Any), kind))
+        return LenientBody(*fit(decode_json(body, Any), kind))
     except DECODE_ERRORS:
-        return Fitted(decode_json(body, kind))
+        return LenientBody(decode_json(body, kind))
 
 
 def check_json_type(content_type: str | None) -> None:
-    """UnsupportedMediaTypeError unless a body of this type is JSON. Without a type it is taken to be."""
+    """Raise UnsupportedMediaTypeError unless the type is JSON. A missing type counts as JSON."""
     if content_type is None:
         return
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in _JSON_TYPES and not kind.endswith("+json"):
-        raise UnsupportedMediaTypeError(f"the body is {kind or 'of no type'}; expected application/json")
+        raise UnsupportedMediaTypeError(f"the body is {kind or 'untyped'}; expected application/json")
 
 
 async def read_body(request: ApiRequest, *, limit: int = MAX_BODY_BYTES) -> bytes:
-    """The whole body. PayloadTooLargeError over `limit` bytes, RequestTimeoutError if it does not come."""
+    """Read the whole body. PayloadTooLargeError over `limit` bytes, RequestTimeoutError if it is too slow."""
     try:
         async with asyncio.timeout(JSON_BODY_SECONDS):
-            return b"".join([piece async for piece in body_pieces(request, limit=limit)])
+            return b"".join([chunk async for chunk in body_chunks(request, limit=limit)])
     except TimeoutError:
         raise RequestTimeoutError(f"the body did not arrive within {JSON_BODY_SECONDS:g} seconds") from None
 
 
-async def body_pieces(request: ApiRequest, *, limit: int) -> AsyncIterator[bytes]:
-    """The body as it comes. Errors as `read_body`; CancelledCallError where the client goes away."""
+async def body_chunks(request: ApiRequest, *, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body as it arrives. Errors as `read_body`; CancelledCallError if the client disconnects."""
     request.body_read = True
-    stated = request.headers.get("content-length", "")
-    if stated.isdecimal() and int(stated) > limit:
-        raise PayloadTooLargeError(f"the body has {int(stated):,} bytes; at most {limit:,}", limit=limit)
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise PayloadTooLargeError(f"the body has {int(declared):,} bytes; at most {limit:,}", limit=limit)
     size = 0
     while True:
         try:
@@ -206,23 +209,23 @@ async def body_pieces(request: ApiRequest, *, limit: int) -> AsyncIterator[bytes
                 message = await request.receive()
         except TimeoutError:
             raise RequestTimeoutError(
-                f"nothing more of the body came for {BODY_IDLE_SECONDS:g} seconds"
+                f"no part of the body arrived for {BODY_IDLE_SECONDS:g} seconds"
             ) from None
         if message["type"] != "http.request":
-            raise CancelledCallError("the client went away before its request was complete")
-        piece = message.get("body", b"")
-        size += len(piece)
+            raise CancelledCallError("the client disconnected before its request was complete")
+        chunk = message.get("body", b"")
+        size += len(chunk)
         if size > limit:
             raise PayloadTooLargeError(f"the body has more than {limit:,} bytes", limit=limit)
-        if piece:
-            yield piece
+        if chunk:
+            yield chunk
         if not message.get("more_body", False):
             return
 
 
 def _list_fields(kind: type[Any]) -> frozenset[str]:
     known = _lists.get(kind)
-    if known is None:  # looking at a type costs more than the rest of a request
+    if known is None:  # inspecting a type costs more than the rest of a request
         info = msgspec.inspect.type_info(kind)
         if not isinstance(info, msgspec.inspect.StructType):
             raise TypeError(f"{kind!r} is no struct")

@@ -1,4 +1,4 @@
-"""What a route can answer with. Each knows how to send itself."""
+"""The responses that a route can return. Each sends itself."""
 
 from __future__ import annotations
 
@@ -20,20 +20,23 @@ COMMON_HEADERS: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 ]
-"""On every answer: what is private is not to be kept by anyone in between, nor guessed at by a browser."""
+"""On every response: no cache may store private content, no browser may guess its type."""
 
 _encoder = msgspec.json.Encoder()
 
 
-class Answer(Protocol):
-    """An answer that can send itself."""
+class ApiResponse(Protocol):
+    """A response that sends itself."""
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Send it all; the status it had."""
+        """Send the whole response; return its status."""
 
 
 class Listing(Strict, Generic[U]):
-    """One page of a list. Hand `next_cursor` back to get the next; it is opaque, and bound to this list."""
+    """One page of a list.
+
+    Pass `next_cursor` back to get the next; it is opaque and valid for this list only.
+    """
 
     items: list[U]
     next_cursor: str | None = None
@@ -42,7 +45,7 @@ class Listing(Strict, Generic[U]):
 
 @dataclass(frozen=True, slots=True)
 class Json(Generic[T_co]):
-    """A value as JSON. `kept`: what a repeated Idempotency-Key is answered instead of `value`."""
+    """A value as JSON. `kept`: sent instead of `value` when an Idempotency-Key is repeated."""
 
     value: T_co
     status: int = 200
@@ -50,7 +53,7 @@ class Json(Generic[T_co]):
     kept: Any = None
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Send it."""
+        """Send the response; return its status."""
         body = _encoder.encode(self.value)
         return await send_whole(
             scope,
@@ -62,13 +65,13 @@ class Json(Generic[T_co]):
         )
 
     def keep(self) -> bytes:
-        """The body that a repetition gets."""
+        """Return the body to store for a repeated Idempotency-Key."""
         return _encoder.encode(self.value if self.kept is None else self.kept)
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """A body as it is."""
+class RawBody:
+    """A body that is already encoded."""
 
     body: bytes
     media_type: str
@@ -76,7 +79,7 @@ class Whole:
     headers: Headers = field(default_factory=list)
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Send it."""
+        """Send the response; return its status."""
         return await send_whole(
             scope,
             send,
@@ -89,13 +92,13 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """A status and headers."""
+    """A response without a body."""
 
     status: int = 204
     headers: Headers = field(default_factory=list)
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Send it."""
+        """Send the response; return its status."""
         await send(
             {"type": "http.response.start", "status": self.status, "headers": COMMON_HEADERS + self.headers}
         )
@@ -104,21 +107,21 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
-    """A body of known size that is sent piece by piece, never held whole."""
+class StreamedBody:
+    """A body of known size, sent in chunks and never held whole in memory."""
 
-    pieces: AsyncIterator[bytes]
+    chunks: AsyncIterator[bytes]
     size: int
     status: int = 200
     headers: Headers = field(default_factory=list)
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Send it. For HEAD nothing is read."""
+        """Send it. For HEAD no chunk is read."""
         headers = [*COMMON_HEADERS, *self.headers, (b"content-length", b"%d" % self.size)]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         if scope["method"] != "HEAD":
-            async for piece in self.pieces:
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            async for chunk in self.chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return self.status
 
@@ -126,7 +129,7 @@ class Pieces:
 async def send_whole(
     scope: Scope, send: Send, *, status: int, media_type: bytes, body: bytes, headers: Headers
 ) -> int:
-    """Send a body that is there as a whole; a HEAD gets its headers."""
+    """Send a complete body, to HEAD its headers alone; return the status."""
     head = [
         *COMMON_HEADERS,
         *headers,

@@ -1,4 +1,4 @@
-"""All routes, in the order of the documentation."""
+"""All route modules, in the order of the documentation."""
 
 from __future__ import annotations
 

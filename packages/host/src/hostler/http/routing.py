@@ -1,7 +1,7 @@
-"""From a path to what answers it.
+"""Find the routes of a path.
 
-Paths are matched as they came, percent-encoded: an id may hold a slash. A name in the path wins over a
-parameter; a parameter is one segment and never empty.
+Paths are matched percent-encoded, because an id may contain a slash. A literal segment takes precedence over
+a parameter; a parameter is one non-empty segment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Node:
 
 
 class Router:
-    """All routes, by path and method."""
+    """A tree of all routes, by path segment."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = _Node()
@@ -31,7 +31,7 @@ class Router:
             self._add(endpoint)
 
     def find(self, path: str) -> tuple[dict[str, Endpoint], Parameters] | None:
-        """The routes of a path by method, and its parameters, still encoded; None: there is no such path."""
+        """Return the routes of a path by method, and its encoded parameters; None if the path is unknown."""
         parameters: Parameters = {}
         node = _walk(self._root, path.split("/")[1:], parameters)
         return None if node is None else (node.routes, parameters)
@@ -49,7 +49,7 @@ class Router:
                 raise ValueError(f"{endpoint.path}: {{{name}}} is called {{{node.parameter_name}}} elsewhere")
             node = node.parameter
         if endpoint.method in node.routes:
-            raise ValueError(f"{endpoint.method} {endpoint.path} stands twice")
+            raise ValueError(f"{endpoint.method} {endpoint.path} is defined twice")
         node.routes[endpoint.method] = endpoint
 
 

@@ -24,57 +24,60 @@ EVENT_SCHEMA: dict[str, Any] = {
         "data": {"type": "string"},
     },
 }
-"""One event of a stream, for the documentation."""
+"""JSON Schema of one event of a stream."""
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 
-class Piece(NamedTuple):
-    """Some events of a stream, as they are and framed as a chunk of HTTP/1.1; `last`: their last sequence."""
+class EventChunk(NamedTuple):
+    """Some events of a stream. `framed`: `body` as a chunk of HTTP/1.1; `last`: the last sequence."""
 
     body: bytes
-    chunk: bytes
+    framed: bytes
     last: int
 
     @classmethod
-    def of(cls, body: bytes, last: int = 0) -> Piece:
+    def of(cls, body: bytes, last: int = 0) -> EventChunk:
         """Frame `body`."""
         return cls(body, b"%x\r\n%b\r\n" % (len(body), body), last)
 
 
-COMMENT = Piece.of(b": keep-alive\n\n")
+COMMENT = EventChunk.of(b": keep-alive\n\n")
 
 
 def last_event_id(header: str | None, query: str | None) -> int:
-    """The sequence a client has seen last; 0 where it says nothing. InvalidArgumentError otherwise."""
+    """Return the last sequence that a client has seen, 0 if it names none.
+
+    InvalidArgumentError for no number.
+    """
     text = header if header is not None else query
     if text is None or text == "":
         return 0
-    # The length first: int() of a text of megabytes is slow.
+    # The length is checked first: int() of a text of megabytes is slow.
     if len(text) <= 16 and text.isascii() and text.isdecimal() and int(text) <= MAX_INTEGER:
         return int(text)
     raise InvalidArgumentError(
         f"Last-Event-ID {text[:40]!r} is not the id of an event of this stream: "
-        "it is a whole number, the sequence of the last result that was seen"
+        "it is a whole number, the sequence of the last result received"
     )
 
 
 @lru_cache(256)
 def _event_name(result_type: str) -> bytes:
-    # A runner names the type; a line end in it would let it write fields of its own.
+    # A runner names the type; a line end in it would let the runner inject fields.
     return result_type.encode("utf-8", "replace").translate(_LINE_ENDS)
 
 
 def frame(result: StoredResult) -> bytes:
-    """One result as one event. Line ends in its JSON can only be blanks between tokens."""
+    """Frame one result as one event. Line ends in its JSON can only be white space between tokens."""
     data = result.json
     if b"\n" in data or b"\r" in data:
         data = data.translate(_LINE_ENDS)
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (result.sequence, _event_name(result.type), data)
 
 
-def pieces_of(batch: list[StoredResult]) -> list[Piece]:
-    """The events of a batch in pieces of about STREAM_WRITE_BYTES, so that one write stays small."""
-    pieces: list[Piece] = []
+def chunks_of(batch: list[StoredResult]) -> list[EventChunk]:
+    """Split the events of a batch into chunks of about STREAM_WRITE_BYTES, so that one write stays small."""
+    chunks: list[EventChunk] = []
     waiting: list[bytes] = []
     size = 0
     for result in batch:
@@ -82,8 +85,8 @@ def pieces_of(batch: list[StoredResult]) -> list[Piece]:
         waiting.append(event)
         size += len(event)
         if size >= STREAM_WRITE_BYTES:
-            pieces.append(Piece.of(b"".join(waiting), result.sequence))
+            chunks.append(EventChunk.of(b"".join(waiting), result.sequence))
             waiting, size = [], 0
     if waiting:
-        pieces.append(Piece.of(b"".join(waiting), batch[-1].sequence))
-    return pieces
+        chunks.append(EventChunk.of(b"".join(waiting), batch[-1].sequence))
+    return chunks

@@ -1,14 +1,14 @@
-"""What the routes share: the host and the parts of this server."""
+"""The state that all routes share: the host and the parts of this server."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hostler.domain.token_bucket import TokenBuckets
 from hostler.http.api_docs import ApiDocs
 from hostler.http.auth import KeyRing
 from hostler.http.metrics import Metrics
-from hostler.http.rate_limits import Rates
 from hostler.http.streams import Streams
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class AppState:
-    """One server over one host."""
+    """The shared state of one server over one host."""
 
     host: Host
     keys: KeyRing
-    rates: Rates
+    rates: TokenBuckets
     streams: Streams
     metrics: Metrics
     docs: ApiDocs

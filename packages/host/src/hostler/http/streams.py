@@ -1,9 +1,9 @@
-"""Event streams: who reads, how fast, and how a thousand readers of one run cost little more than one.
+"""Event streams: a fan-out per run, so that a thousand readers of one run cost little more than one.
 
-A stream reads the feed for itself until it has caught up with the others of its run. Then it joins their
-fan-out: one task reads the feed, frames each batch once and writes the bytes to every member. A member that
-takes no more leaves the fan-out with its cursor and goes on by itself, at its own speed: nobody waits for a
-slow reader, and what it holds is its cursor and one piece. A client that goes away cancels nothing.
+A stream reads the feed alone until it has caught up with the other streams of its run. Then it joins their
+fan-out: one task reads the feed, frames each batch once and writes the bytes to every member. A member whose
+buffer is full leaves the fan-out with its cursor and reads on alone, at its own speed. So no reader waits for
+a slow one, which takes the memory of a cursor and one chunk. A client that disconnects cancels nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hostler.http.event_stream import Batches, EventStream
 from hostler.http.limits import STREAM_COMMENT_SECONDS, STREAM_PACE_SECONDS, STREAM_STUCK_SECONDS
 from hostler.http.problems import encode_problem, problem_of
 from hostler.http.responses import Headers
-from hostler.http.sse import COMMENT, Piece, pieces_of
+from hostler.http.sse import COMMENT, EventChunk, chunks_of
 from hostler.journal.feed import BATCH_RESULTS, StoredResult
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.results import TERMINAL_RESULTS
@@ -38,7 +38,7 @@ log = logging.getLogger("hostler.http")
 
 @dataclass(eq=False, slots=True)
 class _Stream:
-    """One open stream. Times by the loop's clock."""
+    """One open stream. Times are of the event loop's clock."""
 
     run_id: str
     last_write: float
@@ -46,41 +46,42 @@ class _Stream:
     connection: BoundedConnection | None
     writing_since: float | None = None
     pump: asyncio.Task[None] | None = None
-    turn: asyncio.Future[int | None] | None = None
-    """While in a fan-out: set to the cursor to go on from alone, or None where the run is over."""
+    dismissed: asyncio.Future[int | None] | None = None
+    """Exists while in a fan-out; its result is the cursor to read on from alone, or None if the run is
+    over."""
 
-    async def write(self, piece: Piece) -> None:
-        """Write a piece; returns once the reader has room for the next."""
+    async def write(self, chunk: EventChunk) -> None:
+        """Write a chunk; return once the reader has room for the next."""
         if self.connection is None:
-            await self.send({"type": "http.response.body", "body": piece.body, "more_body": True})
-        elif not self.connection.write_chunk(piece.chunk):
+            await self.send({"type": "http.response.body", "body": chunk.body, "more_body": True})
+        elif not self.connection.write_chunk(chunk.framed):
             await self.connection.drained()
 
 
 @dataclass(eq=False, slots=True)
 class _Fanout:
-    """The readers of one run that have all seen the same: everything up to `cursor`."""
+    """The streams of one run that have sent everything up to `cursor`."""
 
     cursor: int
     members: set[_Stream] = field(default_factory=set)
     task: asyncio.Task[None] | None = None
 
-    def write(self, piece: Piece, now: float) -> None:
-        """Write a piece to every member; those that have no room for more leave."""
-        self.cursor = piece.last
+    def write(self, chunk: EventChunk, now: float) -> None:
+        """Write a chunk to every member; dismiss those whose buffers are full."""
+        self.cursor = chunk.last
         full = []
         for stream in self.members:
             stream.last_write = now
-            if stream.connection is not None and not stream.connection.write_chunk(piece.chunk):
+            if stream.connection is not None and not stream.connection.write_chunk(chunk.framed):
                 full.append(stream)
         for stream in full:
-            self.dismiss(stream, piece.last)
+            self.dismiss(stream, chunk.last)
 
     def dismiss(self, stream: _Stream, cursor: int | None) -> None:
-        """Let a member go."""
+        """Remove a member. `cursor`: where it reads on alone; None if the run is over."""
         self.members.discard(stream)
-        if stream.turn is not None and not stream.turn.done():
-            stream.turn.set_result(cursor)
+        if stream.dismissed is not None and not stream.dismissed.done():
+            stream.dismissed.set_result(cursor)
 
 
 @dataclass(slots=True)
@@ -97,23 +98,23 @@ class Streams:
 
     @property
     def count(self) -> int:
-        """Streams that are open."""
+        """The number of open streams."""
         return len(self._open)
 
     def close(self) -> None:
-        """End all streams, and every new one at once: clients come back to another process, or later."""
+        """End all streams and every later one. Clients reconnect to another process, or later."""
         self._closing = True
         for stream in self._open:
             if stream.pump is not None:
                 stream.pump.cancel()
 
     async def finish(self, seconds: float) -> None:
-        """Wait, at most so long, until the streams that are open have shown how their runs ended."""
+        """Wait at most `seconds` until the open streams have sent the terminal results of their runs."""
         if pumps := {stream.pump for stream in self._open if stream.pump is not None}:
             await asyncio.wait(pumps, timeout=seconds)
 
     async def serve(self, answer: EventStream, scope: Scope, receive: Receive, send: Send) -> int:
-        """Send a run's results until its terminal one, the client's leaving, or `close`."""
+        """Send a run's results until the terminal one, a disconnect of the client, or `close`."""
         headers = [*_STREAM_HEADERS, *answer.headers]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         if scope["method"] != "HEAD" and not self._closing:
@@ -142,7 +143,9 @@ class Streams:
         if not pump.cancelled() and (error := pump.exception()) is not None:
             if not isinstance(error, HostlerError):
                 raise error
-            await stream.write(Piece.of(b"event: problem\ndata: %s\n\n" % encode_problem(problem_of(error))))
+            await stream.write(
+                EventChunk.of(b"event: problem\ndata: %s\n\n" % encode_problem(problem_of(error)))
+            )
 
     async def _pump(self, stream: _Stream, answer: EventStream) -> None:
         batches = answer.opening or answer.watch(answer.after)
@@ -160,32 +163,36 @@ class Streams:
             batches = answer.watch(cursor)
 
     async def _catch_up(self, stream: _Stream, batches: Batches) -> tuple[_Fanout, int] | None:
-        """Read and write alone until the others are reached: their fan-out and where; None: it is over."""
+        """Read and write alone until the stream can join or start a fan-out.
+
+        Return the fan-out and the cursor reached; None if the run is over.
+        """
         loop = asyncio.get_running_loop()
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(_close, batches)
             async for batch in batches:
-                for piece in pieces_of(batch):
+                for chunk in chunks_of(batch):
                     stream.writing_since = loop.time()
-                    await stream.write(piece)
+                    await stream.write(chunk)
                     stream.writing_since = None
                 stream.last_write = loop.time()
                 if batch[-1].type in TERMINAL_RESULTS:
                     return None
                 cursor = batch[-1].sequence
                 if stream.connection is not None and stream.run_id not in self._fanouts:
-                    stack.pop_all()  # the fan-out goes on with what this stream was reading
+                    stack.pop_all()  # the fan-out takes over this iterator
                     return self._begin(stream.run_id, cursor, batches), cursor
-                # Asked before and after the tick: others of this run may wake before or after this one.
+                # Checked before and after the tick: other streams of this run may wake before or after this
+                # one.
                 if (fanout := self._at(stream, cursor)) is not None:
                     return fanout, cursor
-                await self._breathe(loop, batch)
+                await self._pace_after(loop, batch)
                 if (fanout := self._at(stream, cursor)) is not None:
                     return fanout, cursor
         return None
 
     def _at(self, stream: _Stream, cursor: int) -> _Fanout | None:
-        """The fan-out of the stream's run, if the stream can join it having seen exactly this."""
+        """Return the fan-out of the stream's run if it is at this cursor, so that the stream can join it."""
         fanout = self._fanouts.get(stream.run_id)
         if stream.connection is None or fanout is None or fanout.cursor != cursor:
             return None
@@ -197,38 +204,38 @@ class Streams:
         return fanout
 
     async def _follow(self, stream: _Stream, fanout: _Fanout, cursor: int) -> int | None:
-        """Be a member until dismissed; what the fan-out gave to go on with."""
+        """Be a member until dismissed; return the cursor to read on from, or None if the run is over."""
         if self._at(stream, cursor) is not fanout:
-            return cursor  # it went on, or ended, while this stream closed what it was reading
-        stream.turn = asyncio.get_running_loop().create_future()
+            return cursor  # it advanced or ended while this stream closed its iterator
+        stream.dismissed = asyncio.get_running_loop().create_future()
         fanout.members.add(stream)
         try:
-            return await stream.turn
+            return await stream.dismissed
         finally:
-            stream.turn = None
+            stream.dismissed = None
             fanout.members.discard(stream)
             if not fanout.members and fanout.task is not None:
                 fanout.task.cancel()
                 self._forget(stream.run_id, fanout)
 
     async def _fan_out(self, run_id: str, fanout: _Fanout, batches: Batches) -> None:
-        """Read a run once for all members, until it is over or nobody is left."""
+        """Read a run's results for all members, until it is over or no member is left."""
         loop = asyncio.get_running_loop()
         try:
             await self._tick(loop)
             async for batch in batches:
-                for piece in pieces_of(batch):
-                    fanout.write(piece, loop.time())
+                for chunk in chunks_of(batch):
+                    fanout.write(chunk, loop.time())
                 if batch[-1].type in TERMINAL_RESULTS:
                     break
-                await self._breathe(loop, batch)
+                await self._pace_after(loop, batch)
             for stream in list(fanout.members):
                 fanout.dismiss(stream, None)
         except HostlerError as error:
-            log.info("run %s: its readers go on by themselves: %s", run_id, error.message)
+            log.info("run %s: its streams read on alone: %s", run_id, error.message)
         finally:
             self._forget(run_id, fanout)
-            for stream in list(fanout.members):  # after an error: each meets it by itself
+            for stream in list(fanout.members):  # after an error: each reads it alone
                 fanout.dismiss(stream, fanout.cursor)
             await _close(batches)
 
@@ -237,7 +244,7 @@ class Streams:
             del self._fanouts[run_id]
 
     async def _keep_alive(self, stream: _Stream) -> bool:
-        """Write a comment if the stream is silent; False if its reader has taken nothing for too long."""
+        """Write a comment after a silence; return False if the reader has accepted no bytes for too long."""
         now = asyncio.get_running_loop().time()
         if stream.writing_since is not None:
             return now - stream.writing_since < self.stuck_after
@@ -246,26 +253,26 @@ class Streams:
             await stream.write(COMMENT)
         return True
 
-    async def _breathe(self, loop: asyncio.AbstractEventLoop, batch: list[StoredResult]) -> None:
-        """Between two batches: the pace is for what comes bit by bit, not for what has piled up already."""
+    async def _pace_after(self, loop: asyncio.AbstractEventLoop, batch: list[StoredResult]) -> None:
+        """Wait between two batches: for the next tick after a small one, not at all after a full one."""
         if len(batch) < BATCH_RESULTS:
             await self._tick(loop)
         else:
             await asyncio.sleep(0)
 
     async def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait for the next common tick: one timer for all streams."""
+        """Wait for the next tick. All streams share one timer."""
         if not self._waiting:
             loop.call_later(self.pace, self._fire)
-        turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(turn)
-        await turn
+        tick: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(tick)
+        await tick
 
     def _fire(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for turn in waiting:
-            if not turn.done():
-                turn.set_result(None)
+        for tick in waiting:
+            if not tick.done():
+                tick.set_result(None)
 
 
 async def _disconnected(receive: Receive) -> None:

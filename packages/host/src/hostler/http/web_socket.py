@@ -1,4 +1,4 @@
-"""uvicorn's WebSocket connection, as plugins that dial in use it."""
+"""uvicorn's WebSocket connection, for remote plugins."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 
 class BoundedSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket connection; a refused handshake is complete, and no error of the server."""
+    """uvicorn's WebSocket connection, which counts a refused handshake as complete, not as a server error."""
 
     async def send(self, message: Any) -> None:
-        """Send a message of the application."""
+        """Send an ASGI message."""
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
             self.handshake_complete = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,12 +40,12 @@ from hostler.http.asset_gateway.messages import (
 )
 from hostler.http.asset_gateway.sessions import GuestCall, Session, Sessions
 from hostler.http.asset_gateway.tool_list import call_of, definitions
-from hostler.http.limits import FAILED_AUTH_BURST, FAILED_AUTH_PER_SECOND, MAX_TOKEN_CHARS
+from hostler.http.auth import failed_authentications
+from hostler.http.limits import MAX_TOKEN_CHARS
 from hostler.http.middleware import Exchange, send_problem
 from hostler.http.problems import MethodNotAllowedError, UnauthenticatedError
-from hostler.http.rate_limits import Rates
 from hostler.http.request import ApiRequest, check_headers, check_json_type, headers_of, read_body
-from hostler.http.responses import COMMON_HEADERS, Empty, Headers, Whole
+from hostler.http.responses import COMMON_HEADERS, Empty, Headers, RawBody
 from hostler.http.state import AppState
 from hostler.storage.stores import audit
 from hostler_protocol.calls import ToolCallReply
@@ -73,7 +74,7 @@ class AssetGateway:
         self._state = state
         self._host = state.host
         self.sessions = Sessions()
-        self._failures = Rates(FAILED_AUTH_PER_SECOND, FAILED_AUTH_BURST)
+        self._failures = failed_authentications(time.monotonic)
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
@@ -279,7 +280,7 @@ class AssetGateway:
     ) -> None:
         if not exchange.body_over:
             await exchange.drain()
-        answer = Whole(body, "application/json", status, headers or [])
+        answer = RawBody(body, "application/json", status, headers or [])
         await answer.send(exchange.scope, exchange.receive, exchange.send)
 
 

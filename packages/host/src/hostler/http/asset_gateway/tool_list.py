@@ -24,7 +24,7 @@ from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class HostCallTool:
     """A tool that stands for a call of the Host API. Its arguments are the call's, by the same names."""
 
     name: str
@@ -82,10 +82,10 @@ def _count(description: str, least: int = 0, most: int | None = None) -> dict[st
 
 _SCOPE = _string("conversation, actor, subject or runner")
 _STATE_KEY = _string("the key, 1 to 255 characters")
-OFFERS: dict[str, Offer] = {
+HOST_CALL_TOOLS: dict[str, HostCallTool] = {
     offer.name: offer
     for offer in (
-        Offer(
+        HostCallTool(
             "history_page",
             "history.page",
             "Reads the conversation before the message that this run answers; backward: newest first.",
@@ -98,7 +98,7 @@ OFFERS: dict[str, Offer] = {
                 "conversation_id": _string("another conversation, where the agent allows it"),
             },
         ),
-        Offer(
+        HostCallTool(
             "history_search",
             "history.search",
             "Finds messages of the conversation by words, in any script.",
@@ -109,7 +109,7 @@ OFFERS: dict[str, Offer] = {
             },
             ("query",),
         ),
-        Offer(
+        HostCallTool(
             "retrieve_knowledge",
             "knowledge.retrieve",
             "Finds what a knowledge base says about a text.",
@@ -121,7 +121,7 @@ OFFERS: dict[str, Offer] = {
             },
             ("kb_id", "query_text"),
         ),
-        Offer(
+        HostCallTool(
             "call_tool",
             "tool.call",
             "Calls one of the run's tools by its name.",
@@ -132,14 +132,14 @@ OFFERS: dict[str, Offer] = {
             ("tool_name",),
             changes=True,
         ),
-        Offer(
+        HostCallTool(
             "state_get",
             "state.get",
             "Reads a value that the agent keeps; version 0 says that there is none.",
             {"scope": _SCOPE, "key": _STATE_KEY},
             ("scope", "key"),
         ),
-        Offer(
+        HostCallTool(
             "state_set",
             "state.set",
             "Keeps a value for the agent.",
@@ -152,7 +152,7 @@ OFFERS: dict[str, Offer] = {
             ("scope", "key", "value"),
             changes=True,
         ),
-        Offer(
+        HostCallTool(
             "artifact_read",
             "artifact.read",
             "Reads a file of the conversation in ranges, as base64.",
@@ -170,12 +170,12 @@ OFFERS: dict[str, Offer] = {
 def definitions(door: RunDoor, offered: Mapping[str, OfferedTool]) -> Iterator[dict[str, Any]]:
     """All tools of a run. `offered`: the host's, as they are now; those that changed since are left out."""
     grant = door.grant
-    for offer in OFFERS.values():
+    for offer in HOST_CALL_TOOLS.values():
         if offer.is_open(grant):
             yield offer.definition(grant)
     for name, resource in grant.tools.items():
         tool = offered.get(name)
-        if tool is None or tool.pin != grant.tool_pins.get(name) or name in OFFERS:
+        if tool is None or tool.pin != grant.tool_pins.get(name) or name in HOST_CALL_TOOLS:
             continue
         if "call" in resource.operations:
             schema = {"type": "object"} | dict(tool.parameters)
@@ -188,7 +188,7 @@ def call_of(door: RunDoor, params: Mapping[str, Any]) -> tuple[str, CallParams]:
     arguments = {} if arguments is None else arguments
     if not isinstance(name, str) or not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "tools/call takes a name, and arguments as an object")
-    offer = OFFERS.get(name)
+    offer = HOST_CALL_TOOLS.get(name)
     if offer is None:
         return "tool.call", ToolCallParams(run_id=door.run_id, tool_name=name, parameters=arguments)
     for unknown in arguments.keys() - offer.properties.keys():

@@ -9,10 +9,10 @@ from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.config_mistakes import ConfigurationError, Mistake
 from hostler.domain.secret_refs import reference_names
-from hostler.http.auth import holds
+from hostler.http.auth import has_right
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import PageQuery, listing, scoped
-from hostler.http.request import ApiRequest, Fitted
+from hostler.http.pagination import PageQuery, list_cursors, listing
+from hostler.http.request import ApiRequest, LenientBody
 from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import agents, audit
@@ -36,7 +36,7 @@ class AgentRecord(Strict):
 @endpoint("GET", "/v1/agents", right="agents:read", tag="agents")
 async def list_agents(request: ApiRequest, query: PageQuery) -> Listing[AgentRecord]:
     """List the current versions of all agents, by name."""
-    cursors = scoped(request.state.host.cursors, "agents", request.workspace_id, query)
+    cursors = list_cursors(request.state.host.cursors, "agents", request.workspace_id, query)
     after = "" if query.cursor is None else cursors.read_text(query.cursor)
     rows = await request.state.host.db.read(
         lambda tx: agents.page(tx, request.workspace_id, after=after, limit=query.size + 1)
@@ -52,7 +52,7 @@ async def list_agents(request: ApiRequest, query: PageQuery) -> Listing[AgentRec
 
 
 @endpoint("POST", "/v1/agents", right="agents:write", tag="agents", status=201)
-async def create_agent(request: ApiRequest, body: Fitted[AgentSpec]) -> Json[AgentRecord]:
+async def create_agent(request: ApiRequest, body: LenientBody[AgentSpec]) -> Json[AgentRecord]:
     """Make a new agent. A name that is taken is a `conflict`."""
     host, name = request.state.host, body.get().name
     if await host.db.read(lambda tx: agents.current_version(tx, request.workspace_id, name)) is not None:
@@ -70,7 +70,7 @@ async def get_agent(request: ApiRequest) -> AgentRecord:
 
 
 @endpoint("PUT", "/v1/agents/{name}", right="agents:write", tag="agents")
-async def put_agent(request: ApiRequest, body: Fitted[AgentSpec]) -> AgentRecord:
+async def put_agent(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecord:
     """Make or change an agent. All that is wrong with it is named at once, and nothing is stored.
 
     A change makes a new version, which the next event uses; unchanged it keeps its version. The body's name
@@ -117,7 +117,7 @@ async def delete_agent(request: ApiRequest) -> Empty:
     return Empty()
 
 
-async def _save(request: ApiRequest, body: Fitted[AgentSpec]) -> AgentRecord:
+async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecord:
     """Check and store an agent; the next event sees it. What is stored like this already is not refused."""
     host, workspace, actor = request.state.host, request.workspace_id, request.caller.subject
     spec = body.get()
@@ -150,7 +150,7 @@ def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec
     for nothing: a plugin may change that later.
     """
     names = reference_names(spec.config)
-    if not names or holds(request.caller, "installation"):
+    if not names or has_right(request.caller, "installation"):
         return
     if before is not None and (before.spec.runner, before.spec.config) == (spec.runner, spec.config):
         return

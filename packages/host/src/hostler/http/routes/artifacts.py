@@ -9,12 +9,12 @@ from urllib.parse import quote
 import msgspec
 
 from hostler.http.endpoint import Media, endpoint
-from hostler.http.idempotency import once
+from hostler.http.idempotency import run_once
 from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
 from hostler.http.pagination import Moment
 from hostler.http.ranges import etag_matches, parse_range
-from hostler.http.request import ApiRequest, body_pieces
-from hostler.http.responses import Empty, Headers, Json, Pieces
+from hostler.http.request import ApiRequest, body_chunks
+from hostler.http.responses import Empty, Headers, Json, StreamedBody
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, audit, blobs
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact
@@ -51,7 +51,7 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
     """Upload a file: the body is its content, the Content-Type its type. At most 1 GiB."""
     host = request.state.host
     blob = await host.blobs.put(
-        body_pieces(request, limit=MAX_UPLOAD_BODY_BYTES), max_bytes=MAX_UPLOAD_BODY_BYTES
+        body_chunks(request, limit=MAX_UPLOAD_BODY_BYTES), max_bytes=MAX_UPLOAD_BODY_BYTES
     )
     artifacts.check_declared(blob, size_bytes=None, sha256=query.sha256)
     new = NewArtifact(
@@ -71,7 +71,7 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
             raise ConflictError(f"there is an artifact {stored.artifact_id!r} with other content")
         return Json(stored.record(), 201)
 
-    return await once(request, blob.sha256, create)  # type: ignore[return-value]
+    return await run_once(request, blob.sha256, create)  # type: ignore[return-value]
 
 
 @endpoint("GET", "/v1/artifacts/{artifact_id}", right="artifacts:read", tag="artifacts")
@@ -87,7 +87,7 @@ async def get_artifact(request: ApiRequest) -> ArtifactMetadata:
     tag="artifacts",
     answers={200: BYTES, 206: Media("*/*", "The range that was asked for", schema={}), 304: None},
 )
-async def get_artifact_content(request: ApiRequest) -> Pieces | Empty:
+async def get_artifact_content(request: ApiRequest) -> StreamedBody | Empty:
     """Get an artifact's content, whole or one range of it (Range, If-Range, ETag)."""
     artifact = await _find(request)
     etag = f'"{artifact.sha256}"'
@@ -108,7 +108,7 @@ async def get_artifact_content(request: ApiRequest) -> Pieces | Empty:
         place = b"bytes %d-%d/%d" % (offset, offset + length - 1, artifact.size_bytes)
         headers.append((b"content-range", place))
     pieces = artifacts.stream(artifact, request.state.host.blobs, offset, length)
-    return Pieces(pieces, length, 200 if wanted is None else 206, headers)
+    return StreamedBody(pieces, length, 200 if wanted is None else 206, headers)
 
 
 @endpoint("DELETE", "/v1/artifacts/{artifact_id}", right="artifacts:write", tag="artifacts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import PageQuery, listing, scoped
+from hostler.http.pagination import PageQuery, list_cursors, listing
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.stores import audit
@@ -28,7 +28,7 @@ class AuditRecord(Strict):
 @endpoint("GET", "/v1/audit", right="audit:read", tag="audit")
 async def list_audit(request: ApiRequest, query: PageQuery) -> Listing[AuditRecord]:
     """List audit facts, newest first."""
-    cursors = scoped(request.state.host.cursors, "audit", request.workspace_id, query)
+    cursors = list_cursors(request.state.host.cursors, "audit", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
     rows = await request.state.host.db.read(
         lambda tx: audit.page(tx, request.workspace_id, before_seq=before, limit=query.size + 1)

@@ -15,7 +15,7 @@ from hostler.host.config_entries import EntryKind, entry_kind, relative_paths
 from hostler.host.config_file import source_of
 from hostler.host.diagnosis import folder_problem
 from hostler.http.endpoint import endpoint
-from hostler.http.request import ApiRequest, Fitted
+from hostler.http.request import ApiRequest, LenientBody
 from hostler.http.responses import Json, Listing
 from hostler_protocol._base import Strict
 
@@ -39,7 +39,7 @@ class EntryRecord(Strict):
 
 
 @endpoint("POST", "/v1/config", right="installation", tag="configuration")
-async def apply_config(request: ApiRequest, query: ApplyQuery, body: Fitted[ConfigFile]) -> ConfigDiff:
+async def apply_config(request: ApiRequest, query: ApplyQuery, body: LenientBody[ConfigFile]) -> ConfigDiff:
     """Apply a configuration: what it names is made or changed, what it does not name stays unless `prune`.
 
     All that is wrong with it is named at once, and nothing is stored.

@@ -10,7 +10,7 @@ from hostler.calls.cursors import ScopedCursors
 from hostler.calls.history import transcript_page, transcript_record
 from hostler.host import maintenance
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import Limit, Moment, PageQuery, scoped
+from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx
@@ -120,7 +120,7 @@ async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[C
     empty, while `has_more` is true.
     """
     host = request.state.host
-    cursors = scoped(host.cursors, "conversations", request.workspace_id, query)
+    cursors = list_cursors(host.cursors, "conversations", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
 
     def read(tx: Tx) -> tuple[list[UnstartedConversation], ConversationPage]:

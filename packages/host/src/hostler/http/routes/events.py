@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hostler.http.auth import demand
+from hostler.http.auth import require_right
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import EventStream
 from hostler.http.idempotency import idempotency_key
 from hostler.http.limits import MAX_WAIT_SECONDS
-from hostler.http.pagination import PageQuery, listing, scoped, seconds
+from hostler.http.pagination import PageQuery, list_cursors, listing, seconds
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json, Listing
 from hostler.http.routes.runs import open_stream
@@ -131,14 +131,14 @@ async def post_event(
     """
     streams = EVENT_STREAM in request.headers.get("accept", "")
     if streams or query.wait is not None:
-        demand(request.caller, "runs:read")
+        require_right(request.caller, "runs:read")
     key = idempotency_key(request)
     if key is not None and body.event_id is None:
         identity = digest([request.workspace_id, request.caller.key_id, key])
         body = msgspec.structs.replace(body, event_id=f"idem-{identity}")
     host = request.state.host
     accepted = await host.accept(body.envelope(), request.caller, delay=body.delay)
-    request.state.metrics.accepted(accepted.outcome, duplicate=accepted.duplicate)
+    request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
     if accepted.outcome == "deferred" and (streams or query.wait is not None):
         patience = MAX_ROUTE_SECONDS if query.wait is None else min(query.wait, MAX_WAIT_SECONDS)
         accepted = await host.routed(request.workspace_id, accepted, patience)
@@ -161,7 +161,7 @@ async def list_events(request: ApiRequest, query: EventsQuery) -> Listing[EventR
     `event_type` may come several times. `outcome=failed` gives those that no agent was given because filters
     could not be evaluated, `outcome=deferred` those whose filters are tried again.
     """
-    cursors = scoped(request.state.host.cursors, "events", request.workspace_id, query)
+    cursors = list_cursors(request.state.host.cursors, "events", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
     rows = await request.state.host.db.read(
         lambda tx: events.page(

@@ -10,7 +10,7 @@ from hostler.http.host_metrics import samples_of
 from hostler.http.limits import READY_SECONDS
 from hostler.http.metrics import CONTENT_TYPE
 from hostler.http.request import ApiRequest
-from hostler.http.responses import Whole
+from hostler.http.responses import RawBody
 from hostler.version import VERSION
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import StorageError, UnavailableError
@@ -59,10 +59,10 @@ async def readyz(request: ApiRequest) -> Health:
     tag="operations",
     answers={200: Media("text/plain", "Prometheus' text format")},
 )
-async def metrics(request: ApiRequest) -> Whole:
+async def metrics(request: ApiRequest) -> RawBody:
     """Read the metrics, in Prometheus' format."""
     state = request.state
-    return Whole(state.metrics.expose(await samples_of(state.host, state.streams)), CONTENT_TYPE)
+    return RawBody(state.metrics.expose(await samples_of(state.host, state.streams)), CONTENT_TYPE)
 
 
 @endpoint(
@@ -72,15 +72,15 @@ async def metrics(request: ApiRequest) -> Whole:
     tag="operations",
     answers={200: Media("application/json", "The OpenAPI document", schema={"type": "object"})},
 )
-async def openapi_document(request: ApiRequest) -> Whole:
+async def openapi_document(request: ApiRequest) -> RawBody:
     """Get the OpenAPI 3.1 document."""
-    return Whole(request.state.docs.json, "application/json")
+    return RawBody(request.state.docs.json, "application/json")
 
 
 @endpoint(
     "GET", "/docs", right=None, tag="operations", answers={200: Media("text/html", "The documentation")}
 )
-async def docs(request: ApiRequest) -> Whole:
+async def docs(request: ApiRequest) -> RawBody:
     """Read this documentation. It works without the internet."""
     policy = (b"content-security-policy", CONTENT_SECURITY_POLICY.encode("ascii"))
-    return Whole(request.state.docs.html, "text/html; charset=utf-8", headers=[policy])
+    return RawBody(request.state.docs.html, "text/html; charset=utf-8", headers=[policy])

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hostler.http.auth import ADMIN_KEY_ID, Right, demand, holds
+from hostler.http.auth import ADMIN_KEY_ID, Right, has_right, require_right
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import Moment, PageQuery, listing, scoped, seconds
+from hostler.http.pagination import Moment, PageQuery, list_cursors, listing, seconds
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Empty, Json, Listing
 from hostler.storage.port import Tx
@@ -92,7 +92,7 @@ async def create_key(request: ApiRequest, body: NewKey) -> Json[CreatedKey]:
 @endpoint("GET", "/v1/keys", right="admin", tag="keys")
 async def list_keys(request: ApiRequest, query: PageQuery) -> Listing[KeyRecord]:
     """List keys, revoked and expired ones too."""
-    cursors = scoped(request.state.host.cursors, "keys", request.workspace_id, query)
+    cursors = list_cursors(request.state.host.cursors, "keys", request.workspace_id, query)
     after = "" if query.cursor is None else cursors.read_text(query.cursor)
     rows = await request.state.host.db.read(
         lambda tx: keys.page(tx, request.workspace_id, after=after, limit=query.size + 1)
@@ -141,13 +141,13 @@ def key_record(key: ApiKey) -> KeyRecord:
 
 def _check_grantable(request: ApiRequest, body: NewKey, workspace: str) -> None:
     """Nobody gives what they do not have."""
-    if workspace != request.workspace_id and not holds(request.caller, "installation"):
+    if workspace != request.workspace_id and not has_right(request.caller, "installation"):
         raise UnauthorizedError("only the installation's administrator makes keys for another workspace")
     for right in body.rights:
-        if not holds(request.caller, right):
+        if not has_right(request.caller, right):
             raise UnauthorizedError(f"this key has no right {right!r}, so it cannot give it", right=right)
     if body.plugin is not None:
-        demand(request.caller, "installation")
+        require_right(request.caller, "installation")
         if body.rights or body.roles:
             raise InvalidArgumentError(
                 "the token of a plugin process has no rights and no roles: leave them out"

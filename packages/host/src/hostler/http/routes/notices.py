@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hostler.http.endpoint import endpoint
-from hostler.http.pagination import PageQuery, listing, scoped, seconds
+from hostler.http.pagination import PageQuery, list_cursors, listing, seconds
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx
@@ -60,7 +60,7 @@ async def list_inbox(request: ApiRequest, query: PageQuery) -> Listing[InboxEntr
     Entries of pauses that retention has removed are left out. A page may be short although more follows.
     """
     host = request.state.host
-    cursors = scoped(host.cursors, "inbox", request.workspace_id, query)
+    cursors = list_cursors(host.cursors, "inbox", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
     more = True
     found: list[InboxEntry] = []
@@ -83,7 +83,7 @@ async def list_inbox(request: ApiRequest, query: PageQuery) -> Listing[InboxEntr
 @endpoint("GET", "/v1/webhooks/deliveries", right="admin", tag="webhooks")
 async def list_deliveries(request: ApiRequest, query: DeliveriesQuery) -> Listing[DeliveryRecord]:
     """List what was sent to webhooks, newest first; `status=dead` is what was given up."""
-    cursors = scoped(request.state.host.cursors, "deliveries", request.workspace_id, query)
+    cursors = list_cursors(request.state.host.cursors, "deliveries", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
     rows = await request.state.host.db.read(
         lambda tx: notices.deliveries(

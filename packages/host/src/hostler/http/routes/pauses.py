@@ -17,7 +17,7 @@ from hostler.domain.pause_views import PauseView
 from hostler.domain.pauses import PauseStatus
 from hostler.http.endpoint import endpoint
 from hostler.http.idempotency import idempotency_key
-from hostler.http.pagination import PageQuery, scoped
+from hostler.http.pagination import PageQuery, list_cursors
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Json, Listing
 from hostler_protocol._base import Strict
@@ -46,7 +46,7 @@ class CancelPause(Strict):
 async def list_pauses(request: ApiRequest, query: PausesQuery) -> Listing[PauseView]:
     """List the pauses that the caller may see, newest first."""
     host = request.state.host
-    cursors = scoped(host.cursors, "pauses", request.workspace_id, query)
+    cursors = list_cursors(host.cursors, "pauses", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
     page = await host.pauses.page(
         request.caller,
@@ -70,7 +70,12 @@ async def get_pause(request: ApiRequest) -> PauseView:
 
 
 @endpoint(
-    "POST", "/v1/pauses/{pause_id}/actions", right="pauses:write", tag="pauses", status=202, keeps_keys=True
+    "POST",
+    "/v1/pauses/{pause_id}/actions",
+    right="pauses:write",
+    tag="pauses",
+    status=202,
+    handles_idempotency=True,
 )
 async def act_on_pause(request: ApiRequest, body: ActRequest) -> Json[ActionAnswer]:
     """Decide calls of a pause: all that is named, or nothing.
@@ -86,7 +91,9 @@ async def act_on_pause(request: ApiRequest, body: ActRequest) -> Json[ActionAnsw
     return await _act(request, request.parameters["pause_id"], body)
 
 
-@endpoint("POST", "/v1/pauses/actions", right="pauses:write", tag="pauses", status=202, keeps_keys=True)
+@endpoint(
+    "POST", "/v1/pauses/actions", right="pauses:write", tag="pauses", status=202, handles_idempotency=True
+)
 async def act_on_conversation(request: ApiRequest, body: OlderActions) -> Json[ActionAnswer]:
     """Decide calls by their conversation, in the form of older clients.
 

@@ -12,7 +12,7 @@ from hostler.domain.steering import SteerStatus
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.event_stream import Batches, EventStream
 from hostler.http.journal_page import journal_page
-from hostler.http.pagination import Limit, Moment, PageQuery, listing, scoped, seconds
+from hostler.http.pagination import Limit, Moment, PageQuery, list_cursors, listing, seconds
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Headers, Listing
 from hostler.http.sse import EVENT_SCHEMA, EVENT_STREAM, last_event_id
@@ -108,7 +108,7 @@ async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]
 
     `status` may come several times.
     """
-    cursors = scoped(request.state.host.cursors, "runs", request.workspace_id, query)
+    cursors = list_cursors(request.state.host.cursors, "runs", request.workspace_id, query)
     before: tuple[int, str] | None = None
     if query.cursor is not None:
         before = cursors.read_place(query.cursor)
