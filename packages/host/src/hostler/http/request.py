@@ -138,7 +138,7 @@ def decode_query(raw: bytes, kind: type[T]) -> T:
         if name in lists:
             data.setdefault(name, []).append(value)
         elif name in data:
-            raise _invalid("query", name, "a single value")
+            raise _invalid("query", name, "to be given once")
         else:
             data[name] = value
     try:
