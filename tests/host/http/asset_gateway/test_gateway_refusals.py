@@ -275,7 +275,7 @@ def test_sessions_and_calls_of_a_token_have_a_bound(tmp_path: Path, monkeypatch:
             full = await two.call("toolbox.echo", id_=2, value=1)
             assert full["structuredContent"]["error"]["code"] == "rate_limited"
             again = await two.ask("tools/call", {"name": "toolbox.echo"}, "h")
-            assert again.json()["error"]["message"] == "a request of this id is under way already"
+            assert again.json()["error"]["message"] == "a request with this id is in progress already"
             for name in ("a", "b"):
                 await lent.own_call("toolbox.release", name=name)
             assert [one["content"][0]["text"] for one in await asyncio.gather(*holds)] == ["a", "b"]

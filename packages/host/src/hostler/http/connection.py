@@ -1,7 +1,7 @@
-"""uvicorn's HTTP/1.1 connection, with the bounds that strangers make necessary.
+"""uvicorn's HTTP/1.1 connection with limits against hostile clients.
 
-Beside h11's bound on the size of headers: a bound on the time they may take, one on the number of
-connections, and problem documents also for what is no HTTP at all.
+h11 limits the size of headers. This adds a limit on the time they take, one on the number of connections, and
+problem documents for input that is not HTTP.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hostler_protocol.errors import HostlerError, InvalidArgumentError, Unavaila
 
 
 def raw_problem(error: HostlerError, reason: str) -> bytes:
-    """A whole answer, for connections that never become a request."""
+    """Return a complete response, for connections that never become a request."""
     body = encode_problem(problem_of(error))
     return (
         f"HTTP/1.1 {status_of(error)} {reason}\r\ncontent-type: {PROBLEM_TYPE}\r\n"
@@ -28,50 +28,50 @@ def raw_problem(error: HostlerError, reason: str) -> bytes:
 
 
 class BufferedTransport:
-    """The transport of a connection; what is written within one turn of the loop goes out as one piece.
+    """A transport that joins all writes of one turn of the event loop.
 
-    uvicorn writes the head of an answer and its body by themselves, each of which would be a system call and
-    a packet.
+    uvicorn writes the head of a response and its body separately, each of which would be a system call and a
+    packet.
     """
 
-    __slots__ = ("_held", "_loop", "_size", "_transport")
+    __slots__ = ("_buffer", "_loop", "_size", "_transport")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
-        self._held: list[bytes] = []
+        self._buffer: list[bytes] = []
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        """Write at the end of this turn; much is written now, so that its flow is controlled."""
+        """Write at the end of this turn; over MAX_CORKED_BYTES write now, so that flow control applies."""
         if not data:
             return
-        if not self._held:
+        if not self._buffer:
             self._loop.call_soon(self._flush)
-        self._held.append(data)
+        self._buffer.append(data)
         self._size += len(data)
         if self._size > MAX_CORKED_BYTES:
             self._flush()
 
     def write_now(self, data: bytes) -> None:
-        """Write without waiting for the end of this turn, after what was written before."""
-        if self._held:
+        """Write now, after everything buffered so far."""
+        if self._buffer:
             self._flush()
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close once all that was written is out."""
+        """Close after writing everything buffered."""
         self._flush()
         self._transport.close()
 
     def abort(self) -> None:
-        """Close at once."""
-        self._held, self._size = [], 0
+        """Close at once, dropping everything buffered."""
+        self._buffer, self._size = [], 0
         self._transport.abort()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Another protocol goes on with this connection: what was written before stands before its bytes."""
+        """Hand the connection to another protocol, after writing everything buffered."""
         self._flush()
         self._transport.set_protocol(protocol)
 
@@ -79,10 +79,10 @@ class BufferedTransport:
         return getattr(self._transport, name)
 
     def _flush(self) -> None:
-        if self._held:
-            held, self._held, self._size = self._held, [], 0
+        if self._buffer:
+            chunks, self._buffer, self._size = self._buffer, [], 0
             if not self._transport.is_closing():
-                self._transport.write(held[0] if len(held) == 1 else b"".join(held))
+                self._transport.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
 
 
 class BoundedConnection(H11Protocol):
@@ -90,10 +90,10 @@ class BoundedConnection(H11Protocol):
 
     @classmethod
     def of(cls, scope: Scope) -> BoundedConnection | None:
-        """The connection of a request whose answer may be written in chunks directly; else None.
+        """Return the connection of a request if its response may be written in chunks directly, else None.
 
-        h11 keeps no count inside a chunked body, so a stream may write its chunks past it: that halves
-        the cost of a thousand readers.
+        h11 keeps no count inside a chunked body, so a stream may bypass it. That halves the cost of a
+        thousand readers.
         """
         found = scope.get("state", {}).get("connection")
         return found if isinstance(found, cls) and scope.get("http_version") == "1.1" else None
@@ -107,7 +107,7 @@ class BoundedConnection(H11Protocol):
         self.app_state = {**self.app_state, "connection": self}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client is there: its headers are due."""
+        """Start the timer for the headers; refuse the connection if there are too many."""
         self._corked = BufferedTransport(transport, self.loop)
         super().connection_made(cast("asyncio.Transport", self._corked))
         if len(self.connections) > self.max_connections:
@@ -117,16 +117,16 @@ class BoundedConnection(H11Protocol):
         self._await_headers()
 
     def write_chunk(self, chunk: bytes) -> bool:
-        """Write one chunk, framed already; False: nothing more should be written before `drained`."""
+        """Write one framed chunk. Return False if `drained` has to be awaited before the next."""
         self._corked.write_now(chunk)
         return not self.flow.write_paused
 
     async def drained(self) -> None:
-        """Wait until the client has taken enough of what was written."""
+        """Wait until the write buffer has room."""
         await self.flow.drain()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request; between two requests, the first of them starts the clock."""
+        """Receive bytes of a request; the first byte after a request starts the timer for the next headers."""
         if self.transport.is_closing():
             return
         super().data_received(data)
@@ -136,13 +136,13 @@ class BoundedConnection(H11Protocol):
             self._await_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Stop the timer."""
         self._headers_came()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no HTTP."""
-        error = InvalidArgumentError(f"this is no HTTP/1.1 request, or its headers are too large: {msg}")
+        """Refuse input that is not HTTP with a problem document."""
+        error = InvalidArgumentError(f"this is not an HTTP/1.1 request, or its headers are too large: {msg}")
         self._end(raw_problem(error, "Bad Request"))
 
     def _await_headers(self) -> None:
@@ -156,7 +156,7 @@ class BoundedConnection(H11Protocol):
     def _headers_late(self) -> None:
         self._headers_due = None
         if not self.transport.is_closing():
-            error = RequestTimeoutError(f"no whole request within {self.header_seconds:g} seconds")
+            error = RequestTimeoutError(f"no complete request within {self.header_seconds:g} seconds")
             self._end(raw_problem(error, "Request Timeout"))
 
     def _end(self, answer: bytes) -> None:
@@ -166,7 +166,7 @@ class BoundedConnection(H11Protocol):
 
 
 def bounded_socket(*args: Any, **kwargs: Any) -> asyncio.Protocol:
-    """The connection of a request to be a WebSocket; what that takes is imported for the first one."""
+    """Create a WebSocket connection. Its modules are imported for the first one."""
     from hostler.http.web_socket import BoundedSocket  # noqa: PLC0415
 
     return BoundedSocket(*args, **kwargs)

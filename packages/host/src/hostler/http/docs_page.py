@@ -1,4 +1,4 @@
-"""The documentation page: plain HTML made of the OpenAPI document. No script, nothing from elsewhere."""
+"""The documentation page: plain HTML generated from the OpenAPI document, without scripts or external files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTENT_SECURITY_POLICY = (
 
 
 def render(document: dict[str, Any]) -> str:
-    """The page as HTML text."""
+    """Render the page as HTML."""
     info = document["info"]
     by_tag: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
@@ -98,6 +98,6 @@ def _schema(schema: dict[str, Any]) -> str:
 
 
 def _prose(text: str) -> str:
-    """Text with `code` in it."""
+    """Render text with `code` in it as HTML."""
     parts = escape(text).split("`")
     return "".join(f"<code>{part}</code>" if i % 2 else part for i, part in enumerate(parts))

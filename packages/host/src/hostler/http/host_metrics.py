@@ -1,4 +1,4 @@
-"""What the host itself counts, as samples for `/metrics`."""
+"""The metrics of the host, as samples for `/metrics`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 async def samples_of(host: Host, streams: Streams) -> list[Sample]:
-    """Everything that is read at a scrape: a few numbers, never a walk over the facts."""
+    """Read the samples of one scrape: a few numbers, no scan of any table."""
     waiting = await host.db.read(usage.open_runs)
     dispatcher = host.dispatcher.snapshot()
     plugins = host.supervisor.status()

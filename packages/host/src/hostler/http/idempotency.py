@@ -1,8 +1,8 @@
-"""`Idempotency-Key`: a POST that is sent again gets the first one's answer, and is not done again.
+"""`Idempotency-Key`: a repeated POST gets the first one's response and is not carried out again.
 
-The key belongs to the caller's API key. While the first request is under way a second one is answered 409;
-with another body it is answered 422. A request that was refused has done nothing and leaves no trace, so that
-it can be corrected and sent again under the same key.
+Keys are separate per API key. While the first request is in progress a second one gets 409; one with another
+body gets 422. A refused request changed nothing and leaves no trace, so that it can be corrected and sent
+again under the same key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEADER = "idempotency-key"
 
 
 def idempotency_key(request: ApiRequest) -> str | None:
-    """The header's value; None where it is missing. InvalidArgumentError for one that cannot be a key."""
+    """Return the header's value, None if it is missing. InvalidArgumentError for an invalid key."""
     key = request.headers.get(HEADER)
     if key is None:
         return None
@@ -34,7 +34,7 @@ def idempotency_key(request: ApiRequest) -> str | None:
 
 
 def request_digest(request: ApiRequest, body_sha256: str) -> str:
-    """What makes two requests the same one: method, path, query and body."""
+    """Return the digest that identifies a request: of method, path, query and body."""
     query = request.scope["query_string"].decode("latin-1")
     return digest([request.method, request.path, query, body_sha256])
 
@@ -42,43 +42,44 @@ def request_digest(request: ApiRequest, body_sha256: str) -> str:
 async def run_once(
     request: ApiRequest, body_sha256: str, act: Callable[[], Awaitable[ApiResponse]]
 ) -> ApiResponse:
-    """Do `act`, or answer what it answered the first time.
+    """Await `act()` and store its response under the Idempotency-Key, or return the stored response.
 
-    KeyReusedError, ConflictError while the first is under way; what `act` raises.
+    KeyReusedError if the key was used for another request, ConflictError while the first is in progress; and
+    the errors of `act`.
     """
     key = idempotency_key(request)
     if key is None:
         return await act()
     db, workspace, caller = request.state.host.db, request.workspace_id, request.caller.key_id
-    asked = request_digest(request, body_sha256)
-    match await db.write(lambda tx: idempotency.begin(tx, workspace, caller, key, asked)):
-        case idempotency.Replay(status=status, answer=kept):
-            return RawBody(kept.encode(), "application/json", status, [(b"idempotent-replay", b"true")])
+    identity = request_digest(request, body_sha256)
+    match await db.write(lambda tx: idempotency.begin(tx, workspace, caller, key, identity)):
+        case idempotency.Replay(status=status, answer=stored):
+            return RawBody(stored.encode(), "application/json", status, [(b"idempotent-replay", b"true")])
         case idempotency.Different():
-            raise KeyReusedError("this Idempotency-Key was used for another request: take a new one")
+            raise KeyReusedError("this Idempotency-Key was used for another request: use a new one")
         case idempotency.InProgress():
             raise ConflictError(
-                "the first request with this Idempotency-Key is still under way", retry_after=1.0
+                "the first request with this Idempotency-Key is still in progress", retry_after=1.0
             )
         case _:
-            return await _first(request, key, act)
+            return await _run_first(request, key, act)
 
 
-async def _first(request: ApiRequest, key: str, act: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
+async def _run_first(request: ApiRequest, key: str, act: Callable[[], Awaitable[ApiResponse]]) -> ApiResponse:
     db, workspace, caller = request.state.host.db, request.workspace_id, request.caller.key_id
-    answer: ApiResponse | None = None
+    response: ApiResponse | None = None
     try:
-        answer = await act()
+        response = await act()
     finally:
-        # Shielded: a client that goes away now must not leave the key "under way" for ten minutes.
-        kept = answer.keep().decode() if isinstance(answer, Json) else None
-        if kept is not None and len(kept) <= MAX_STORED_ANSWER_BYTES and isinstance(answer, Json):
-            status = answer.status
+        # Shielded: a client that disconnects now must not leave the key in progress for ten minutes.
+        stored = response.keep().decode() if isinstance(response, Json) else None
+        if stored is not None and len(stored) <= MAX_STORED_ANSWER_BYTES and isinstance(response, Json):
+            status = response.status
             await asyncio.shield(
                 db.write(
-                    lambda tx: idempotency.finish(tx, workspace, caller, key, status=status, answer=kept)
+                    lambda tx: idempotency.finish(tx, workspace, caller, key, status=status, answer=stored)
                 )
             )
         else:
             await asyncio.shield(db.write(lambda tx: idempotency.forget(tx, workspace, caller, key)))
-    return answer
+    return response

@@ -1,4 +1,4 @@
-"""One page of a run's journal, with what lies in the blob folder put back in its place."""
+"""One page of a run's journal, with the data of entries that are stored as blobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _StoredResult(Lenient):
 
 
 class JournalPage(NamedTuple):
-    """Entries with what is shown of each: `data`, and for results `usage` and `timestamp`."""
+    """Entries with the fields shown of each: `data`, and for results `usage` and `timestamp`."""
 
     items: list[tuple[StoredEntry, dict[str, Any]]]
     more: bool
@@ -32,7 +32,10 @@ _stored_result = msgspec.json.Decoder(_StoredResult)
 
 
 async def journal_page(host: Host, workspace_id: str, run_id: str, after: int, limit: int) -> JournalPage:
-    """Entries after a position, at most `limit` and about 4 MiB. NotFoundError, CursorLostError."""
+    """Read the entries after a position: at most `limit`, and about 4 MiB.
+
+    NotFoundError; CursorLostError if retention has removed entries after the position.
+    """
 
     def read(tx: Any) -> journal.EntryPage:
         runs.get(tx, workspace_id, run_id)

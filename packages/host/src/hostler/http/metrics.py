@@ -1,4 +1,4 @@
-"""`/metrics`: what Prometheus reads. Counted where it happens, or read from the host at each scrape."""
+"""`/metrics` for Prometheus: counters of the server, and samples read from the host at each scrape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 1
 
 
 class Sample:
-    """One family read from the host: label values -> number."""
+    """One metric family read from the host. `values`: label values -> number."""
 
     def __init__(
         self, name: str, help_text: str, values: dict[tuple[str, ...], float], labels: tuple[str, ...] = ()
@@ -24,10 +24,9 @@ class Sample:
         self.labels = labels
 
     def family(self) -> Metric:
-        """In the client library's words; a name that ends in `_total` is a counter."""
-        counts = self.name.endswith("_total")
+        """Return it as a family of the client library: a counter if its name ends in `_total`, else a gauge."""
         family: Metric
-        if counts:
+        if self.name.endswith("_total"):
             counter = CounterMetricFamily(self.name, self.help_text, labels=self.labels)
             for key, value in self.values.items():
                 counter.add_metric(key, value)
@@ -50,7 +49,7 @@ class _Scrape:
 
 
 class Metrics:
-    """Counts of this server. Labels come from closed sets: a stranger cannot make them grow."""
+    """The counters of this server. Labels come from closed sets, so that clients cannot make them grow."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -67,7 +66,6 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-
         self._events = Counter(
             "hostler_events_total",
             "Events taken over HTTP, by what became of them; duplicates counted apart.",
@@ -76,16 +74,16 @@ class Metrics:
         )
 
     def count_event(self, outcome: str, *, duplicate: bool) -> None:
-        """One event was taken."""
+        """Count one accepted event."""
         self._events.labels(outcome, "true" if duplicate else "false").inc()
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
-        """One request is over."""
+        """Count one finished request and its duration."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def expose(self, samples: Iterable[Sample]) -> bytes:
-        """Everything in Prometheus' text format."""
+        """Return the counters and these samples in Prometheus' text format."""
         scrape = CollectorRegistry()
         scrape.register(_Scrape(samples))
         return generate_latest(self._registry) + generate_latest(scrape)

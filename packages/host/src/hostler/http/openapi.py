@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made of the route table and of the structs themselves."""
+"""The OpenAPI 3.1 document, generated from the route table and the structs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROBLEMS_WITH_KEY = (401, 403)
 
 
 def document(endpoints: list[Endpoint], version: str) -> dict[str, Any]:
-    """The whole document as plain JSON values."""
+    """Return the document as plain JSON values."""
     schemas, components = msgspec.json.schema_components(_types(endpoints), ref_template=REFERENCE)
     schema_of = dict(zip(map(repr, _types(endpoints)), schemas, strict=True))
     paths: dict[str, Any] = {}
@@ -31,10 +31,10 @@ def document(endpoints: list[Endpoint], version: str) -> dict[str, Any]:
             "version": version,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "description": (
-                "The host for AI agents. Every call needs a bearer key unless it says otherwise. "
+                "The host for AI agents. Every call needs a bearer key unless stated otherwise. "
                 "Errors are problem documents (RFC 9457) whose `code` is one of a closed set. "
-                "Lists are pages: hand `next_cursor` back as `cursor`. "
-                "A POST may carry `Idempotency-Key`: sent again, it gets the first answer."
+                "Lists are pages: send `next_cursor` back as `cursor`. "
+                "A POST may carry `Idempotency-Key`: repeated, it gets the first response."
             ),
         },
         "servers": [{"url": "/"}],
@@ -116,7 +116,7 @@ def _parameters(endpoint: Endpoint, components: dict[str, Any]) -> list[dict[str
 
 
 def _query_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A query cannot say null: an optional parameter is one that may be left out."""
+    """Remove null from a schema: a query cannot express it, an optional parameter is left out instead."""
     kept = {key: value for key, value in schema.items() if not (key == "default" and value is None)}
     choices = [choice for choice in kept.get("anyOf", []) if choice != {"type": "null"}]
     if len(choices) == 1:
@@ -149,13 +149,13 @@ def _responses(endpoint: Endpoint, schema_of: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choices(answer: Any) -> tuple[Any, ...]:
-    """The kinds of body that one status can have."""
+    """Return the kinds of body of one status."""
     if answer is None:
         return ()
     return answer if isinstance(answer, tuple) else (answer,)
 
 
 def _name(kind: Any) -> str:
-    """The name that msgspec gives a struct among the components."""
+    """Return the name of a struct among the components, as msgspec makes it."""
     (schema,), _ = msgspec.json.schema_components([kind], ref_template=REFERENCE)
     return str(schema["$ref"]).rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Byte ranges (RFC 9110, section 14): one range is served, several are answered with the whole."""
+"""Byte ranges (RFC 9110, section 14): a single range is served, several get the whole content."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _ONE_RANGE = re.compile(r"bytes=[ \t]*(\d{0,18})-(\d{0,18})[ \t]*", re.IGNORECAS
 
 
 class Range(NamedTuple):
-    """Which bytes to send: `length` from `offset` on."""
+    """The bytes to send: `length` from `offset` on."""
 
     offset: int
     length: int
 
 
 def parse_range(header: str | None, size: int) -> Range | None:
-    """The range that is asked for; None: the whole, also for what cannot be understood, as the RFC says.
+    """Return the requested range; None for the whole content, also if the header is invalid, as the RFC says.
 
-    RangeNotSatisfiableError where it begins after the end.
+    RangeNotSatisfiableError if it begins after the end.
     """
     match = _ONE_RANGE.fullmatch(header) if header is not None else None
     if match is None or (not match[1] and not match[2]):
@@ -40,7 +40,7 @@ def parse_range(header: str | None, size: int) -> Range | None:
 
 
 def etag_matches(header: str | None, etag: str, *, weakly: bool) -> bool:
-    """Whether a list of entity tags holds `etag` (quoted). Strongly: a weak tag matches nothing."""
+    """Whether a list of entity tags contains `etag` (quoted). Unless `weakly`, a weak tag matches nothing."""
     if header is None:
         return False
     for tag in (part.strip() for part in header.split(",")):

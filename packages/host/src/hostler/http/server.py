@@ -1,4 +1,4 @@
-"""The HTTP server around the application: its socket, its bounds, and its orderly end."""
+"""The HTTP server: its socket, its limits, its start and its graceful end."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _BACKLOG = 2048
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn without its signal handlers: the command line decides what a signal means."""
+    """uvicorn without its signal handlers, because the command line handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
+        """Install no signal handlers."""
         yield
 
 
@@ -48,13 +48,13 @@ class HttpServer:
             uvicorn.Config(
                 app,
                 http=BoundedConnection,
-                ws=bounded_socket,  # type: ignore[arg-type]  # only called, as the class would be
+                ws=bounded_socket,  # type: ignore[arg-type]  # a callable instead of a class
                 ws_max_size=MAX_MESSAGE_BYTES + 1,
                 ws_max_queue=4,
                 lifespan="off",
                 log_config=None,
                 access_log=False,
-                proxy_headers=False,  # an address that a header can change is none
+                proxy_headers=False,  # a client must not set its address by a header
                 server_header=False,
                 h11_max_incomplete_event_size=MAX_HEADER_BYTES,
                 timeout_keep_alive=int(KEEP_ALIVE_SECONDS),
@@ -65,22 +65,22 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, with the port it really has."""
+        """The URL of the server, with its actual port."""
         return url_of(*self._listener.getsockname()[:2])
 
     async def start(self) -> None:
-        """Begin to answer."""
+        """Start serving."""
         self._task = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="http server")
 
     async def wait(self) -> None:
-        """Until it has ended; raises what ended it, if it was an error."""
+        """Wait until the server has ended. Raises the error that ended it."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
     async def close(self) -> None:
-        """End open streams, let requests finish for SHUTDOWN_SECONDS, cut off what is left.
+        """End open streams, let requests finish for SHUTDOWN_SECONDS, then close all connections.
 
-        Streams of runs that have ended are sent to their end first.
+        Streams of runs that have ended get STREAM_FINISH_SECONDS first to send the last results.
         """
         await self.app.state.streams.finish(STREAM_FINISH_SECONDS)
         self.app.state.streams.close()
@@ -91,12 +91,12 @@ class HttpServer:
 
 
 def url_of(host: str, port: int) -> str:
-    """The URL of an address."""
+    """Return the HTTP URL of an address."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind the address. UnavailableError names it where that is not possible."""
+    """Bind and listen. UnavailableError, naming the address, if that fails."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -118,7 +118,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def serve(host: Host, settings: Settings) -> HttpServer:
-    """Bind, and answer from now on. The server that is returned knows its `url`; `close` ends it."""
+    """Bind the configured address and start to serve. `close` the returned server at the end."""
     server = HttpServer(make_app(host), listen(settings.host, settings.port))
     if host.assets.url is None:
         host.assets.url = f"{server.url}{ASSETS_PATH}"

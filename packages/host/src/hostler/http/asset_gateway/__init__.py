@@ -1,1 +1,1 @@
-"""The asset gateway: `/mcp`, where a service outside reaches the run that it works for, with its token."""
+"""The asset gateway: `/mcp`, where an external service reaches its run with a run token."""

@@ -1,9 +1,8 @@
-"""`/mcp`: streamable HTTP for a run's token.
+"""`/mcp`: MCP's streamable HTTP for the holder of a run token.
 
-token -> rate -> message -> session -> the run's own calls, and so its one gate and ledger. A token that opens
-nothing is 401 as a problem document, and audited. A call that takes its time is answered as a stream, which
-comment lines keep open. A client of the older generation that goes away cancels nothing; one of the newer
-cancels by going away.
+token -> rate limit -> message -> session -> the run's own calls, with its gate and ledger. An invalid token
+gets 401 as a problem document, and is audited. The response of a slow call is a stream, kept open by comment
+lines. A disconnect cancels the call of a stateless client, and nothing of a client with a session.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from hostler.http.asset_gateway.messages import (
     SESSION_HEADER,
     RpcError,
     RpcMessage,
-    discovered,
     encode_error,
     encode_result,
-    initialized,
+    initialize_result,
     read_message,
+    server_info,
     tool_error,
     tool_result,
 )
@@ -68,7 +67,7 @@ _STREAM_HEADERS: Headers = [
 
 
 class AssetGateway:
-    """The MCP server of all runs of one host."""
+    """The MCP server of all runs of a host."""
 
     def __init__(self, state: AppState) -> None:
         self._state = state
@@ -77,22 +76,22 @@ class AssetGateway:
         self._failures = failed_authentications(time.monotonic)
 
     async def serve(self, exchange: Exchange) -> None:
-        """Answer one HTTP request."""
+        """Serve one HTTP request."""
         try:
-            await self._answer(exchange)
+            await self._serve(exchange)
         except RpcError as error:
             await self._send(exchange, encode_error(error), error.status)
         except HostlerError as error:
             await send_problem(error, exchange)
         except Exception:
-            # The top of a request: whatever it is, the client gets an answer and the log the traceback.
+            # The top of a request: the client gets a response, the log the traceback.
             log.exception("%s %s failed", exchange.scope["method"], exchange.path)
             if exchange.started:
                 raise
-            failed = HostError("the host failed to answer this; its log has the details")
+            failed = HostError("the host failed to answer this request; its log has the details")
             await send_problem(failed, exchange)
 
-    async def _answer(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: Exchange) -> None:
         scope = exchange.scope
         check_headers(scope)
         headers = headers_of(scope)
@@ -113,21 +112,27 @@ class AssetGateway:
             check_json_type(headers.get("content-type"))
             message = read_message(await read_body(request, limit=MAX_MESSAGE_BYTES), headers)
             if message is None or message.id is None:
-                await self._notified(request, door, message)
+                await self._serve_notification(request, door, message)
                 await Empty(202).send(scope, exchange.receive, exchange.send)
             else:
-                await self._requested(exchange, request, door, message)
+                await self._serve_request(exchange, request, door, message)
         else:
             raise MethodNotAllowedError(request.method, _ALLOWED)
 
     # -- the token --------------------------------------------------------------------------------
 
     async def _admit(self, request: ApiRequest) -> RunDoor:
-        """The run that the token stands for. 401; RateLimitedError after too many wrong ones."""
+        """Return the run of the token.
+
+        UnauthenticatedError without a valid one; RateLimitedError over the rate of the token, or after too
+        many invalid ones from this address.
+        """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > MAX_TOKEN_CHARS:
-            raise UnauthenticatedError("a run token is needed: send the header 'Authorization: Bearer TOKEN'")
+            raise UnauthenticatedError(
+                "a run token is required: send the header 'Authorization: Bearer TOKEN'"
+            )
         try:
             door = self._host.assets.find(token)
         except AssetRefusedError as refused:
@@ -138,10 +143,10 @@ class AssetGateway:
         return door
 
     async def _refused(self, request: ApiRequest, refused: AssetRefusedError) -> HostlerError:
-        """Write down that a token opened nothing; what the client is told."""
+        """Audit a refused token; return the error for the client."""
         wait = self._failures.take(request.address)
         if wait:
-            return RateLimitedError("too many wrong run tokens from this address", wait)
+            return RateLimitedError("too many invalid run tokens from this address", wait)
         workspace = refused.workspace_id or self._host.settings.workspace
         target = refused.run_id or "unknown"
         body = {"reason": refused.reason, "address": request.address}
@@ -153,7 +158,7 @@ class AssetGateway:
     async def _session(self, request: ApiRequest, door: RunDoor) -> Session:
         name = request.headers.get(SESSION_HEADER)
         if name is None:
-            raise RpcError(INVALID_REQUEST, f"the header {SESSION_HEADER} is missing: begin with initialize")
+            raise RpcError(INVALID_REQUEST, f"the header {SESSION_HEADER} is missing: start with initialize")
         try:
             return self.sessions.find(door, name)
         except AssetRefusedError as refused:
@@ -161,34 +166,36 @@ class AssetGateway:
 
     # -- messages ---------------------------------------------------------------------------------
 
-    async def _notified(self, request: ApiRequest, door: RunDoor, message: RpcMessage | None) -> None:
-        if message is None or message.single:
-            return  # an answer, or a note of the generation that has none for servers
+    async def _serve_notification(
+        self, request: ApiRequest, door: RunDoor, message: RpcMessage | None
+    ) -> None:
+        if message is None or message.stateless:
+            return  # a response, or a notification of a stateless client, which has none for servers
         session = await self._session(request, door)
         if message.method == "notifications/cancelled":
-            wanted = message.params.get("requestId")
-            if isinstance(wanted, str | int) and (call := session.calls.get(wanted)) is not None:
+            request_id = message.params.get("requestId")
+            if isinstance(request_id, str | int) and (call := session.calls.get(request_id)) is not None:
                 call.give_up()
 
-    async def _requested(
+    async def _serve_request(
         self, exchange: Exchange, request: ApiRequest, door: RunDoor, message: RpcMessage
     ) -> None:
         headers: Headers = []
         session = None
-        if message.method == "initialize" and not message.single:
+        if message.method == "initialize" and not message.stateless:
             session = self.sessions.begin(door)
             headers = [(SESSION_HEADER.encode(), session.session_id.encode())]
-            body = encode_result(message, initialized(message))
+            body = encode_result(message, initialize_result(message))
         elif message.method == "server/discover":
-            body = encode_result(message, discovered(), listed=True)
+            body = encode_result(message, server_info(), is_list=True)
         else:
-            if not message.single:
+            if not message.stateless:
                 session = await self._session(request, door)
             match message.method:
                 case "ping":
                     body = encode_result(message, {})
                 case "tools/list":
-                    body = encode_result(message, self._listed(door, message), listed=True)
+                    body = encode_result(message, self._tool_page(door, message), is_list=True)
                 case "tools/call":
                     await self._call(exchange, door, session, message)
                     return
@@ -201,15 +208,15 @@ class AssetGateway:
                     )
         await self._send(exchange, body, 200, headers)
 
-    def _listed(self, door: RunDoor, message: RpcMessage) -> dict[str, Any]:
+    def _tool_page(self, door: RunDoor, message: RpcMessage) -> dict[str, Any]:
         tools = list(definitions(door, self._host.tools.offered(door.workspace_id)))
         cursor = message.params.get("cursor")
         if cursor is not None and not (isinstance(cursor, str) and cursor.isdecimal() and len(cursor) < 9):
-            raise RpcError(INVALID_PARAMS, "cursor is none that tools/list gave out", id_=message.id)
-        begin = 0 if cursor is None else int(cursor)
-        end = begin + MAX_TOOLS_ON_PAGE
+            raise RpcError(INVALID_PARAMS, "the cursor did not come from tools/list", id_=message.id)
+        start = 0 if cursor is None else int(cursor)
+        end = start + MAX_TOOLS_ON_PAGE
         more = {"nextCursor": str(end)} if end < len(tools) else {}
-        return {"tools": tools[begin:end], **more}
+        return {"tools": tools[start:end], **more}
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -224,7 +231,7 @@ class AssetGateway:
             error.id = message.id
             raise
         if session is not None and message.id in session.calls:
-            raise RpcError(INVALID_REQUEST, "a request of this id is under way already", id_=message.id)
+            raise RpcError(INVALID_REQUEST, "a request with this id is in progress already", id_=message.id)
         try:
             self.sessions.enter(door)
         except RateLimitedError as error:
@@ -233,26 +240,26 @@ class AssetGateway:
         call = GuestCall(door)
         if session is not None:
             session.calls[message.id] = call
-        call.outcome.add_done_callback(lambda _: self._over(door, session, message, call))
+        call.outcome.add_done_callback(lambda _: self._finish(door, session, message, call))
         call.begin(method, params)
-        await self._tell(exchange, call, message)
+        await self._respond(exchange, call, message)
 
-    def _over(self, door: RunDoor, session: Session | None, message: RpcMessage, call: GuestCall) -> None:
+    def _finish(self, door: RunDoor, session: Session | None, message: RpcMessage, call: GuestCall) -> None:
         self.sessions.leave(door)
         door.over(call.call_id)
         if session is not None and message.id is not None:
             session.calls.pop(message.id, None)
         if not call.outcome.cancelled():
-            call.outcome.exception()  # that nobody waited for it is no mistake
+            call.outcome.exception()  # retrieved, because no task may have waited for it
 
-    async def _tell(self, exchange: Exchange, call: GuestCall, message: RpcMessage) -> None:
-        """Wait for the outcome and answer; as a stream where it takes its time."""
-        gone = asyncio.create_task(_disconnected(exchange))
+    async def _respond(self, exchange: Exchange, call: GuestCall, message: RpcMessage) -> None:
+        """Wait for the outcome and send it: as JSON within QUICK_SECONDS, later as an event stream."""
+        disconnect = asyncio.create_task(_disconnected(exchange))
         try:
             streaming = False
-            while not (call.outcome.done() or gone.done()):
+            while not (call.outcome.done() or disconnect.done()):
                 seconds = COMMENT_SECONDS if streaming else QUICK_SECONDS
-                waited: set[asyncio.Future[Any]] = {call.outcome, gone}
+                waited: set[asyncio.Future[Any]] = {call.outcome, disconnect}
                 done, _ = await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
                 if done:
                     break
@@ -261,8 +268,8 @@ class AssetGateway:
                     await exchange.send(start)
                     streaming = True
                 await exchange.send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
-            if gone.done() and not call.outcome.done():
-                if message.single:
+            if disconnect.done() and not call.outcome.done():
+                if message.stateless:
                     call.give_up()
                 return
             body = encode_result(message, await _outcome(call))
@@ -272,20 +279,20 @@ class AssetGateway:
             else:
                 await self._send(exchange, body, 200)
         finally:
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
+            disconnect.cancel()
+            await asyncio.gather(disconnect, return_exceptions=True)
 
     async def _send(
         self, exchange: Exchange, body: bytes, status: int, headers: Headers | None = None
     ) -> None:
         if not exchange.body_over:
             await exchange.drain()
-        answer = RawBody(body, "application/json", status, headers or [])
-        await answer.send(exchange.scope, exchange.receive, exchange.send)
+        response = RawBody(body, "application/json", status, headers or [])
+        await response.send(exchange.scope, exchange.receive, exchange.send)
 
 
 async def _outcome(call: GuestCall) -> dict[str, Any]:
-    """What the client is told of a call that is over."""
+    """Return the MCP result of a call that has ended."""
     try:
         reply = await call.outcome
     except HostlerError as error:
@@ -301,7 +308,7 @@ def _failed(error: HostlerError) -> dict[str, Any]:
 
 
 def _check_origin(headers: dict[str, str]) -> None:
-    """A page of another site can not use a browser as its hands. UnauthorizedError."""
+    """Raise UnauthorizedError for a browser page of another origin."""
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
         raise UnauthorizedError("pages of other origins may not call this")

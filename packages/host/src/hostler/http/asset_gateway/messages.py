@@ -1,7 +1,7 @@
-"""MCP as this host speaks it: one message in, what it asks for; and the answers. No IO.
+"""Decode MCP messages and encode their responses. No IO.
 
-Two generations of the protocol are served. Clients up to 2025-11-25 shake hands (`initialize`) and then have
-a session. Since 2026-07-28 each request says for itself what a handshake said, and there are no sessions.
+Two generations of the protocol are served. Clients up to 2025-11-25 begin with a handshake (`initialize`) and
+have a session. Since 2026-07-28 each request carries what the handshake carried, and is stateless.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hostler_protocol._base import DECODE_ERRORS
 
 RequestId = str | int
 SESSION_VERSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
-SINGLE_VERSIONS = ("2026-07-28",)
+STATELESS_VERSIONS = ("2026-07-28",)
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
 METHOD_HEADER = "mcp-method"
@@ -35,20 +35,20 @@ INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 _STATUS = {METHOD_NOT_FOUND: 404, INTERNAL_ERROR: 500}
-"""HTTP status of an error; of all others 400."""
+"""JSON-RPC error code -> HTTP status; 400 for all others."""
 
 _PREFIX = "io.modelcontextprotocol/"
 _BASE64 = re.compile(r"=\?base64\?(?P<payload>[A-Za-z0-9+/=]*)\?=")
 _INSTRUCTIONS = (
     "The assets of one run: its conversation's history, its knowledge, state and artifacts, and the tools "
-    "that it may use. They are there as long as the run is."
+    "that it may use. They exist as long as the run."
 )
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 class RpcError(Exception):
-    """A message that gets an error of JSON-RPC. `status` is HTTP's."""
+    """A JSON-RPC error in response to a message."""
 
     def __init__(self, code: int, message: str, data: Any = None, *, id_: RequestId | None = None) -> None:
         super().__init__(message)
@@ -56,46 +56,46 @@ class RpcError(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status that goes with it."""
+        """The HTTP status of the error."""
         return _STATUS.get(self.code, 400)
 
 
 @dataclass(frozen=True, slots=True)
 class RpcMessage:
-    """A request; without `id` a notification. `single`: of the generation without sessions."""
+    """A request, or without `id` a notification. `stateless`: the client uses no sessions."""
 
     method: str
     params: dict[str, Any]
     id: RequestId | None
-    single: bool = False
+    stateless: bool = False
 
     @property
     def progress_token(self) -> RequestId | None:
-        """What the client wants to hear of progress under."""
+        """The token under which the client wants progress notifications, or None."""
         meta = self.params.get("_meta")
         token = meta.get("progressToken") if isinstance(meta, dict) else None
         return token if isinstance(token, str | int) and not isinstance(token, bool) else None
 
 
 def read_message(body: bytes, headers: Mapping[str, str]) -> RpcMessage | None:
-    """One message; None for an answer, which nobody here waits for. RpcError."""
+    """Decode a message. Return None for a response, since this server sends no requests. RpcError."""
     try:
         data = msgspec.json.decode(body)
     except DECODE_ERRORS as error:
         raise RpcError(PARSE_ERROR, f"the body is not JSON: {error}") from None
     if isinstance(data, list):
-        raise RpcError(INVALID_REQUEST, "several messages in one body are not taken: send one at a time")
+        raise RpcError(INVALID_REQUEST, "a body with several messages is not supported: send one at a time")
     if not isinstance(data, dict) or data.get("jsonrpc") != "2.0":
-        raise RpcError(INVALID_REQUEST, "the body is no message of JSON-RPC 2.0")
+        raise RpcError(INVALID_REQUEST, "the body is not a JSON-RPC 2.0 message")
     id_ = _id(data)
     method, params = data.get("method"), data.get("params", {})
     if method is None and ("result" in data or "error" in data):
         return None
     if not isinstance(method, str) or not isinstance(params, dict):
         raise RpcError(INVALID_REQUEST, "a message has a method, and params as an object", id_=id_)
-    single = headers.get(VERSION_HEADER) in SINGLE_VERSIONS
-    message = RpcMessage(method, params, id_, single)
-    if single and id_ is not None:
+    stateless = headers.get(VERSION_HEADER) in STATELESS_VERSIONS
+    message = RpcMessage(method, params, id_, stateless)
+    if stateless and id_ is not None:
         _check_envelope(message, headers)
     elif method != "initialize":
         _check_version(headers.get(VERSION_HEADER), id_)
@@ -115,35 +115,35 @@ def _id(data: dict[str, Any]) -> RequestId | None:
 
 def _check_version(version: str | None, id_: RequestId | None) -> None:
     if version is not None and version not in SESSION_VERSIONS:
-        supported = [*SESSION_VERSIONS, *SINGLE_VERSIONS]
-        told = {"supported": supported, "requested": version}
+        supported = [*SESSION_VERSIONS, *STATELESS_VERSIONS]
+        details = {"supported": supported, "requested": version}
         raise RpcError(
-            UNSUPPORTED_VERSION, f"protocol version {version!r:.50} is not spoken here", told, id_=id_
+            UNSUPPORTED_VERSION, f"protocol version {version!r:.50} is not supported", details, id_=id_
         )
 
 
 def _check_envelope(message: RpcMessage, headers: Mapping[str, str]) -> None:
-    """A request without a session says in itself and in its headers the same things."""
+    """Check that a stateless request agrees with its headers. RpcError."""
     meta = message.params.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
     missing = [name for name in ("protocolVersion", "clientCapabilities") if _PREFIX + name not in meta]
     if missing:
         names = ", ".join(_PREFIX + name for name in missing)
-        raise RpcError(INVALID_PARAMS, f"params._meta is without {names}", id_=message.id)
+        raise RpcError(INVALID_PARAMS, f"params._meta lacks {names}", id_=message.id)
     if meta[_PREFIX + "protocolVersion"] != headers.get(VERSION_HEADER):
         raise _mismatch(message, VERSION_HEADER)
     if headers.get(METHOD_HEADER) != message.method:
         raise _mismatch(message, METHOD_HEADER)
-    if message.method == "tools/call" and _plain(headers.get(NAME_HEADER)) != message.params.get("name"):
+    if message.method == "tools/call" and _decoded(headers.get(NAME_HEADER)) != message.params.get("name"):
         raise _mismatch(message, NAME_HEADER)
 
 
 def _mismatch(message: RpcMessage, header: str) -> RpcError:
-    return RpcError(HEADER_MISMATCH, f"the header {header} is not what the message says", id_=message.id)
+    return RpcError(HEADER_MISMATCH, f"the header {header} does not match the message", id_=message.id)
 
 
-def _plain(value: str | None) -> str | None:
-    """A header value, which is in base64 where it would not fit into one."""
+def _decoded(value: str | None) -> str | None:
+    """Decode a header value, which is in base64 if it is not plain ASCII. None if it cannot be decoded."""
     if value is None or (found := _BASE64.fullmatch(value)) is None:
         return value
     try:
@@ -152,36 +152,36 @@ def _plain(value: str | None) -> str | None:
         return None
 
 
-# -- answers --------------------------------------------------------------------------------------
+# -- responses ------------------------------------------------------------------------------------
 
 
-def encode_result(message: RpcMessage, result: dict[str, Any], *, listed: bool = False) -> bytes:
-    """The answer to a request. `listed`: a list, which the client might keep; it should not."""
-    if message.single:
+def encode_result(message: RpcMessage, result: dict[str, Any], *, is_list: bool = False) -> bytes:
+    """Encode the response to a request. `is_list`: tell a stateless client not to cache it."""
+    if message.stateless:
         result = (
-            result | {"resultType": "complete"} | ({"ttlMs": 0, "cacheScope": "private"} if listed else {})
+            result | {"resultType": "complete"} | ({"ttlMs": 0, "cacheScope": "private"} if is_list else {})
         )
     return _encoder.encode({"jsonrpc": "2.0", "id": message.id, "result": result})
 
 
 def encode_error(error: RpcError) -> bytes:
-    """The answer to a message that is wrong."""
-    told: dict[str, Any] = {"code": error.code, "message": error.message}
+    """Encode the response to an invalid message."""
+    fault: dict[str, Any] = {"code": error.code, "message": error.message}
     if error.data is not None:
-        told["data"] = error.data
-    return _encoder.encode({"jsonrpc": "2.0", "id": error.id, "error": told})
+        fault["data"] = error.data
+    return _encoder.encode({"jsonrpc": "2.0", "id": error.id, "error": fault})
 
 
-def initialized(message: RpcMessage) -> dict[str, Any]:
-    """The result of `initialize`: the version that is asked for, or our newest."""
-    asked = message.params.get("protocolVersion")
-    version = asked if asked in SESSION_VERSIONS else SESSION_VERSIONS[-1]
+def initialize_result(message: RpcMessage) -> dict[str, Any]:
+    """Return the result of `initialize`, with the requested version if it is supported, else our newest."""
+    requested = message.params.get("protocolVersion")
+    version = requested if requested in SESSION_VERSIONS else SESSION_VERSIONS[-1]
     return {"protocolVersion": version, "serverInfo": _server(), **_about()}
 
 
-def discovered() -> dict[str, Any]:
-    """The result of `server/discover`."""
-    versions = [*SESSION_VERSIONS, *SINGLE_VERSIONS]
+def server_info() -> dict[str, Any]:
+    """Return the result of `server/discover`."""
+    versions = [*SESSION_VERSIONS, *STATELESS_VERSIONS]
     return {"supportedVersions": versions, "_meta": {_PREFIX + "serverInfo": _server()}, **_about()}
 
 
@@ -194,15 +194,15 @@ def _about() -> dict[str, Any]:
 
 
 def tool_result(value: Any) -> dict[str, Any]:
-    """What a tool gave, as MCP shows it: as text, and as it is where it is an object."""
-    told: dict[str, Any] = {"content": [_text(value)], "isError": False}
+    """Return a tool's result in MCP's form: as text, and an object also as structured content."""
+    result: dict[str, Any] = {"content": [_text(value)], "isError": False}
     if isinstance(value, dict):
-        told["structuredContent"] = value
-    return told
+        result["structuredContent"] = value
+    return result
 
 
 def tool_error(code: str, text: str, *, retryable: bool) -> dict[str, Any]:
-    """Why a call failed, for the model to read."""
+    """Return the result of a failed call, for the model to read."""
     error = {"code": code, "message": text, "retryable": retryable}
     return {
         "content": [_text(f"{code}: {text}")],

@@ -1,8 +1,8 @@
-"""What a run's token opens, as tools of MCP, and which call of the Host API each of them is.
+"""The MCP tools of a run token, and the call of the Host API behind each.
 
-Seven tools stand for calls of the Host API; each is there where the run's grant holds the call. Beside them
-stand the run's own tools by their names. Nothing is decided here: whatever is asked for becomes a call, and
-the gate in front of all calls says no where it has to.
+Seven tools map to calls of the Host API; each is listed if the run's grant holds the call. The run's own
+tools follow under their names. Permission is not decided here: each use becomes a call, which the gate
+checks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 @dataclass(frozen=True, slots=True)
 class HostCallTool:
-    """A tool that stands for a call of the Host API. Its arguments are the call's, by the same names."""
+    """A tool that maps to a call of the Host API and takes the same arguments."""
 
     name: str
     method: str
@@ -33,10 +33,10 @@ class HostCallTool:
     properties: dict[str, Any]
     required: tuple[str, ...] = ()
     changes: bool = False
-    """Whether it changes something."""
+    """Whether it has side effects."""
 
     def definition(self, grant: Grant) -> dict[str, Any]:
-        """As MCP lists it for a run."""
+        """Return the definition that MCP lists for a run."""
         properties = self.properties
         if self.method == "knowledge.retrieve":
             properties = properties | {"kb_id": properties["kb_id"] | {"enum": list(grant.knowledge_bases)}}
@@ -49,7 +49,7 @@ class HostCallTool:
         return _definition(self.name, self.description, schema, changes=self.changes)
 
     def is_open(self, grant: Grant) -> bool:
-        """Whether a run can do anything with it."""
+        """Whether a run with this grant can use the tool."""
         if self.method not in grant.calls:
             return False
         match self.method:
@@ -95,7 +95,7 @@ HOST_CALL_TOOLS: dict[str, HostCallTool] = {
                 "limit": _count("messages at most", 1, MAX_PAGE_ITEMS),
                 "direction": {"type": "string", "enum": ["backward", "forward"]},
                 "include_artifacts": {"type": "boolean", "description": "with the files of the messages"},
-                "conversation_id": _string("another conversation, where the agent allows it"),
+                "conversation_id": _string("another conversation, if the agent allows it"),
             },
         ),
         HostCallTool(
@@ -127,7 +127,7 @@ HOST_CALL_TOOLS: dict[str, HostCallTool] = {
             "Calls one of the run's tools by its name.",
             {
                 "tool_name": _string("the tool's name"),
-                "parameters": {"type": "object", "description": "what it takes"},
+                "parameters": {"type": "object", "description": "the tool's arguments"},
             },
             ("tool_name",),
             changes=True,
@@ -135,19 +135,19 @@ HOST_CALL_TOOLS: dict[str, HostCallTool] = {
         HostCallTool(
             "state_get",
             "state.get",
-            "Reads a value that the agent keeps; version 0 says that there is none.",
+            "Reads a value that the agent stored; version 0 means that there is none.",
             {"scope": _SCOPE, "key": _STATE_KEY},
             ("scope", "key"),
         ),
         HostCallTool(
             "state_set",
             "state.set",
-            "Keeps a value for the agent.",
+            "Stores a value for the agent.",
             {
                 "scope": _SCOPE,
                 "key": _STATE_KEY,
                 "value": {"description": "any JSON, at most 256 KiB"},
-                "if_version": _count("only where this is the value's version; 0: only where there is none"),
+                "if_version": _count("only if the value has this version; 0: only if there is none"),
             },
             ("scope", "key", "value"),
             changes=True,
@@ -158,7 +158,7 @@ HOST_CALL_TOOLS: dict[str, HostCallTool] = {
             "Reads a file of the conversation in ranges, as base64.",
             {
                 "artifact_id": _string("the file"),
-                "offset": _count("byte to begin at"),
+                "offset": _count("first byte to read"),
                 "limit": _count("bytes at most", 1, MAX_READ_BYTES),
             },
             ("artifact_id",),
@@ -168,7 +168,10 @@ HOST_CALL_TOOLS: dict[str, HostCallTool] = {
 
 
 def definitions(door: RunDoor, offered: Mapping[str, OfferedTool]) -> Iterator[dict[str, Any]]:
-    """All tools of a run. `offered`: the host's, as they are now; those that changed since are left out."""
+    """Yield the definitions of a run's tools. `offered`: the host's current tools.
+
+    A tool that changed since the grant was made is left out.
+    """
     grant = door.grant
     for offer in HOST_CALL_TOOLS.values():
         if offer.is_open(grant):
@@ -183,7 +186,7 @@ def definitions(door: RunDoor, offered: Mapping[str, OfferedTool]) -> Iterator[d
 
 
 def call_of(door: RunDoor, params: Mapping[str, Any]) -> tuple[str, CallParams]:
-    """The call that a `tools/call` asks for, of this run and no other. RpcError."""
+    """Return method and parameters of the host call that a `tools/call` of this run requests. RpcError."""
     name, arguments = params.get("name"), params.get("arguments")
     arguments = {} if arguments is None else arguments
     if not isinstance(name, str) or not isinstance(arguments, dict):
