@@ -126,7 +126,7 @@ class BoundedConnection(H11Protocol):
         await self.flow.drain()
 
     def data_received(self, data: bytes) -> None:
-        """Receive bytes of a request; the first byte after a request starts the timer for the next headers."""
+        """Receive bytes of a request. The first one after a request starts the timer for the next headers."""
         if self.transport.is_closing():
             return
         super().data_received(data)

@@ -1,4 +1,4 @@
-"""The documentation page: plain HTML generated from the OpenAPI document, without scripts or external files."""
+"""The documentation page: plain HTML generated from the OpenAPI document. No scripts, no external files."""
 
 from __future__ import annotations
 

@@ -24,18 +24,13 @@ class Sample:
         self.labels = labels
 
     def family(self) -> Metric:
-        """Return it as a family of the client library: a counter if its name ends in `_total`, else a gauge."""
-        family: Metric
-        if self.name.endswith("_total"):
-            counter = CounterMetricFamily(self.name, self.help_text, labels=self.labels)
-            for key, value in self.values.items():
-                counter.add_metric(key, value)
-            family = counter
-        else:
-            gauge = GaugeMetricFamily(self.name, self.help_text, labels=self.labels)
-            for key, value in self.values.items():
-                gauge.add_metric(key, value)
-            family = gauge
+        """Return it as a family of the client library: a counter for a name in `_total`, else a gauge."""
+        is_counter = self.name.endswith("_total")
+        family: CounterMetricFamily | GaugeMetricFamily = (
+            CounterMetricFamily if is_counter else GaugeMetricFamily
+        )(self.name, self.help_text, labels=self.labels)
+        for key, value in self.values.items():
+            family.add_metric(key, value)
         return family
 
 

@@ -69,13 +69,6 @@ class RpcMessage:
     id: RequestId | None
     stateless: bool = False
 
-    @property
-    def progress_token(self) -> RequestId | None:
-        """The token under which the client wants progress notifications, or None."""
-        meta = self.params.get("_meta")
-        token = meta.get("progressToken") if isinstance(meta, dict) else None
-        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
-
 
 def read_message(body: bytes, headers: Mapping[str, str]) -> RpcMessage | None:
     """Decode a message. Return None for a response, since this server sends no requests. RpcError."""

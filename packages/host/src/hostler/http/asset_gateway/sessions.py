@@ -72,12 +72,18 @@ class Sessions:
 
     def begin(self, door: RunDoor) -> Session:
         """Open a session; over MAX_SESSIONS end the longest idle one. RateLimitedError if none is idle."""
-        self._sessions = {id_: session for id_, session in self._sessions.items() if not
-        session.door.has_ended} own = [session for session in self._sessions.values() if session.door is door]
-        if len(own) >= MAX_SESSIONS: idle = next((session for session in own if not session.calls), None) if
-        idle is None: raise RateLimitedError( f"this run token has {MAX_SESSIONS} sessions, and all are busy",
-        1.0 ) self.end(idle) session = Session(door) self._sessions[session.session_id] = session return
-        session
+        self._sessions = {
+            id_: session for id_, session in self._sessions.items() if not session.door.has_ended
+        }
+        own = [session for session in self._sessions.values() if session.door is door]
+        if len(own) >= MAX_SESSIONS:
+            idle = next((session for session in own if not session.calls), None)
+            if idle is None:
+                raise RateLimitedError(f"this run token has {MAX_SESSIONS} sessions, and all are busy", 1.0)
+            self.end(idle)
+        session = Session(door)
+        self._sessions[session.session_id] = session
+        return session
 
     def find(self, door: RunDoor, session_id: str) -> Session:
         """Return a session. NotFoundError; AssetRefusedError if it belongs to another token."""
