@@ -1,4 +1,4 @@
-"""Lanes: which runs exclude each other, and what becomes of an event whose lane is busy."""
+"""Lanes: which runs exclude each other, and how an event is admitted whose lane is busy."""
 
 from __future__ import annotations
 
@@ -10,29 +10,35 @@ from hostler.domain.pauses import OnMessage
 from hostler_protocol.ids import digest
 
 MAX_QUEUED_PER_LANE = 1_000
-"""Runs waiting in one lane; beyond it an event is rejected, whatever the agent says."""
+"""Runs waiting in one lane; beyond this number events are rejected, regardless of the agent's policy."""
 
 Answer = Literal["started", "queued", "rejected", "steered"]
 LaneStatus = Literal["free", "waiting", "busy", "paused"]
 LANE_STATUSES: tuple[LaneStatus, ...] = ("free", "waiting", "busy", "paused")
 MEANINGS: dict[LaneStatus, str] = {
-    "free": "no run holds it, none waits that could begin",
-    "waiting": "no run holds it, and some wait their turn",
-    "busy": "a run holds it and is at work",
+    "free": "no run holds it, and no waiting run is due",
+    "waiting": "no run holds it, and runs wait for their turn",
+    "busy": "a run holds it and is executing",
     "paused": "a run holds it and waits for a person or a client",
 }
 TRANSITIONS: dict[tuple[LaneStatus, LaneStatus], str] = {
-    ("free", "busy"): "a run is opened and begins at once",
-    ("free", "waiting"): "a run is opened and waits for a slot; or one that was held back is due",
-    ("waiting", "busy"): "the oldest run that waits is claimed",
-    ("waiting", "free"): "what waited was cancelled",
+    ("free", "busy"): "a run is opened and starts at once",
+    ("free", "waiting"): "a run is opened and waits for a slot, or a delayed run becomes due",
+    ("waiting", "busy"): "the oldest waiting run is claimed",
+    ("waiting", "free"): "the waiting runs were cancelled",
     ("busy", "free"): "its run ended, and none waits",
-    ("busy", "waiting"): "its run ended or begins again, and others wait or have what it did not pull",
+    (
+        "busy",
+        "waiting",
+    ): "its run ended or is requeued, and others wait or take up messages that it did not pull",
     ("busy", "paused"): "its run waits for a person or a client",
-    ("paused", "waiting"): "the decisions are in: its run is queued for the next attempt, before all others",
+    (
+        "paused",
+        "waiting",
+    ): "the decisions are complete: its run is queued for the next attempt, before all others",
     ("paused", "free"): "its run was ended while it was paused, and none waits",
 }
-"""Every change of a lane, and what brings it about. A lane has no row: it is what its runs make it."""
+"""Every change of a lane, and its cause. A lane has no row: its status follows from its runs."""
 
 Rule = Literal["start", "beside", "steer", "queue", "interrupt", "reject", "by_pause"]
 ADMISSIONS: dict[tuple[LaneStatus, OnBusy], Rule] = {
@@ -57,28 +63,28 @@ ADMISSIONS: dict[tuple[LaneStatus, OnBusy], Rule] = {
     ("paused", "interrupt"): "by_pause",
     ("paused", "parallel"): "beside",
 }
-"""What becomes of an event, by how its lane stands and by the agent's `on_busy`."""
+"""The rule for an event, by the status of its lane and the agent's `on_busy`."""
 BY_PAUSE: dict[OnMessage, Rule] = {"hold": "queue", "supersede": "queue", "reject": "reject"}
-"""What becomes of it while a run of its lane is paused, by the agent's `on_pause`."""
+"""The rule while a run of the lane is paused, by the agent's `on_pause`."""
 RULES: dict[Rule, str] = {
-    "start": "a run is opened and begins (`started`)",
-    "beside": "a run is opened beside those of the lane (`started`)",
-    "steer": "the lane's run absorbs it (`steered`); where it cannot, a run waits in the lane (`queued`)",
+    "start": "a run is opened and starts (`started`)",
+    "beside": "a run is opened in parallel to those of the lane (`started`)",
+    "steer": "the lane's run absorbs it (`steered`); if it cannot, a run waits in the lane (`queued`)",
     "queue": "a run is opened and waits in the lane (`queued`)",
-    "interrupt": "the run at work is cancelled, a run is opened and waits for its end (`started`)",
+    "interrupt": "the active run is cancelled; a run is opened and waits for its end (`started`)",
     "reject": "no run is opened (`rejected`)",
     "by_pause": "by `on_pause`: `hold` queues, `supersede` ends the paused run and queues, `reject` rejects",
 }
-"""What each rule does."""
+"""The effect of each rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneState:
-    """What is known of a lane when an event arrives: the run that holds it, if any, and how many wait.
+    """A lane when an event arrives: the run that holds it, if any, and how many runs wait.
 
-    Of those that wait only those count that could begin. `can_steer`: this event may be absorbed by the last
-    run of the lane: the one that holds it while none waits; or the only one that waits, if that goes on with
-    the messages of a run that ended, or with its own.
+    `waiting` counts only runs that are due. `can_steer`: the event may be absorbed by the last run of the
+    lane. That is the run that holds it if none waits, or the only waiting run if it continues with the
+    messages of a run that ended, or with its own.
     """
 
     active_run_id: str | None = None
@@ -88,7 +94,7 @@ class LaneState:
 
     @property
     def status(self) -> LaneStatus:
-        """How the lane stands."""
+        """The lane's status, derived from its runs."""
         if self.active_run_id is not None:
             return "paused" if self.paused else "busy"
         return "waiting" if self.waiting else "free"
@@ -101,11 +107,11 @@ class LaneState:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What becomes of the event.
+    """The decision on an event.
 
-    `open`: a run is made; `parallel`: it does not hold the lane; `cancel_run_id`: that run is cancelled, so
-    that this one gets its lane; `supersede_run_id`: that run's pause is closed, and the run ends.
-    `reason` says why an event is rejected.
+    `open`: a run is opened; `parallel`: it does not hold the lane; `cancel_run_id`: the run to cancel, so
+    that the new run gets the lane; `supersede_run_id`: the run whose pause is closed and which ends.
+    `reason`: why the event is rejected.
     """
 
     answer: Answer
@@ -125,7 +131,7 @@ def lane_of(
     thread_id: str | None,
     event_id: str,
 ) -> str:
-    """The lane's key: 64 hexadecimal digits. An event without a conversation is a lane of its own."""
+    """Return the lane's key: 64 hexadecimal digits. An event without a conversation has its own lane."""
     place = (
         {"event": event_id}
         if conversation_id is None
@@ -135,10 +141,10 @@ def lane_of(
 
 
 def admit(lane: LaneState, on_busy: OnBusy, on_pause: OnMessage = "hold") -> Admission:
-    """Decide by the agent's policy.
+    """Decide on an event by the agent's policy.
 
-    A message is absorbed only where no other waits, so that none is overtaken. Interrupting answers
-    `started`: the run that holds the lane is cancelled, and those that wait keep their turn before this one.
+    A message is absorbed only if no other run waits, so that none is overtaken. Rule `interrupt` answers
+    `started`: the run that holds the lane is cancelled; waiting runs keep their turn before the new one.
     """
     rule = ADMISSIONS[lane.status, on_busy]
     if rule == "by_pause":

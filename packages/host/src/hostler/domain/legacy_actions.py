@@ -1,4 +1,4 @@
-"""Decisions in the forms of other clients: by conversation instead of by pause."""
+"""Decisions in the formats of other clients: by conversation instead of by pause."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class OlderActions(Strict):
     messages: Annotated[list[ToolMessage], msgspec.Meta(max_length=MAX_CALLS)] = []
 
     def names(self) -> list[str]:
-        """The ids of the calls, as the client knows them. InvalidArgumentError unless one list has any."""
+        """The call ids as the client knows them. InvalidArgumentError unless exactly one list has entries."""
         given = [name for name in ("tool_actions", "resume", "messages") if getattr(self, name)]
         if len(given) != 1:
             raise InvalidArgumentError("give exactly one of tool_actions, resume and messages, not empty")
@@ -63,15 +63,15 @@ class OlderActions(Strict):
 
 
 def waiting_for(pauses: Sequence[PauseView], names: Sequence[str]) -> PauseView | None:
-    """The pause that has all these calls: one that still waits before one that is over, newest first."""
+    """Return the first pause that has all these calls, unsettled ones first, or None."""
     ordered = sorted(pauses, key=lambda pause: pause.status in SETTLED)
     return next((p for p in ordered if all(_find(p, name) is not None for name in names)), None)
 
 
 def actions_of(older: OlderActions, pause: PauseView) -> list[Action]:
-    """The actions that these decisions are.
+    """Convert the decisions to actions.
 
-    UnprocessableError where one says nothing that can be said of its call.
+    UnprocessableError if one is not possible for its call.
     """
     return [
         *(_of_tool_action(one, _call(pause, one.call_id)) for one in older.tool_actions),
@@ -135,7 +135,7 @@ def _of_resume(one: ResumeAction, call: CallView) -> Action:
 
 
 def _of_message(one: ToolMessage, call: CallView) -> Action:
-    """The content of a tool message is text; where it is JSON, the value is meant."""
+    """Convert a tool message; content that is JSON text is decoded."""
     result = one.content
     if isinstance(result, str):
         try:

@@ -1,4 +1,4 @@
-"""What the configuration says of one MCP server, and what follows from it for each of its tools. Pure."""
+"""The configuration of an MCP server, and its rules for each of the server's tools. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hostler_protocol.manifest import ToolEffect
 
 McpApproval = Literal["never", "required"]
 McpEffect = Literal["default", "pure", "idempotent"]
-"""No MCP server can be asked what came of a call, so that `reconcilable` is not among them."""
+"""Without `reconcilable`: an MCP server cannot be asked for the outcome of a call."""
 McpLevel = Literal["trusted", "sandboxed"]
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=24 * 3600)]
 
@@ -29,18 +29,18 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _OWN_HEADERS = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
-"""Headers that the client sets itself."""
+"""Headers that the HTTP client sets."""
 
 
 class McpEntry(Strict):
-    """An MCP server: a `command` whose stdin and stdout are spoken over, or the `url` of streamable HTTP.
+    """An MCP server: a `command` that speaks over stdin and stdout, or the `url` of streamable HTTP.
 
     `allow` and `deny` are patterns (`*`) of the server's own tool names; None allows all. `approval` and
-    `effects` are by such patterns too, the one that says most counts. What the server claims of its tools
-    (`readOnlyHint`, `idempotentHint`) counts for their effect only with `trust_annotations`.
-    `network`: what a sandboxed command may reach (`host:port`), or what besides public addresses the name in
-    `url` may lead to (hosts, addresses, networks, each with `:port` or without). `read` and `write` are
-    folders for a sandboxed command.
+    `effects` use such patterns too; the most specific one applies. The server's annotations of its tools
+    (`readOnlyHint`, `idempotentHint`) affect their effect class only with `trust_annotations`.
+    `network`: endpoints that a sandboxed command may reach (`host:port`), or non-public addresses that `url`
+    may resolve to (hosts, addresses, networks, with or without `:port`). `read` and `write` are folders for a
+    sandboxed command.
     """
 
     name: str
@@ -56,11 +56,11 @@ class McpEntry(Strict):
     effects: dict[str, McpEffect] = {}
     trust_annotations: bool = False
     seconds: Seconds = 60.0
-    """The longest that one call may take."""
+    """Time limit of one call."""
     connect_seconds: Seconds = 60.0
-    """From the start of the server to the list of its tools; the first start of many has to download."""
+    """From the start of the server to the list of its tools; many servers download at their first start."""
     result_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = MAX_TOOL_RESULT_BYTES // KIB
-    """What one result may have; what a server says twice, as text and as structured content, counts once."""
+    """Size limit of one result; content sent twice, as text and as structured content, counts once."""
     level: McpLevel = "sandboxed"
     network: list[str] = []
     read: list[str] = []
@@ -69,13 +69,13 @@ class McpEntry(Strict):
     processes: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 128
     """Processes and threads of a sandboxed command."""
     disk_mib: Annotated[int, msgspec.Meta(ge=1, le=1_048_576)] = 512
-    """What its own folder and those of `write` may hold together."""
+    """Limit for its own folder and those of `write` together."""
     cwd: str | None = None
-    """Where the command starts; None: in a folder of its own below the data directory."""
+    """Working directory of the command; None: a separate folder below the data directory."""
 
     @property
     def owner(self) -> str:
-        """How the server is named as the owner of its tools."""
+        """The server's name as the owner of its tools."""
         return f"mcp:{self.name}"
 
     @property
@@ -84,20 +84,21 @@ class McpEntry(Strict):
         return self.result_kib * KIB
 
     def allows(self, tool: str) -> bool:
-        """Whether agents may be given the server's tool of this name."""
+        """Whether the server's tool of this name may be offered to agents."""
         if any(matches(pattern, tool) for pattern in self.deny):
             return False
         return self.allow is None or any(matches(pattern, tool) for pattern in self.allow)
 
     def approval_of(self, tool: str) -> McpApproval:
-        """Whether the operator wants a person's approval for each call of it."""
+        """Whether each call of the tool needs a person's approval, by the operator's setting."""
         if isinstance(self.approval, str):
             return self.approval
         best = best_match(self.approval, tool)
         return "never" if best is None else self.approval[best]
 
     def effect_of(self, tool: str, *, read_only: bool, idempotent: bool) -> ToolEffect:
-        """The effect class: the operator's word, else the server's where the operator trusts it."""
+        """Return the effect class: the operator's setting, else the server's annotations if they are
+        trusted."""
         if (best := best_match(self.effects, tool)) is not None:
             return self.effects[best]
         if self.trust_annotations and read_only:
@@ -106,7 +107,7 @@ class McpEntry(Strict):
 
 
 def check_mcp_entry(entry: McpEntry) -> None:
-    """Refuse what cannot be connected to. InvalidArgumentError names the server and what would be right."""
+    """Check an entry. InvalidArgumentError names the server and what is expected."""
     try:
         _check(entry)
     except InvalidArgumentError as error:

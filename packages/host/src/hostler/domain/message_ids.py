@@ -1,4 +1,4 @@
-"""The ids of a run's messages: those that the runner gave, and those that the host fills in."""
+"""The ids of a run's messages: those set by the runner, and those that the host fills in."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hostler.domain.keys import check_id
 from hostler_protocol.content import Message
 
 MAX_MESSAGES_PER_RUN = 100_000
-"""Completed messages: their ids are remembered, to know a repeated one."""
+"""Completed messages whose ids are remembered, to recognise repetitions."""
 
 
 @dataclass(slots=True)
 class MessageIds:
-    """`complete`: ids of the messages that are complete; a second message of such an id is a repetition."""
+    """`complete`: ids of completed messages; a second message with such an id is a repetition."""
 
     complete: set[str]
     _taken: set[str] = field(default_factory=set)
@@ -28,11 +28,12 @@ class MessageIds:
         return len(self.complete) >= MAX_MESSAGES_PER_RUN
 
     def keep(self, message_ids: Iterable[str]) -> None:
-        """Give none of these to a new message: ids that the host gave to messages of an attempt before."""
+        """Reserve ids that the host assigned in an earlier attempt, so that no new message gets one of
+        them."""
         self._taken.update(message_ids)
 
     def identified(self, message: Message) -> tuple[Message, bool]:
-        """The message with its id, and whether that message was not complete before."""
+        """Return the message with its id, and whether its id is new among the completed messages."""
         message_id = message.message_id
         if message_id is None:
             message_id = self._next()

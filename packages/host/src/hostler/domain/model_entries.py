@@ -1,4 +1,4 @@
-"""Entries of the configuration that name model services."""
+"""Entries of the configuration for models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ModelType = Literal["llm", "rerank"]
 
 
 class Price(Strict):
-    """Per million tokens."""
+    """Price per million tokens."""
 
     input: float = 0.0
     output: float = 0.0
@@ -18,7 +18,7 @@ class Price(Strict):
 
 
 class ModelEntry(Strict):
-    """A model service. `model` is the service's own name for it (default: the id)."""
+    """A model of a service. `model` is the service's name for it (default: the id)."""
 
     id: str
     provider: str = "openai"

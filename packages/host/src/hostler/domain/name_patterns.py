@@ -1,4 +1,4 @@
-"""Names with `*`: the only wildcard is the star; every other character means itself."""
+"""Patterns of names. The only wildcard is `*`; every other character matches itself."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether `name` matches: `*` stands for any characters, also none. Takes linear time."""
+    """Whether `name` matches; `*` matches any number of characters. Takes linear time."""
     first, *rest = pattern.split("*")
     if not rest:
         return pattern == name
     *middle, last = rest
     if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
         return False
-    # taking the earliest place of each middle part leaves most room for the next
+    # taking the earliest match of each middle part leaves most room for the next
     at, end = len(first), len(name) - len(last)
     for part in middle:
         at = name.find(part, at, end)
@@ -24,7 +24,8 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def best_match(patterns: Iterable[str], name: str) -> str | None:
-    """The pattern that says most of `name`: the name itself, else the one with most literal characters."""
+    """Return the most specific matching pattern: the name itself, else the one with most literal
+    characters."""
     found = [pattern for pattern in patterns if matches(pattern, name)]
     if name in found:
         return name

@@ -1,4 +1,4 @@
-"""What the configuration says of one OpenAPI document, and what follows from it for its operations. Pure."""
+"""The configuration of an OpenAPI document, and its rules for the document's operations. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hostler_protocol.manifest import ToolEffect
 
 OpenApiApproval = Literal["never", "required"]
 OpenApiEffect = Literal["default", "pure", "idempotent"]
-"""No such service can be asked what came of a call, so that `reconcilable` is not among them."""
+"""Without `reconcilable`: such a service cannot be asked for the outcome of a call."""
 _REFERENCES = ("env:", "file:")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _EFFECT_OF_METHOD: dict[str, ToolEffect] = {
@@ -25,18 +25,18 @@ _EFFECT_OF_METHOD: dict[str, ToolEffect] = {
     "put": "idempotent",
     "delete": "idempotent",
 }
-"""As HTTP says of its methods: repeating a PUT or DELETE leaves what one alone would have left."""
+"""As HTTP defines its methods: a repeated PUT or DELETE has the same effect as a single one."""
 
 
 class OpenApiEntry(Strict):
     """An OpenAPI document, whose operations become tools.
 
-    `document` is a file or an address; one from an address needs its `digest`, so that a change is seen and
-    approved. `allow`, `deny`, `approval` and `effects` are by patterns (`*`) of an operation's name, or its
-    method and path (`GET /pets/*`). `auth` gives each security scheme of the document its secret, as a
-    reference; for HTTP basic that is `user:password`. `anonymous`: operations that want a scheme which is not
-    given are offered, and called without it. `network`: hosts and networks that are not public and where the
-    service may be all the same.
+    `document` is a file or an address; one from an address needs its `digest`, so that changes are noticed
+    and approved. `allow`, `deny`, `approval` and `effects` use patterns (`*`) of an operation's name, or of
+    its method and path (`GET /pets/*`). `auth` maps security schemes of the document to secrets, as
+    references; for HTTP basic the secret is `user:password`. `anonymous`: operations whose scheme has no
+    secret are offered, and called without credentials. `network`: non-public hosts and networks that the
+    service may have.
     """
 
     name: str
@@ -51,18 +51,18 @@ class OpenApiEntry(Strict):
     anonymous: bool = False
     network: list[str] = []
     seconds: Annotated[float, msgspec.Meta(gt=0, le=3600)] = 30.0
-    """The longest that one call may take, with what is tried again."""
+    """Time limit of one call, retries included."""
     response_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = MAX_TOOL_RESULT_BYTES // KIB
-    """What one answer may have; the rest is not read."""
+    """Size limit of one response; the rest is not read."""
 
     @property
     def owner(self) -> str:
-        """How the document is named as the owner of its tools."""
+        """The document's name as the owner of its tools."""
         return f"openapi:{self.name}"
 
     @property
     def is_address(self) -> bool:
-        """Whether the document is fetched."""
+        """Whether the document is fetched from an address."""
         return self.document.lower().startswith(("http://", "https://"))
 
     @property
@@ -71,20 +71,21 @@ class OpenApiEntry(Strict):
         return self.response_kib * KIB
 
     def allows(self, names: tuple[str, str]) -> bool:
-        """Whether agents may be given the operation of this name, and of this method and path."""
+        """Whether an operation may be offered to agents. `names`: its name, and its method and path."""
         if any(matches(pattern, name) for pattern in self.deny for name in names):
             return False
         return self.allow is None or any(matches(pattern, name) for pattern in self.allow for name in names)
 
     def approval_of(self, names: tuple[str, str]) -> OpenApiApproval:
-        """Whether the operator wants a person's approval for each call of it."""
+        """Whether each call of the operation needs a person's approval, by the operator's setting."""
         if isinstance(self.approval, str):
             return self.approval
         best = _best(self.approval, names)
         return "never" if best is None else self.approval[best]
 
     def effect_of(self, names: tuple[str, str], method: str, *, has_key: bool) -> ToolEffect:
-        """The effect class: the operator's word, else by the method, and by a header for idempotency keys."""
+        """Return the effect class: the operator's setting, else by method; `has_key`: it takes an idempotency
+        key."""
         if (best := _best(self.effects, names)) is not None:
             return self.effects[best]
         return _EFFECT_OF_METHOD.get(method, "idempotent" if has_key else "default")
@@ -98,7 +99,7 @@ def _best(
 
 
 def check_openapi_entry(entry: OpenApiEntry) -> None:
-    """Refuse what cannot be used. InvalidArgumentError names the entry and what would be right."""
+    """Check an entry. InvalidArgumentError names the entry and what is expected."""
     try:
         _check(entry)
     except InvalidArgumentError as error:

@@ -1,4 +1,4 @@
-"""What a result stream gives out: stored results, warnings, and what follows from a result elsewhere."""
+"""The output of a result stream: stored results, warnings, and projections of results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hostler_protocol.pausing import PendingCall
 from hostler_protocol.results import AgentRunResult
 from hostler_protocol.runs import RunStatus
 
-# -- projections: what a result does beside standing in the journal -------------------------------------
+# -- projections: effects of a result outside of the journal --------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ArtifactWrite:
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """A platform action was asked for; `granted` says whether the run may ask for it at all."""
+    """The runner requests a platform action; `granted`: whether the run's grant permits it."""
 
     action: str
     target: dict[str, Any] | str | None
@@ -68,7 +68,7 @@ Projection = TranscriptWrite | StateWrite | ArtifactWrite | ActionRequest
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The run is over. `status_code` is None when completed; `error` is the sentence of `run.failed`."""
+    """The run has ended. `status_code` is None if completed; `error` is the text of `run.failed`."""
 
     status: RunStatus
     status_code: str | None = None
@@ -78,7 +78,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The attempt is over, the run waits: the explicit form of a pause."""
+    """The attempt has ended and the run waits: a pause requested by the runner (explicit form)."""
 
     pending: list[PendingCall]
     state: Any
@@ -100,7 +100,7 @@ _encoder = msgspec.json.Encoder()
 class Stored(msgspec.Struct, frozen=True):
     """One result that the host accepted or made. `data` is its payload as JSON on one line.
 
-    A struct, as `Entry` is: a frozen dataclass takes eight times as long to make, and each delta makes one.
+    A struct, like `Entry`: creating a frozen dataclass takes eight times as long, and each delta creates one.
     """
 
     sequence: int
@@ -113,17 +113,17 @@ class Stored(msgspec.Struct, frozen=True):
 
     @property
     def is_delta(self) -> bool:
-        """Whether it may wait for a group that commits without a disk sync."""
+        """Whether it is a delta, which may be committed without a disk sync."""
         return self.type == "message.delta"
 
     def body(self) -> bytes:
-        """What the journal stores: `{"data": ..., "usage"?: ..., "timestamp"?: ...}` on one line."""
+        """Return the journal's JSON: `{"data": ..., "usage"?: ..., "timestamp"?: ...}` on one line."""
         if self.usage is None and self.timestamp is None:
             return b'{"data":' + self.data + b"}"
         return _encoder.encode(_Body(msgspec.Raw(self.data), self.usage, self.timestamp))
 
     def result(self, run_id: str) -> AgentRunResult:
-        """What everybody outside the plugin sees."""
+        """Return the result in its public form."""
         return AgentRunResult(
             run_id=run_id,
             type=self.type,
@@ -135,22 +135,22 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class StoredDeltas(msgspec.Struct, frozen=True):
-    """Consecutive deltas that came together: the sequence of the first, and the payload of each on one line.
+    """Consecutive deltas received together: the sequence of the first, and the payload of each on one line.
 
-    What nearly all results of a run are, hence the short way for many at once.
+    Nearly all results of a run are deltas, hence this fast path for many at once.
     """
 
     first: int
     payloads: list[bytes]
 
     def bodies(self) -> list[bytes]:
-        """What the journal stores of each, as `Stored.body`."""
+        """Return the journal's JSON of each, as in `Stored.body`."""
         return [b'{"data":' + payload + b"}" for payload in self.payloads]
 
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something was dropped or is odd; `reason` names field and cause. Kept in the journal."""
+    """A warning for the journal: a result was dropped or is odd. `reason` names field and cause."""
 
     reason: str
     result_type: str | None = None
@@ -161,7 +161,7 @@ Step = Stored | Warned
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """An artifact that the run uploaded itself and may announce with `artifact.created`."""
+    """An artifact that the run has uploaded and may announce with `artifact.created`."""
 
     size_bytes: int
     sha256: str

@@ -1,4 +1,4 @@
-"""What people and clients do to a pause, and how it is refused."""
+"""Actions of people and clients on a pause, and the errors that refuse them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Similar(Strict):
 
 class Action(Strict):
     """One decision. `args_hash` is the digest of the arguments that were shown; `approve` and `deny` may
-    leave it out only with a key that has the right `pauses:decide_blind`.
+    omit it only with a key that has the right `pauses:decide_blind`.
     """
 
     call_id: str
@@ -39,7 +39,7 @@ class Action(Strict):
     comment: str | None = None
     result: Any = None
     error: str | None = None
-    """Of type `error`: what went wrong at the client."""
+    """For type `error`: what failed at the client."""
     values: dict[str, Any] | None = None
     action: str | None = None
     """The button of a question."""
@@ -47,7 +47,7 @@ class Action(Strict):
 
 
 class ActRequest(Strict):
-    """`POST /v1/pauses/{id}/actions`. `revision`: the one that was shown."""
+    """`POST /v1/pauses/{id}/actions`. `revision`: the revision that was shown."""
 
     revision: int
     actions: list[Action]
@@ -62,18 +62,18 @@ class ResolveRequest(Strict):
 
 
 class ActionAnswer(Strict):
-    """`remaining`: how many calls are still undecided. `events`: where the run's stream is."""
+    """`remaining`: the number of undecided calls. `events`: the address of the run's stream."""
 
     status: str
     remaining: int
     events: str
 
 
-# -- refusals: `reason` in the details says which -------------------------------------------------------
+# -- refusals, told apart by `reason` in the details ----------------------------------------------------
 
 
 class NotApproverError(UnauthorizedError):
-    """403: the caller sees the pause and may not decide this call."""
+    """403: the caller may see the pause, but not decide this call."""
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message, reason="not_approver", **details)
@@ -94,21 +94,21 @@ class BlindDecisionError(UnauthorizedError):
 
 
 class AlreadyDecidedError(ConflictError):
-    """409: something else was decided; `decision`, `decided_by` and `decided_at` say what."""
+    """409: the call was decided otherwise; details: `decision`, `decided_by` and `decided_at`."""
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message, reason="already_decided", **details)
 
 
 class StaleViewError(ConflictError):
-    """409: revision or arguments are no longer those that were shown."""
+    """409: revision or arguments have changed since they were shown."""
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message, reason="stale_view", **details)
 
 
 class SupersededError(ConflictError):
-    """409: the pause is over: superseded, cancelled, or its run went on."""
+    """409: the pause is settled: superseded, cancelled, or its run has resumed."""
 
     def __init__(self, message: str, /, **details: Any) -> None:
         super().__init__(message, reason="superseded", **details)
@@ -122,8 +122,8 @@ class PauseExpiredError(ExpiredError):
 
 
 class UnprocessableError(InvalidArgumentError):
-    """422: the request is well formed and does not fit this pause. `reason`: unknown_call, wrong_kind, schema
-    or key_reused.
+    """422: the request is well formed but not possible for this pause. `reason`: unknown_call, wrong_kind,
+    schema or key_reused.
     """
 
     def __init__(self, message: str, /, *, reason: str, **details: Any) -> None:

@@ -1,4 +1,4 @@
-"""What may be put to people: sizes, numbers and forms, checked before anybody is asked."""
+"""Check calls before people are asked: sizes, counts and forms."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hostler_protocol.pausing import expiry_misfit
 
 
 def check_calls(calls: Sequence[NewCall]) -> None:
-    """PayloadTooLargeError, InvalidArgumentError naming call and limit."""
+    """Check the calls of a new pause. PayloadTooLargeError or InvalidArgumentError names call and limit."""
     if not calls:
         raise InvalidArgumentError("a pause without a call waits for nothing: name at least one")
     check_room(0, len(calls))
@@ -56,16 +56,16 @@ def _check_name(name: str, what: str) -> None:
         )
 
 
-def check_room(standing: int, more: int) -> None:
-    """PayloadTooLargeError when a pause would hold too many calls."""
-    if standing + more > MAX_CALLS:
+def check_room(existing: int, more: int) -> None:
+    """Check that a pause has room for more calls. PayloadTooLargeError."""
+    if existing + more > MAX_CALLS:
         raise PayloadTooLargeError(
-            f"{standing + more} calls would wait together; at most {MAX_CALLS}", limit=MAX_CALLS
+            f"{existing + more} calls would wait together; at most {MAX_CALLS}", limit=MAX_CALLS
         )
 
 
 def check_size(value: Any, limit: int, what: str) -> None:
-    """PayloadTooLargeError when `value` as JSON is over `limit` bytes."""
+    """Check that `value` has at most `limit` bytes as JSON. PayloadTooLargeError."""
     size = len(msgspec.json.encode(value))
     if size > limit:
         raise PayloadTooLargeError(f"{what}: {size:,} bytes of JSON; at most {limit:,}", limit=limit)

@@ -1,7 +1,7 @@
-"""What an action does to a call that waits, told from what stands: decided purely, carried out elsewhere.
+"""Decide what actions of people and clients do to waiting calls. Pure; pauses/transitions applies it.
 
-A batch is all or nothing, so the first action that cannot be refuses all of them. What was decided before is
-either the same (and nothing changes) or something else (and whoever comes late is told what, and by whom).
+A batch is all or nothing: the first invalid action refuses all of them. Repeating an earlier decision changes
+nothing; a different one is refused with an error that names the decision and its author.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hostler_protocol.errors import InvalidArgumentError
 from hostler_protocol.ids import canonical_json
 
 Check = Callable[[Mapping[str, Any], Any, str], None]
-"""Holds a value against a JSON Schema: (schema, value, what it is). InvalidArgumentError names the path."""
+"""Check a value against a JSON Schema: (schema, value, its name). InvalidArgumentError names the path."""
 
 POSSIBLE: dict[CallKind, frozenset[ActionType]] = {
     "approval": frozenset({"approve", "deny"}),
@@ -51,45 +51,45 @@ POSSIBLE: dict[CallKind, frozenset[ActionType]] = {
     "question": frozenset({"answer"}),
     "in_doubt": frozenset(),
 }
-"""What can be done to a call of each kind; one in doubt is resolved."""
+"""Possible actions by kind of call; a call in doubt is resolved instead."""
 _OF_ARGUMENTS: frozenset[ActionType] = frozenset({"approve", "deny"})
-"""What is decided about the arguments that were shown."""
+"""Actions that depend on the arguments that were shown."""
 _ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
 class PauseSnapshot:
-    """What a decision is taken from. `present`: who holds the keys of those that voted, by key id; `now` in
-    UTC epoch milliseconds by the database's clock.
+    """The state from which a decision is made. `present`: the current callers by key id, for the keys of all
+    voters; `now` in UTC epoch milliseconds by the database's clock.
     """
 
     pause: Pause
     calls: Sequence[PausedCall]
     votes: Mapping[str, Sequence[Vote]]
-    """By call."""
+    """By call id."""
     present: Mapping[str, Caller]
     now: int
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one action does: a vote, and what it makes of the call (`decision` None: others are needed)."""
+    """The effect of one action: a vote, and the call's decision (None: further votes are needed)."""
 
     call: PausedCall
     vote: ActionType
     decision: Decided | None
     given: Given = field(default_factory=Given)
     edited: dict[str, Any] | None = None
-    """Other arguments from now on."""
+    """The arguments that replace the current ones."""
     similar: Similar | None = None
 
 
 def decide(
     snapshot: PauseSnapshot, caller: Caller, request: ActRequest, check: Check | None = None
 ) -> list[Step]:
-    """The steps of a whole batch; none: it was all decided like that before.
+    """Return the steps of a batch; none if all of it was decided the same way before.
 
-    `check` None: schemas were looked at before. Raises the errors of domain/pause_actions, and
+    `check` None: schemas were already checked. Raises the errors of domain/pause_actions, and
     PayloadTooLargeError.
     """
     if not request.actions or len(request.actions) > MAX_CALLS:
@@ -160,7 +160,7 @@ def _check_time(snapshot: PauseSnapshot, call: PausedCall) -> None:
 
 
 def expired(call: PausedCall) -> PauseExpiredError:
-    """Nobody answered in time."""
+    """Return the error for a call that expired."""
     return PauseExpiredError(
         f"call {call.call_id!r} has expired: nobody answered in time, and nothing was executed",
         call_id=call.call_id,
@@ -168,11 +168,11 @@ def expired(call: PausedCall) -> PauseExpiredError:
     )
 
 
-# -- what was decided before ----------------------------------------------------------------------------
+# -- repeated decisions ---------------------------------------------------------------------------------
 
 
 def _check_repeated(pause: Pause, call: PausedCall, action: Action) -> None:
-    """Nothing where the same was decided; else the error that tells what was."""
+    """Pass if the same was decided; else raise the error that names the decision."""
     if call.decision == "expired":
         raise expired(call)
     if call.decision == "cancelled":
@@ -182,7 +182,7 @@ def _check_repeated(pause: Pause, call: PausedCall, action: Action) -> None:
 
 
 def already_decided(call: PausedCall, decision: str, by: str | None) -> AlreadyDecidedError:
-    """Something else stands, and by whom."""
+    """Return the error for a call that was decided otherwise."""
     return AlreadyDecidedError(
         f"call {call.call_id!r} was {decision} by {by} already",
         call_id=call.call_id,
@@ -237,7 +237,7 @@ def _approve(
         if vote.kind == "deny":
             raise already_decided(call, "denied", caller.subject)
     if any((vote.args_hash, vote.key_id) == (effective, caller.key_id) for vote in mine):
-        return None  # said before; others are still needed
+        return None  # a repeated vote; others are still needed
     votes.append(Vote(caller.key_id, caller.subject, "approve", effective, call.revision))
     counted = tally(
         call.asked.rule,
@@ -260,7 +260,7 @@ def _approve(
 
 
 def _edited(call: PausedCall, action: Action, check: Check | None) -> dict[str, Any] | None:
-    """The arguments that replace the shown ones; None: there are none, or they are equal."""
+    """Return the arguments that replace those shown; None if there are none or they are equal."""
     shown = action.args_hash
     if shown is None and call.edited_by is not None:
         raise StaleViewError(
@@ -283,7 +283,7 @@ def _edited(call: PausedCall, action: Action, check: Check | None) -> dict[str, 
         before, now = at_path(call.asked.arguments, path), at_path(action.edited_args, path)
         if before is not now and (before is _ABSENT or now is _ABSENT or not _equal(before, now)):
             raise _unfit(call, f"edited_args: {path!r} is locked and must stay as it was proposed")
-    _hold_against(call, check, call.asked.args_schema, action.edited_args, "edited_args")
+    _check_schema(call, check, call.asked.args_schema, action.edited_args, "edited_args")
     return action.edited_args
 
 
@@ -315,7 +315,7 @@ def _check_similar(call: PausedCall, similar: Similar) -> None:
         raise _unfit(call, f"similar.minutes: expected more than 0 and at most {MAX_SIMILAR_MINUTES}")
 
 
-# -- what clients and people give -----------------------------------------------------------------------
+# -- answers of clients and people ----------------------------------------------------------------------
 
 
 def _client_result(call: PausedCall, action: Action, check: Check | None) -> Step:
@@ -326,7 +326,7 @@ def _client_result(call: PausedCall, action: Action, check: Check | None) -> Ste
         check_size(error, MAX_RESULT_BYTES, "error")
         return Step(call, "error", "answered", Given(comment=action.comment, result=error, is_error=True))
     check_size(action.result, MAX_RESULT_BYTES, "result (upload what is larger as an artifact and name it)")
-    _hold_against(call, check, call.asked.result_schema, action.result, "result")
+    _check_schema(call, check, call.asked.result_schema, action.result, "result")
     return Step(call, "result", "answered", Given(comment=action.comment, result=action.result))
 
 
@@ -354,7 +354,7 @@ def _answer(call: PausedCall, action: Action) -> Step:
     return Step(call, "answer", "answered", given)
 
 
-def _hold_against(
+def _check_schema(
     call: PausedCall, check: Check | None, schema: Mapping[str, Any] | None, value: Any, what: str
 ) -> None:
     if check is None or schema is None:
@@ -369,11 +369,8 @@ def _unfit(call: PausedCall, message: str) -> UnprocessableError:
     return UnprocessableError(message, reason="schema", call_id=call.call_id)
 
 
-# -- small things ---------------------------------------------------------------------------------------
-
-
 def at_path(value: Any, path: str) -> Any:
-    """What stands at `path`: names and indices joined by dots, or a JSON pointer. A marker: nothing does."""
+    """Return the value at `path`: names and indices joined by dots, or a JSON pointer; `_ABSENT` if none."""
     parts: Iterable[str] = path.split(".")
     if path.startswith("/"):
         parts = (part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/"))
@@ -388,7 +385,7 @@ def at_path(value: Any, path: str) -> Any:
 
 
 def remaining(calls: Iterable[PausedCall]) -> int:
-    """How many calls nobody has decided."""
+    """Return the number of undecided calls."""
     return sum(call.decision == "undecided" for call in calls)
 
 

@@ -1,7 +1,7 @@
-"""The state that a runner leaves with a pause of its own making, and what the next attempt is given of it.
+"""The state that a runner saves with an explicit pause, and the continuation that the next attempt gets.
 
-It is opened, closed and loaded again before anybody is asked: what cannot be read back as it was is refused,
-naming the path of the value.
+A state is encoded and decoded once before people are asked: a value that does not survive this unchanged is
+refused, naming its path.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hostler_protocol.ids import canonical_json
 from hostler_protocol.pausing import Continuation, Decision
 
 MIGRATIONS: dict[int, Callable[[Any], Any]] = {}
-"""Format -> how its state becomes one of the next format. Pure; every one of them is tested."""
+"""Format -> function that converts its state to the next format. Pure; each must have a test."""
 MAX_DEPTH = 128
-"""Levels of nesting: far below what any JSON library reads."""
+"""Levels of nesting, far fewer than any JSON library can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class EncodedState:
 
 
 def encode_state(state: Any) -> EncodedState:
-    """Encode a state and read it back. InvalidArgumentError names the path; PayloadTooLargeError."""
+    """Encode a state and check that it decodes unchanged. InvalidArgumentError, PayloadTooLargeError."""
     wrong = _unfit(state, "state", 0)
     if wrong is not None:
         raise InvalidArgumentError(f"{wrong}: it cannot be kept while the run is paused")
@@ -51,9 +51,9 @@ def encode_state(state: Any) -> EncodedState:
 
 
 def decode_state(data: bytes, digest: str, state_format: int) -> Any:
-    """The state as it was; of an older format, brought up to this one.
+    """Decode a state and migrate it to the current format.
 
-    StorageError where it is damaged; UnavailableError where a newer build wrote it.
+    StorageError if it is damaged; UnavailableError if a newer build wrote it.
     """
     if state_format > STATE_FORMAT:
         raise UnavailableError(
@@ -68,13 +68,13 @@ def decode_state(data: bytes, digest: str, state_format: int) -> Any:
 
 
 def continuation_of(pause: Pause, calls: Sequence[PausedCall], state: Any) -> Continuation:
-    """What a resumed attempt is given: the runner's own state and the decisions."""
+    """Return the continuation for a resumed attempt: the runner's state and the decisions."""
     decisions = [decision_of(call) for call in calls]
     return Continuation(state=state, decisions=decisions, resumed_by=pause.resumed_by)
 
 
 def decision_of(call: PausedCall) -> Decision:
-    """A settled call as the runner sees it. ValueError for one that is not."""
+    """Return the decision of a settled call for the runner. ValueError if it is undecided."""
     if call.decision == "undecided":
         raise ValueError(f"call {call.call_id} is undecided")
     given = call.given
@@ -90,7 +90,7 @@ def decision_of(call: PausedCall) -> Decision:
 
 
 def _unfit(value: Any, path: str, depth: int) -> str | None:
-    """Why a value is no JSON, with its path; None: it is."""
+    """Return why a value is not JSON, with its path, or None."""
     if depth > MAX_DEPTH:
         return f"{path} is nested over {MAX_DEPTH} levels deep"
     items: Iterator[tuple[str, Any]] = iter(())
@@ -120,7 +120,7 @@ def _is_cut(text: str) -> bool:
 
 
 def _difference(before: Any, after: Any, path: str) -> str | None:
-    """Where two values differ first; None: nowhere."""
+    """Return the path of the first difference, or None."""
     if isinstance(before, dict) and isinstance(after, dict):
         pairs = [(f"{path}.{name}", value, after.get(name)) for name, value in before.items()]
         if before.keys() != after.keys():

@@ -1,4 +1,4 @@
-"""Pauses and their calls as values: what is asked, how a call stands, what came of it."""
+"""Pauses and their calls as values: the question, its state and its outcome."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ VoteWord = Literal["approve", "deny", "result", "error", "answer", "happened", "
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is frozen of a call when it is asked, and shown to whoever decides it."""
+    """The question of a call, frozen when its pause opens and shown to those who decide."""
 
     title: str
     tool_name: str | None = None
     arguments: dict[str, Any] = {}
-    """As the agent proposed them."""
+    """The arguments proposed by the agent."""
     description: str | None = None
     question_kind: QuestionKind | None = None
-    """Of a question: how the runner wants it to be shown."""
+    """For questions: how the runner wants it shown."""
     fallback_text: str | None = None
-    """Of a question: what to show where its form cannot be."""
+    """For questions: the text to show where a form cannot be shown."""
     tool_call_id: str | None = None
-    """The model's own id."""
+    """The model's id of the tool call."""
     executor: Executor = "host"
-    """Who carries it out once it is approved."""
+    """Who executes the call once it is approved."""
     pin: ToolPin | None = None
     args_schema: dict[str, Any] | None = None
     result_schema: dict[str, Any] | None = None
-    """What a client's result must be like."""
+    """JSON Schema of a client's result."""
     fields: list[FormField] = []
     actions: list[InteractionAction] = []
     rule: ApproverRule = DEFAULT_RULE
     editable: bool = False
     locked: list[str] = []
-    """Paths of the arguments that an edit must leave as they are."""
+    """Paths of the arguments that an edit must not change."""
     on_expiry: OnExpiry = "resume"
     expires_in: float | None = None
-    """Seconds, as given; None: the default, and never where the call is in doubt."""
+    """Requested seconds; None: the default, or never for a call in doubt."""
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came with a decision, or of carrying it out."""
+    """The data given with a decision, or the outcome of executing the call."""
 
     comment: str | None = None
     result: Any = None
@@ -71,10 +71,10 @@ class Given(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """One call that has to wait. `call_id` is the host's, unique in the run.
+    """A call that must wait. `call_id` is the host's, unique within the run.
 
-    `effect_key`: of a call that may have been made (kind `in_doubt`), the key it was made under. `denied`:
-    why nobody is asked, and the call is denied as soon as its pause opens.
+    `effect_key`: for a call that may have been made (kind `in_doubt`), its effect key. `denied`: the reason
+    why the call is denied as soon as its pause opens, without asking anybody.
     """
 
     call_id: str
@@ -86,7 +86,7 @@ class NewCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPause:
-    """What is known of a pause when it opens. `state` is the runner's, encoded (explicit form)."""
+    """A pause to be opened. `state` is the runner's encoded state (explicit form)."""
 
     pause_id: str
     run_id: str
@@ -96,14 +96,14 @@ class NewPause:
     state: bytes | None = None
     state_digest: str | None = None
     state_blob: str | None = None
-    """Sha256 in the blob folder of a state that is too large to stand in the row."""
+    """SHA-256, in the blob folder, of a state that is too large for the row."""
     state_format: int = 1
     data_key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """A pause as it stands. Times are UTC epoch milliseconds."""
+    """A stored pause. Times are UTC epoch milliseconds."""
 
     workspace_id: str
     pause_id: str
@@ -115,11 +115,11 @@ class Pause:
     revision: int
     form: PauseForm
     epoch: int
-    """The attempt of the run that goes on with it, or did last; 0: none yet."""
+    """The latest attempt of the run that resumed from this pause; 0: none yet."""
     attempts: int
-    """Attempts at going on that were lost, or could not be begun."""
+    """Attempts to resume that were lost or could not be started."""
     losses: int = 0
-    """Attempts that were lost before they had done anything: they are begun again (explicit form)."""
+    """Attempts that were lost before they had done anything, and are repeated (explicit form)."""
     agent_version: int
     on_message: OnMessage
     state: bytes | None
@@ -127,20 +127,20 @@ class Pause:
     state_blob: str | None
     state_format: int
     data_key: bytes | None
-    """The wrapped key that `state` is sealed with; None: it is not sealed."""
+    """The wrapped key with which `state` is sealed; None: it is not sealed."""
     created_at: int
     expires_at: int | None
     """When the next undecided call expires."""
     parked_at: int | None
-    """Since when the run is paused for it; None: the run holds the calls itself."""
+    """When the run was parked; None: the attempt is still running and holds the calls."""
     settled_at: int | None
     resumed_by: str | None
-    """Who gave the last decision."""
+    """The subject that made the last decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausedCall:
-    """A call as it stands. Times are UTC epoch milliseconds."""
+    """A stored call of a pause. Times are UTC epoch milliseconds."""
 
     workspace_id: str
     pause_id: str
@@ -149,43 +149,43 @@ class PausedCall:
     ordinal: int
     kind: CallKind
     revision: int
-    """Of the pause, when this call was asked last: votes of an earlier one do not count."""
+    """The pause's revision when this call was last asked; votes of earlier revisions do not count."""
     asked: Asked
     effective: dict[str, Any]
-    """The arguments that were decided on, or are to be decided on."""
+    """The current arguments, edits included."""
     args_hash: str
-    """Their digest: what whoever decides sends back."""
+    """Digest of `effective`, which a decision must repeat."""
     edited_by: str | None
     decision: Decided
     decided_by: str | None
     decided_at: int | None
     given: Given
     similar_id: str | None
-    """The rule that approved it in its approver's stead."""
+    """The "approve similar" rule that approved the call."""
     execution: Execution
     epoch: int
     effect_key: str | None
     resolution: int
-    """How often a person said that it had not happened: part of the effect key."""
+    """Times that a person declared the call not to have happened; part of the effect key."""
     review: ReviewReason | None
     handed_over: bool
-    """Whether the runner was given its outcome."""
+    """Whether the outcome was delivered to the runner."""
     created_at: int
     expires_at: int | None
 
     @property
     def settled(self) -> bool:
-        """Whether nobody has to say anything about it any more."""
+        """Whether the call needs neither a decision nor a review."""
         return self.decision != "undecided" and self.review is None
 
 
 def nobody_was_asked(calls: Sequence[PausedCall]) -> bool:
-    """Whether there are calls, and the host itself denied every one."""
+    """Whether there are calls and the host itself denied all of them."""
     return bool(calls) and all(call.decision == "denied" and call.decided_by == HOST for call in calls)
 
 
 class CastVote(NamedTuple):
-    """A vote as it was given. Votes never change."""
+    """A stored vote. Votes never change."""
 
     call_id: str
     revision: int
@@ -198,5 +198,5 @@ class CastVote(NamedTuple):
 
 
 def args_hash(arguments: dict[str, Any]) -> str:
-    """The digest by which whoever decides names the arguments that were shown."""
+    """Return the digest by which a decision refers to the arguments that were shown."""
     return digest(arguments)

@@ -1,4 +1,4 @@
-"""A pause as one caller sees it."""
+"""The view of a pause for one caller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hostler_protocol.pausing import Executor, QuestionKind
 
 
 class VoteView(Strict):
-    """A vote that was given: by whom, what, when (UTC epoch seconds)."""
+    """A vote: subject, kind and time (UTC epoch seconds)."""
 
     subject: str
     vote: str
@@ -24,7 +24,7 @@ class VoteView(Strict):
 
 
 class CallView(Strict):
-    """A call that waits, as one caller sees it."""
+    """A call of a pause, as one caller sees it."""
 
     call_id: str
     kind: str
@@ -45,15 +45,15 @@ class CallView(Strict):
     approvals_needed: int
     votes: list[VoteView] = []
     proposed_args: dict[str, Any] | None = None
-    """Where somebody edited them: what the agent had proposed."""
+    """The agent's arguments, if a person has edited them."""
     edited_by: str | None = None
     description: str | None = None
     executor: Executor = "host"
-    """`runner`: the runner itself carries it out once it is approved, and the host executes nothing."""
+    """`runner`: the runner executes the call itself once it is approved; the host does nothing."""
     question_kind: QuestionKind | None = None
-    """Of a question: how it is meant to be shown."""
+    """For questions: how the runner wants it shown."""
     fallback_text: str | None = None
-    """Of a question: what to show where its form cannot be."""
+    """For questions: the text to show where a form cannot be shown."""
     tool_call_id: str | None = None
     decided_by: str | None = None
     decided_at: float | None = None
@@ -92,7 +92,7 @@ def view_of(
     now: int,
     votes: Mapping[str, Sequence[CastVote]],
 ) -> PauseView:
-    """The view; `votes` by call, `now` in UTC epoch milliseconds."""
+    """Build the view; `votes` by call id, `now` in UTC epoch milliseconds."""
     return PauseView(
         id=pause.pause_id,
         run_id=pause.run_id,
@@ -150,7 +150,7 @@ def _call(pause: Pause, call: PausedCall, caller: Caller, now: int, votes: Seque
 
 
 def _is_open(pause: Pause, call: PausedCall, now: int) -> bool:
-    """Whether somebody can still say something about the call."""
+    """Whether the call can still be decided."""
     if is_settled(pause.status):
         return False
     if call.review is not None:
