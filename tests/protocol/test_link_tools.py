@@ -19,6 +19,7 @@ from hostler_protocol.limits import MAX_OPEN_REQUESTS, REMEMBERED_GIVEN_UP
 from hostler_protocol.link import Broken, Called, LinkError, Noted, Refused, Replied, Warned
 from hostler_protocol.manifest import ToolManifest
 from hostler_protocol.methods import InitializeReply, NoParams
+from hostler_protocol.open_requests import OwnRequest, OwnRequests
 from hostler_protocol.tools import (
     ToolCallContext,
     ToolCancelNote,
@@ -96,11 +97,13 @@ def test_the_late_answer_of_a_call_given_up_is_no_offence(answer: str) -> None:
 
 
 def test_what_was_given_up_is_not_remembered_for_ever() -> None:
-    pair = Pair.ready()
+    requests = OwnRequests()
     for number in range(REMEMBERED_GIVEN_UP + 10):
-        id_, _ = pair.host.request("tool/call", invoke(number))
-        pair.host.abandon(id_)
-    assert len(pair.host._given_up) == REMEMBERED_GIVEN_UP
+        requests.open[number] = OwnRequest("tool/call")
+        requests.give_up(number)
+    assert len(requests.given_up) == REMEMBERED_GIVEN_UP
+    assert not requests.was_given_up(9)
+    assert requests.was_given_up(10)
 
 
 def test_an_answer_to_nothing_is_dropped_with_a_warning() -> None:

@@ -240,7 +240,8 @@ class LineSplitter:
             whole = True
             if line:
                 yield line
-        self._keep(rest)
+        if rest:
+            self._keep(rest)
 
     def _keep(self, part: bytes) -> None:
         self._size += len(part)

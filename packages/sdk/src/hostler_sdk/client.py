@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from hostler_protocol.errors import HostlerError, NotFoundError
@@ -41,7 +40,7 @@ from hostler_protocol.methods import (
 )
 from hostler_protocol.tools import ToolCancelNote, ToolInvokeParams, ToolLookupParams
 from hostler_sdk.execution import Execution
-from hostler_sdk.host_calls import CallInFlight, CallTable
+from hostler_sdk.host_calls import CallTable
 from hostler_sdk.plugin import Plugin
 from hostler_sdk.tool_calls import ToolCalls
 
@@ -75,7 +74,7 @@ class PluginConnection:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._link = Link(Side.PLUGIN)
-        self._calls = CallTable(self._link, self.write)
+        self.calls = CallTable(self._link, self.write, self.write_now)
         self._tools = ToolCalls(plugin.tools, self._link, self.write, self._leave_when_drained)
         self._runs: dict[str, Execution] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,6 +82,9 @@ class PluginConnection:
         self._gone = False
         self._out: list[bytes] = []
         self._out_bytes = 0
+        self._in_turn = False
+        """Whether something was sent in this turn of the loop."""
+        self._wrote_now = False
 
     # -- bytes in and out ------------------------------------------------------------------------
 
@@ -103,12 +105,24 @@ class PluginConnection:
         """Send one encoded message, in order with all others."""
         if not data:
             return
-        if not self._out:
-            self._loop.call_soon(self.flush)
+        if not self._in_turn:
+            self._in_turn = True
+            self._loop.call_soon(self._end_turn)
         self._out.append(data)
         self._out_bytes += len(data)
         if self._out_bytes >= FLUSH_BYTES:
             self.flush()
+
+    def write_now(self, data: bytes) -> None:
+        """Send a message that somebody waits for: the first of a loop turn does not wait for its end."""
+        self.write(data)
+        if not self._wrote_now:
+            self._wrote_now = True
+            self.flush()
+
+    def _end_turn(self) -> None:
+        self._in_turn = self._wrote_now = False
+        self.flush()
 
     def flush(self) -> None:
         """Hand everything that is ready to the transport."""
@@ -125,18 +139,7 @@ class PluginConnection:
 
     def spend_credit(self, run_id: str) -> bool:
         """Take one result's credit; False where there is none."""
-        if self._link.credit(run_id) <= 0:
-            return False
-        self._link.spend_credit(run_id)
-        return True
-
-    @asynccontextmanager
-    async def open_call(
-        self, method: str, params: dict[str, Any], owner: set[CallInFlight]
-    ) -> AsyncIterator[CallInFlight]:
-        """Make a Host API call."""
-        async with self._calls.open(method, params, owner) as call:
-            yield call
+        return self._link.spend_credit(run_id)
 
     # -- what the host says ----------------------------------------------------------------------
 
@@ -144,11 +147,11 @@ class PluginConnection:
         for event in events:
             match event:
                 case Replied(id=id_, result=result):
-                    self._calls.replied(id_, result)
+                    self.calls.replied(id_, result)
                 case StreamArrived(id=id_, chunk=chunk):
-                    self._calls.piece(id_, chunk)
+                    self.calls.piece(id_, chunk)
                 case Refused(id=id_, error=error):
-                    self._calls.refused(id_, error)
+                    self.calls.refused(id_, error)
                 case Noted(params=params):
                     self._take_note(params)
                 case Called():
@@ -269,7 +272,7 @@ class PluginConnection:
             execution.fence()
         self._runs.clear()
         self._tools.close()
-        self._calls.lost()
+        self.calls.lost()
         self.flush()
         self.closed.set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from hostler_protocol.json_values import fields_problem
@@ -13,7 +13,7 @@ from hostler_protocol.limits import MAX_LOG_CHARS
 from hostler_protocol.methods import RunStartParams
 from hostler_sdk.context import RunContext
 from hostler_sdk.errors import Cancelled, HostError, InvalidArgument, writable
-from hostler_sdk.host_calls import CallInFlight
+from hostler_sdk.host_calls import CallInFlight, CallTable
 from hostler_sdk.outflow import Outflow, Wire
 from hostler_sdk.results import Result, failed, log, message
 from hostler_sdk.runner import Runner
@@ -27,10 +27,9 @@ RESULTS_PER_TURN = 32
 class Connection(Wire, Protocol):
     """What an execution needs of its connection."""
 
-    def open_call(
-        self, method: str, params: dict[str, Any], owner: set[CallInFlight]
-    ) -> AbstractAsyncContextManager[CallInFlight]:
-        """Make a Host API call."""
+    @property
+    def calls(self) -> CallTable:
+        """The Host API calls of all runs."""
         ...
 
     async def turn(self) -> None:
@@ -116,20 +115,19 @@ class Execution:
 
     async def call(self, method: str, params: dict[str, Any]) -> Any:
         """Make a Host API call in this run's name."""
-        async with self.stream(method, params) as call:
-            return await call.finished()
+        return await self._connection.calls.call(method, self._named(method, params), self._calls)
 
-    @asynccontextmanager
-    async def stream(self, method: str, params: dict[str, Any]) -> AsyncIterator[CallInFlight]:
+    def stream(self, method: str, params: dict[str, Any]) -> AbstractAsyncContextManager[CallInFlight]:
         """Make a streaming Host API call in this run's name."""
+        return self._connection.calls.stream(method, self._named(method, params), self._calls)
+
+    def _named(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if self.fenced:
             raise Cancelled(f"{method}: this attempt of the run is over")
         problem = fields_problem(params)
         if problem is not None:
             raise InvalidArgument(f"{method}: {problem}")
-        named = {**params, "run_id": self.run_id}
-        async with self._connection.open_call(method, named, self._calls) as call:
-            yield call
+        return {**params, "run_id": self.run_id}
 
     # -- the attempt -----------------------------------------------------------------------------
 

@@ -84,29 +84,52 @@ class CallInFlight:
 class CallTable:
     """All calls of one connection that wait for an answer; at most as many as a peer accepts."""
 
-    def __init__(self, link: Link, write: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, link: Link, write: Callable[[bytes], None], write_now: Callable[[bytes], None]
+    ) -> None:
         self._link = link
         self._write = write
+        self._write_now = write_now
         self._calls: dict[MessageId, CallInFlight] = {}
         self._room = asyncio.Semaphore(MAX_OPEN_REQUESTS)
 
-    @asynccontextmanager
-    async def open(
-        self, method: str, params: dict[str, Any], owner: set[CallInFlight]
-    ) -> AsyncIterator[CallInFlight]:
-        """Make a call; leaving the block before its answer tells the host that nobody waits.
+    async def call(self, method: str, params: dict[str, Any], owner: set[CallInFlight]) -> Any:
+        """Make a call and wait for its reply. A HostError where it is refused.
 
         `owner` holds the calls of one run while they are open.
         """
-        async with self._room:
+        call = await self._begin(method, params, owner)
+        try:
+            return await call.finished()
+        finally:
+            self._end(call, owner)
+
+    @asynccontextmanager
+    async def stream(
+        self, method: str, params: dict[str, Any], owner: set[CallInFlight]
+    ) -> AsyncIterator[CallInFlight]:
+        """Make a streaming call; leaving the block before its end tells the host that nobody waits."""
+        call = await self._begin(method, params, owner)
+        try:
+            yield call
+        finally:
+            self._end(call, owner)
+
+    async def _begin(self, method: str, params: dict[str, Any], owner: set[CallInFlight]) -> CallInFlight:
+        await self._room.acquire()
+        try:
             call = self._request(method, params)
-            owner.add(call)
-            try:
-                yield call
-            finally:
-                owner.discard(call)
-                if self._calls.pop(call.id, None) is not None:  # not answered
-                    self._give_up(call)
+        except BaseException:
+            self._room.release()
+            raise
+        owner.add(call)
+        return call
+
+    def _end(self, call: CallInFlight, owner: set[CallInFlight]) -> None:
+        self._room.release()
+        owner.discard(call)
+        if self._calls.pop(call.id, None) is not None:  # not answered
+            self._give_up(call)
 
     def _request(self, method: str, params: dict[str, Any]) -> CallInFlight:
         try:
@@ -118,7 +141,7 @@ class CallTable:
         except LinkError as error:
             raise Cancelled(f"{method}: the connection to the host is closed") from error
         call = self._calls[id_] = CallInFlight(id_)
-        self._write(data)
+        self._write_now(data)
         return call
 
     def _give_up(self, call: CallInFlight) -> None:
