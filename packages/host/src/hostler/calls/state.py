@@ -30,7 +30,9 @@ async def get(scope: CallScope, params: StateGetParams) -> StateGetReply:
     """`state.get`. The conversation's own id stands under `external.conversation_id` until it is set."""
     scope_key = state_scope_key(params.scope, scope.grant)
     key = state_values.canonical_key(params.key)
-    stored = await scope.services.db.read(lambda tx: state_values.get(tx, scope.workspace_id, scope_key, key))
+    stored = await scope.services.db.read(
+        lambda tx: state_values.get(tx, scope.workspace_id, scope_key, key), brief=True
+    )
     if stored.version == 0 and params.scope == "conversation" and key == state_values.EXTERNAL_CONVERSATION:
         return StateGetReply(value=scope.grant.conversation_id, version=0)
     return StateGetReply(value=stored.value, version=stored.version)

@@ -409,7 +409,7 @@ class Host:
         ]
 
     async def _is_over(self, run_id: str) -> bool:
-        run = await self.db.read(lambda tx: runs.by_id(tx, run_id))
+        run = await self.db.read(lambda tx: runs.by_id(tx, run_id), brief=True)
         return run is None or run.status in TERMINAL_STATUSES
 
     # -- the face of the host ---------------------------------------------------------------------
@@ -442,7 +442,7 @@ class Host:
 
     async def run_record(self, workspace_id: str, run_id: str) -> RunRecord:
         """A run with its output. NotFoundError."""
-        return await self.db.read(lambda tx: record(tx, workspace_id, run_id))
+        return await self.db.read(lambda tx: record(tx, workspace_id, run_id), brief=True)
 
     async def wait(
         self, workspace_id: str, run_id: str, seconds: float, *, accepted: bool = False
@@ -465,7 +465,7 @@ class Host:
         self, workspace_id: str, run_id: str, after: int = 0
     ) -> AsyncIterator[list[StoredResult]]:
         """The run's results after a sequence, each once, until the terminal one. NotFoundError."""
-        run = await self.db.read(lambda tx: runs.find(tx, workspace_id, run_id))
+        run = await self.db.read(lambda tx: runs.find(tx, workspace_id, run_id), brief=True)
         if run is None:
             raise NotFoundError(f"there is no run {run_id!r}")
         async for batch in self.feed.watch(run_id, after):

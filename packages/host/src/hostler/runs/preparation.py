@@ -122,7 +122,8 @@ class Preparer:
         """
         manifest = _manifest(run, connection)
         catalog = self.catalog()
-        facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog))
+        brief = run.attempt == 1  # a later one may go on from a long recording
+        facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog), brief=brief)
         origin, event, configuration, grant, known, past = facts
         config = await _with_secrets(configuration)
         inherited = await inherited_of(self.services.db, self.blobs, origin.source)

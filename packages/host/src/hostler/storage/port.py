@@ -83,8 +83,11 @@ class Database(Protocol):
         Bounded: waits while too much work is queued.
         """
 
-    async def read(self, work: Callable[[Tx], T]) -> T:
-        """Run `work` on a reader. It sees everything that was acknowledged before."""
+    async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
+        """Run `work` on a reader. It sees everything that was acknowledged before.
+
+        `brief`: it looks up a few rows by their keys, and waits for nothing but other such reads.
+        """
 
     async def close(self) -> None:
         """Finish what is queued, then close."""

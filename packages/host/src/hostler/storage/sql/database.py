@@ -65,10 +65,15 @@ class SqlDatabase:
         self._write_room = asyncio.Semaphore(MAX_OUTSTANDING_WRITES)
         self._read_room = asyncio.Semaphore(MAX_OUTSTANDING_READS)
         self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._brief_reads = self._reads
+        if driver.dialect == "sqlite" and readers > 1:
+            # one thread for those: several would take the interpreter from each other at each statement
+            self._brief_reads = queue.SimpleQueue()
         self._writer = _Writer(driver)
+        queues = [self._brief_reads, *[self._reads] * (readers - 1)]
         self._readers = [
-            threading.Thread(target=self._read_forever, name=f"hostler-reader-{n}", daemon=True)
-            for n in range(readers)
+            threading.Thread(target=self._read_forever, args=(jobs,), name=f"hostler-reader-{n}", daemon=True)
+            for n, jobs in enumerate(queues)
         ]
         try:
             self._writer.start()
@@ -96,9 +101,12 @@ class SqlDatabase:
         """
         return await self._submit(work, synced, self._write_room, self._writer.queue)
 
-    async def read(self, work: Callable[[Tx], T]) -> T:
-        """Run `work` on a reader, in one snapshot that holds everything acknowledged before."""
-        return await self._submit(work, False, self._read_room, self._reads)
+    async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
+        """Run `work` on a reader, in one snapshot that holds everything acknowledged before.
+
+        `brief`: it looks up a few rows by their keys, and waits for nothing but other such reads.
+        """
+        return await self._submit(work, False, self._read_room, self._brief_reads if brief else self._reads)
 
     async def backup(self, target: Path) -> None:
         """Copy the database, while it is written, into the new file `target` (SQLite only)."""
@@ -109,7 +117,8 @@ class SqlDatabase:
         if not self._closed:
             self._closed = True
             self._writer.queue.put(None)
-            for _ in self._readers:
+            self._brief_reads.put(None)
+            for _ in self._readers[1:]:
                 self._reads.put(None)
         await asyncio.to_thread(self._join)
 
@@ -136,9 +145,9 @@ class SqlDatabase:
             raise UnavailableError(_CLOSED)
         return await future
 
-    def _read_forever(self) -> None:
+    def _read_forever(self, jobs: queue.SimpleQueue[_Job | None]) -> None:
         session: Session | None = None
-        while (job := self._reads.get()) is not None:
+        while (job := jobs.get()) is not None:
             for _ in range(MAX_READ_ATTEMPTS):
                 try:
                     session = session or self._driver.open_reader()

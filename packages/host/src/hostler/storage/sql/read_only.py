@@ -30,7 +30,7 @@ class ReadOnlyDatabase:
         """Raise NeedsHostError."""
         raise NeedsHostError("a write")
 
-    async def read(self, work: Callable[[Tx], T]) -> T:
+    async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
         """Run `work` in one snapshot. StorageError."""
         tx = SessionTx(self._session, self._session.begin(synced=False))
         try:
