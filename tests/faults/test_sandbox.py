@@ -93,7 +93,7 @@ TOLD = {
     "archive with a hard link": "refused: linking {database}: ",
     "archive with a device": "refused: making a device",
     "large file": "refused: the file {workspace}/large has 2.0 MiB; ",
-    "memory at once": "refused: a process wanted 16,384.0 MiB of memory at once",
+    "memory at once": "refused: a process requested 16,384.0 MiB of memory at once",
     "environment": "refused: reading /proc/{pid}/environ: ",
     "descriptors": "refused: a process has 128 files and sockets open; ",
     "endless message": "failed: the connection was closed: a message of 12,582,912 bytes is over the limit",

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hostler.sandbox.probe import find_ground
+from hostler.sandbox.probe import find_capabilities
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -104,9 +104,9 @@ class Tried:
 
 def combinations() -> list[tuple[str, str]]:
     """Mechanism and user: what can be tried here."""
-    ground = asyncio.run(find_ground())
+    capabilities = asyncio.run(find_capabilities())
     users = ["root", "ordinary"] if os.geteuid() == 0 else ["ordinary"]
-    return [(mechanism, user) for mechanism in ground.mechanisms for user in users]
+    return [(mechanism, user) for mechanism in capabilities.mechanisms for user in users]
 
 
 def tried(mechanism: str, user: str, attempts: str) -> Tried:

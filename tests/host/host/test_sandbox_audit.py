@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hostler.host.sandbox_audit import HOUR_SECONDS, MOST_PER_HOUR, AuditedSandboxes
-from hostler.sandbox.port import Told
+from hostler.sandbox.port import Violation
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit
 from support.databases import run
@@ -11,15 +11,17 @@ from support.databases import run
 WORKSPACE = "default"
 
 
-def refusal(number: int) -> Told:
-    return Told("refused", f"reading /etc/{number}", f"reading /etc/{number}: not among what it may see")
+def refusal(number: int) -> Violation:
+    return Violation("refused", f"reading /etc/{number}", f"reading /etc/{number}: not among what it may see")
 
 
 def test_refusals_and_limits_are_facts_of_the_chain(database: SqlDatabase) -> None:
     async def main() -> None:
         sandboxes = AuditedSandboxes(database, WORKSPACE)
-        sandboxes.hear("plugin acme/echo", refusal(1))
-        sandboxes.hear("exec 12", Told("limit", "memory", "300.0 MiB of memory; 256.0 MiB are allowed"))
+        sandboxes.record("plugin acme/echo", refusal(1))
+        sandboxes.record(
+            "exec 12", Violation("limit", "memory", "300.0 MiB of memory; 256.0 MiB are allowed")
+        )
         await sandboxes.close()
         facts = await database.read(lambda tx: audit.page(tx, WORKSPACE))
         assert [(fact.actor, fact.action, fact.target, fact.body["text"]) for fact in reversed(facts)] == [
@@ -35,10 +37,10 @@ def test_one_that_is_refused_much_fills_the_chain_no_further_than_its_bound(data
         now = [0.0]
         sandboxes = AuditedSandboxes(database, WORKSPACE, clock=lambda: now[0])
         for number in range(MOST_PER_HOUR * 3):
-            sandboxes.hear("plugin acme/echo", refusal(number))
-        sandboxes.hear("plugin acme/other", refusal(0))
+            sandboxes.record("plugin acme/echo", refusal(number))
+        sandboxes.record("plugin acme/other", refusal(0))
         now[0] = HOUR_SECONDS
-        sandboxes.hear("plugin acme/echo", refusal(7))
+        sandboxes.record("plugin acme/echo", refusal(7))
         await sandboxes.close()
         facts = await database.read(lambda tx: audit.page(tx, WORKSPACE, limit=1000))
         texts = [fact.body["text"] for fact in facts if fact.target == "plugin acme/echo"]

@@ -20,7 +20,8 @@ from hostler.plugins import installer
 from hostler.plugins.environment import Environments
 from hostler.plugins.limits import DEFAULT_START_LIMITS
 from hostler.plugins.source import Folder, launch_of
-from hostler.sandbox.capabilities import LEAST_LANDLOCK, landlock_version
+from hostler.sandbox.capabilities import MIN_LANDLOCK
+from hostler.sandbox.confine import landlock_version
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 from support.packages import Index, write_project, write_source, write_wheel
 
@@ -362,5 +363,5 @@ def test_uv_sees_what_it_needs_and_nothing_else_of_the_host(
     assert {"UV_CONFIG_FILE", "UV_CONSTRAINT", "PYTHONPATH"}.isdisjoint(seen["env"])
     assert seen["env"]["UV_INDEX_MINE_PASSWORD"] == "known to uv"
     assert seen["env"]["UV_DEFAULT_INDEX"] == index.url
-    if landlock_version() >= LEAST_LANDLOCK:
+    if landlock_version() >= MIN_LANDLOCK:
         assert seen["files"] == []

@@ -10,9 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostler.sandbox.path_visibility import MOST_LINKS, SHOWN_CHARS, Opening, View, judge, resolve, shown
+from hostler.sandbox.path_visibility import (
+    MAX_LINKS,
+    SHOWN_CHARS,
+    PathAccess,
+    VisiblePaths,
+    check_access,
+    resolve,
+    shown,
+)
 
-VIEW = View(read=["/usr/lib", "/code"], write=["/desk"], quiet=["/elsewhere/packages"])
+VISIBLE = VisiblePaths(read=["/usr/lib", "/code"], write=["/desk"], ignored=["/elsewhere/packages"])
 LINKS = {"/desk/link": "/etc/shadow", "/desk/up": "..", "/desk/own": "file", "/desk/loop": "loop"}
 THERE = frozenset(
     {
@@ -29,7 +37,7 @@ THERE = frozenset(
 
 
 def told(verb: str, path: str, *, follows: bool = True) -> str | None:
-    found = judge(Opening(verb, path, follows), VIEW, LINKS.get, lambda path, _: path in THERE)
+    found = check_access(PathAccess(verb, path, follows), VISIBLE, LINKS.get, lambda path, _: path in THERE)
     return None if found is None else found.text
 
 
@@ -96,10 +104,10 @@ def test_whatever_a_path_is_made_of_one_short_line_is_shown(path: str) -> None:
 
 
 def test_links_that_never_end_are_given_up() -> None:
-    path, links = resolve(Opening("reading", "/desk/loop/x", follows=True), LINKS.get)
-    assert (path, links) == ("/desk/loop/x", MOST_LINKS)
-    growing = resolve(Opening("reading", "/a", follows=True), lambda _: "a/" * 2000)
-    assert growing[1] <= MOST_LINKS
+    path, links = resolve(PathAccess("reading", "/desk/loop/x", follows=True), LINKS.get)
+    assert (path, links) == ("/desk/loop/x", MAX_LINKS)
+    growing = resolve(PathAccess("reading", "/a", follows=True), lambda _: "a/" * 2000)
+    assert growing[1] <= MAX_LINKS
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -118,7 +126,7 @@ def test_a_path_leads_where_the_system_says_it_leads(links: list[tuple[str, str,
             if (root / folder).is_dir() and not os.path.lexists(where):
                 where.symlink_to(target or ".")
         path = f"{root}/{asked}"
-        found, _ = resolve(Opening("reading", path, follows=True), link_at)
+        found, _ = resolve(PathAccess("reading", path, follows=True), link_at)
         try:
             expected = os.path.realpath(path, strict=True)
         except OSError:

@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 
 from hostler.domain.endpoints import parse_host_port
-from hostler.sandbox.capabilities import Ground
+from hostler.sandbox.capabilities import SandboxCapabilities
 from hostler.sandbox.machine import MachineSandbox
-from hostler.sandbox.port import MIB, Outcome, SandboxLimits, SandboxSpec
-from hostler.sandbox.probe import find_ground, find_sandbox
+from hostler.sandbox.port import MIB, CommandResult, SandboxLimits, SandboxSpec
+from hostler.sandbox.probe import find_capabilities, find_sandbox
 from hostler.sandbox.process import ChildProcess, Command
-from hostler.sandbox.proxy import _check, _Refused
+from hostler.sandbox.proxy import _check_address, _Refused
 from hostler.sandbox.syscalls import number
 from hostler_protocol.errors import UnavailableError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
-MECHANISMS = asyncio.run(find_ground()).mechanisms if sys.platform == "linux" else ()
+MECHANISMS = asyncio.run(find_capabilities()).mechanisms if sys.platform == "linux" else ()
 on_each = pytest.mark.parametrize("mechanism", MECHANISMS)
 LIMITS = SandboxLimits(memory_bytes=256 * MIB, processes=64, seconds=60.0, output_bytes=100_000)
 BOUND_SECONDS = 60.0
@@ -49,8 +49,8 @@ def python(code: str, folder: Path, **changes: Any) -> SandboxSpec:
     )
 
 
-def run(mechanism: str, spec: SandboxSpec, **options: Any) -> Outcome:
-    async def main() -> Outcome:
+def run(mechanism: str, spec: SandboxSpec, **options: Any) -> CommandResult:
+    async def main() -> CommandResult:
         sandbox = await find_sandbox(mechanism)  # type: ignore[arg-type]
         async with asyncio.timeout(BOUND_SECONDS):
             return await sandbox.run(spec, **options)
@@ -81,7 +81,7 @@ def test_a_command_reads_its_input_and_gives_output_errors_and_status(mechanism:
     heard: list[tuple[int, bytes]] = []
     code = "import sys; sys.stdout.write(sys.stdin.read()[::-1]); sys.stderr.write('oh'); sys.exit(5)"
     made = run(mechanism, python(code, folder), stdin=b"abc", on_output=lambda *said: heard.append(said))
-    assert (made.stdout, made.stderr, made.status.code, made.reached) == (b"cba", b"oh", 5, None)
+    assert (made.stdout, made.stderr, made.status.code, made.limit_reached) == (b"cba", b"oh", 5, None)
     assert sorted(heard) == [(1, b"cba"), (2, b"oh")]
 
 
@@ -104,7 +104,7 @@ def test_the_limit_that_ends_a_command_is_named(
 ) -> None:
     wanted = SandboxLimits(**{"memory_bytes": 256 * MIB, "seconds": 60.0, "output_bytes": 100_000, **limits})
     made = run(mechanism, python(code, folder, limits=wanted))
-    assert made.reached == limit
+    assert made.limit_reached == limit
     assert len(made.stdout) + len(made.stderr) <= 100_000
 
 
@@ -148,11 +148,13 @@ def test_files_of_the_workspace_last_and_links_in_it_are_not_followed_by_the_hos
 
 
 def test_where_there_is_no_sandbox_nothing_starts_and_the_reason_is_said(folder: Path) -> None:
-    ground = Ground((), (("bubblewrap", "no namespaces"), ("landlock", "not in this kernel")))
+    capabilities = SandboxCapabilities(
+        (), (("bubblewrap", "no namespaces"), ("landlock", "not in this kernel"))
+    )
 
     async def main() -> None:
         with pytest.raises(UnavailableError, match=r"no namespaces.*level: trusted"):
-            await MachineSandbox(ground.best(), ground).run(python("", folder))
+            await MachineSandbox(capabilities.best(), capabilities).run(python("", folder))
 
     asyncio.run(main())
 
@@ -204,7 +206,7 @@ async def server(asked: list[str]) -> AsyncIterator[int]:
         yield listening.sockets[0].getsockname()[1]
 
 
-@pytest.mark.skipif("bubblewrap" not in MECHANISMS, reason="an allowed network takes a network namespace")
+@pytest.mark.skipif("bubblewrap" not in MECHANISMS, reason="an allowed network needs a network namespace")
 def test_only_the_allowed_place_is_reached_and_others_are_told_by_name(folder: Path) -> None:
     async def main() -> None:
         asked: list[str] = []
@@ -220,7 +222,7 @@ def test_only_the_allowed_place_is_reached_and_others_are_told_by_name(folder: P
         assert "403" in lines[3]
         assert lines[4] == "ConnectionRefusedError"  # it is alone in its network
         assert asked == ["/hello", "/through"]
-        assert [(told.kind, told.what) for told in made.refused] == [("network", places[1])]
+        assert [(told.kind, told.subject) for told in made.violations] == [("network", places[1])]
 
     asyncio.run(main())
 
@@ -228,15 +230,15 @@ def test_only_the_allowed_place_is_reached_and_others_are_told_by_name(folder: P
 def test_a_name_that_leads_to_this_machine_is_not_reached() -> None:
     for address in ("127.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "0.0.0.0"):
         with pytest.raises(_Refused, match="which is not reached by a name"):
-            _check(parse_host_port("api.example.com:443"), address)
-    _check(parse_host_port("api.example.com:443"), "93.184.216.34")
-    _check(parse_host_port("127.0.0.1:80"), "127.0.0.1")
+            _check_address(parse_host_port("api.example.com:443"), address)
+    _check_address(parse_host_port("api.example.com:443"), "93.184.216.34")
+    _check_address(parse_host_port("127.0.0.1:80"), "127.0.0.1")
 
 
 def test_an_allowed_network_is_refused_where_only_landlock_holds(folder: Path) -> None:
     if "landlock" not in MECHANISMS:
         pytest.skip("no Landlock here")
-    with pytest.raises(UnavailableError, match="takes a network namespace"):
+    with pytest.raises(UnavailableError, match="needs a network namespace"):
         run("landlock", python("", folder, network=("api.example.com:443",)))
 
 
@@ -255,7 +257,7 @@ def test_an_ordinary_program_tells_nothing(mechanism: str, folder: Path) -> None
     assert made.status.code == 0, made.stderr
     # with Landlock the root of the machine is in sight, but cannot be listed
     expected = [] if mechanism == "bubblewrap" else ["reading /: not among what it may see"]
-    assert [told.text for told in made.refused] == expected
+    assert [told.text for told in made.violations] == expected
 
 
 ODD = r"""
@@ -297,8 +299,8 @@ def test_a_flood_of_odd_names_neither_stops_the_watch_nor_writes_a_line_of_its_o
         code = f"OPENAT = {call}; OUTSIDE = {os.fsencode(outside)!r}\n{ODD}"
         limits = SandboxLimits(memory_bytes=350 * MIB, processes=64, seconds=60.0)
         made = run(mechanism, python(code, folder, limits=limits))
-        assert made.reached == "memory"
-        lines = [told.text for told in made.refused]
+        assert made.limit_reached == "memory"
+        lines = [told.text for told in made.violations]
         assert [line for line in lines if "\\n-- hostler: refused: " in line], lines
         assert not [line for line in lines if "\n" in line]
     finally:

@@ -6,24 +6,26 @@ import struct
 
 import pytest
 
-from hostler.sandbox.bpf import ALLOW, ERRNO, KILL, TELL
-from hostler.sandbox.syscall_filter import Wanted, asked_calls, filter_program
+from hostler.sandbox.bpf import ALLOW, ERRNO, KILL, NOTIFY
+from hostler.sandbox.syscall_filter import FilterOptions, filter_program, traced_calls
 from hostler.sandbox.syscalls import MACHINES, number
 
 LARGE = 1 << 28
-WANTED = Wanted(asks=True, large_bytes=LARGE)
+OPTIONS = FilterOptions(traces=True, large_bytes=LARGE)
 NUMBERS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 PRIVATE, SHARED, WRITE = 0x22, 0x21, 3
 EPERM, ENOSYS = 1, 38
 
 
-def decide(machine: str, call: str | int, *arguments: int, wanted: Wanted = WANTED, tell: bool = True) -> int:
+def decide(
+    machine: str, call: str | int, *arguments: int, options: FilterOptions = OPTIONS, notify: bool = True
+) -> int:
     """What the program returns for a call, step by step."""
     found = number(call, machine) if isinstance(call, str) else call
     assert found is not None
     padded = [*arguments, 0, 0, 0, 0, 0, 0][:6]
     data = struct.pack("=IIQ6Q", found, NUMBERS[machine], 0, *padded)
-    code = filter_program(wanted, machine, tell=tell)
+    code = filter_program(options, machine, notify=notify)
     held, at = 0, 0
     while True:
         operation, yes, no, value = struct.unpack_from("=HBBI", code, 8 * at)
@@ -48,18 +50,18 @@ on_each = pytest.mark.parametrize("machine", MACHINES)
 
 @on_each
 def test_calls_that_name_files_are_asked_about_where_somebody_listens(machine: str) -> None:
-    for name, call in asked_calls(machine).items():
+    for name, call in traced_calls(machine).items():
         if name not in ("mmap", "mremap"):
-            assert decide(machine, call) == TELL, name
-            assert decide(machine, call, tell=False) == ALLOW, name
-    assert {"openat", "openat2", "unlinkat", "execve"} <= set(asked_calls(machine))
+            assert decide(machine, call) == NOTIFY, name
+            assert decide(machine, call, notify=False) == ALLOW, name
+    assert {"openat", "openat2", "unlinkat", "execve"} <= set(traced_calls(machine))
 
 
 @on_each
 @pytest.mark.parametrize("size", [LARGE, LARGE + 1, (1 << 32), (1 << 40) + 5])
 def test_much_memory_at_once_is_asked_about(machine: str, size: int) -> None:
-    assert decide(machine, "mmap", 0, size, WRITE, PRIVATE) == TELL
-    assert decide(machine, "mremap", 0, 4096, size, 1) == TELL
+    assert decide(machine, "mmap", 0, size, WRITE, PRIVATE) == NOTIFY
+    assert decide(machine, "mremap", 0, 4096, size, 1) == NOTIFY
     assert decide(machine, "mmap", 0, size, 0, PRIVATE) == ALLOW  # only set aside
     assert decide(machine, "mmap", 0, size, WRITE, SHARED) == ALLOW
 
@@ -72,13 +74,13 @@ def test_little_memory_is_not(machine: str) -> None:
 
 @on_each
 def test_refusals_are_said_by_who_listens_or_by_the_kernel(machine: str) -> None:
-    assert decide(machine, "ptrace") == TELL
-    assert decide(machine, "ptrace", tell=False) == ERRNO | EPERM
-    assert decide(machine, "socket", 2, 2, 0) == TELL
-    assert decide(machine, "socket", 2, 1, 6, wanted=Wanted(network=True)) == ALLOW
-    assert decide(machine, "socket", 2, 3, 1, wanted=Wanted(network=True)) == TELL
+    assert decide(machine, "ptrace") == NOTIFY
+    assert decide(machine, "ptrace", notify=False) == ERRNO | EPERM
+    assert decide(machine, "socket", 2, 2, 0) == NOTIFY
+    assert decide(machine, "socket", 2, 1, 6, options=FilterOptions(network=True)) == ALLOW
+    assert decide(machine, "socket", 2, 3, 1, options=FilterOptions(network=True)) == NOTIFY
     assert decide(machine, "io_uring_setup") == ERRNO | ENOSYS
-    assert decide(machine, "clone", 0x10000000) == TELL
+    assert decide(machine, "clone", 0x10000000) == NOTIFY
     assert decide(machine, "clone", 0x00010F00) == ALLOW
     # a process cannot hide its memory from the shim, and is told that it did
     assert decide(machine, "prctl", 4, 0) == ERRNO
@@ -87,7 +89,7 @@ def test_refusals_are_said_by_who_listens_or_by_the_kernel(machine: str) -> None
 
 
 def test_calls_of_another_processor_mode_end_the_process() -> None:
-    code = filter_program(WANTED, "x86_64", tell=True)
+    code = filter_program(OPTIONS, "x86_64", notify=True)
     _, _, _, expected = struct.unpack_from("=HBBI", code, 8)
     assert expected == NUMBERS["x86_64"]
     assert struct.unpack_from("=HBBI", code, 16)[3] == KILL

@@ -20,10 +20,10 @@ from hostler.plugins.source import Folder
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox import probe
-from hostler.sandbox.capabilities import survey
+from hostler.sandbox.capabilities import detect_capabilities
 from hostler.sandbox.launch_spec import CONFINE
 from hostler.sandbox.machine import MachineSandbox
-from hostler.sandbox.probe import find_ground
+from hostler.sandbox.probe import find_capabilities
 from support.hostile_runs import HERE, ORDINARY_UID, REPOSITORY, combinations
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sandboxes are Linux's")
@@ -84,12 +84,12 @@ def test_an_environment_below_tmp_is_held_by_namespaces_as_any_other(user: str, 
 
 def weak() -> tuple[MachineSandbox, str]:
     """Landlock on a machine where bubblewrap does not work, and why it does not."""
-    ground = asyncio.run(find_ground())
-    if "landlock" not in ground.mechanisms:
+    capabilities = asyncio.run(find_capabilities())
+    if "landlock" not in capabilities.mechanisms:
         pytest.skip("no Landlock here")
     why = "it was found, but does not start: no user namespaces"
-    ground = dataclasses.replace(ground, mechanisms=("landlock",), why=(("bubblewrap", why),))
-    return MachineSandbox("landlock", ground), why
+    capabilities = dataclasses.replace(capabilities, mechanisms=("landlock",), why=(("bubblewrap", why),))
+    return MachineSandbox("landlock", capabilities), why
 
 
 def test_a_plugin_in_a_weaker_sandbox_says_so_and_why(tmp_path: Path) -> None:
@@ -123,18 +123,20 @@ def test_what_was_found_but_holds_nothing_is_not_used_and_the_log_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The bubblewrap that is found is no bubblewrap: one that only executes what it is told to."""
-    if "landlock" not in asyncio.run(find_ground()).mechanisms:
+    if "landlock" not in asyncio.run(find_capabilities()).mechanisms:
         pytest.skip("no Landlock here")
     fake = tmp_path / "bwrap"
     skip = 'while [ "$1" != -- ]; do shift; done'
     fake.write_text(f'#!/bin/sh\n{skip}\nexec "$2" -I -S {CONFINE} "$6"\n')
     fake.chmod(0o755)
-    promised = dataclasses.replace(survey(), bwrap=str(fake), mechanisms=("bubblewrap", "landlock"), why=())
-    monkeypatch.setattr(probe, "survey", lambda: promised)
-    monkeypatch.setattr(probe, "_found", None)
+    promised = dataclasses.replace(
+        detect_capabilities(), bwrap=str(fake), mechanisms=("bubblewrap", "landlock"), why=()
+    )
+    monkeypatch.setattr(probe, "detect_capabilities", lambda: promised)
+    monkeypatch.setattr(probe, "_capabilities", None)
     with caplog.at_level("WARNING"):
-        ground = asyncio.run(find_ground())
-    assert ground.mechanisms == ("landlock",)
-    assert ground.weakness("landlock") is not None
+        capabilities = asyncio.run(find_capabilities())
+    assert capabilities.mechanisms == ("landlock",)
+    assert capabilities.weakness("landlock") is not None
     assert "are sandboxed by Landlock, which hides less than bubblewrap" in caplog.text
     assert "bubblewrap does not work here: it does not hold: a program in it reached files" in caplog.text

@@ -18,7 +18,7 @@ from hostler.domain.tool_entries import ExecEntry, ToolEntry
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.port import Mechanism
-from hostler.sandbox.probe import find_ground, find_sandbox
+from hostler.sandbox.probe import find_capabilities, find_sandbox
 from hostler.tools.builtin.command_results import SHOWN_BYTES
 from hostler.tools.builtin.exec import ExecTools
 from hostler.tools.errors import ToolChangedError
@@ -79,7 +79,7 @@ async def bench(
 
 
 def mechanisms() -> list[Mechanism]:
-    return list(asyncio.run(find_ground()).mechanisms)
+    return list(asyncio.run(find_capabilities()).mechanisms)
 
 
 every_mechanism = pytest.mark.parametrize("mechanism", mechanisms())
@@ -360,7 +360,7 @@ def test_without_a_sandbox_nobody_is_given_the_tool(tmp_path: Path) -> None:
     async def body() -> None:
         async with bench(tmp_path, "none") as made:
             assert "hostler doctor" in (made.tool.problem or "")
-        if "landlock" in (await find_ground()).mechanisms:
+        if "landlock" in (await find_capabilities()).mechanisms:
             async with bench(tmp_path, "landlock", network=["example.com:443"]) as made:
                 assert "leave network empty, or install bubblewrap" in (made.tool.problem or "")
 

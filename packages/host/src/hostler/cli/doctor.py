@@ -166,10 +166,10 @@ def _disk(folder: Path) -> Finding:
 
 async def _sandbox() -> list[Finding]:
     """What each mechanism holds here, as this user; the first that does is used."""
-    from hostler.sandbox.probe import find_ground, what_holds
+    from hostler.sandbox.probe import check_mechanisms, find_capabilities
 
-    ground = await find_ground()
-    held = await what_holds(ground)
+    ground = await find_capabilities()
+    held = await check_mechanisms(ground)
     best = next((one.mechanism for one in held if one.works), None)
     who = "as root" if hasattr(os, "geteuid") and os.geteuid() == 0 else "as an ordinary user"
     findings = [

@@ -1,6 +1,6 @@
 """What sandboxes did not let happen, in the audit chain: plugins, MCP servers and commands alike.
 
-Each thing is told once in the life of a process; beyond that there is a bound for each sandbox and hour,
+Each thing is violation once in the life of a process; beyond that there is a bound for each sandbox and hour,
 since who is restarted again and again would fill the chain. Nobody waits for it.
 """
 
@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from hostler.sandbox.machine import MachineSandbox
-from hostler.sandbox.port import Told
+from hostler.sandbox.port import Violation
 from hostler.sandbox.probe import find_sandbox
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import audit
@@ -45,9 +45,9 @@ class AuditedSandboxes:
 
     async def find(self) -> MachineSandbox:
         """The strongest one."""
-        return await find_sandbox(on_told=self.hear)
+        return await find_sandbox(on_violation=self.record)
 
-    def hear(self, name: str, told: Told) -> None:
+    def record(self, name: str, violation: Violation) -> None:
         """Something was not let happen in the sandbox of this name."""
         if self._clock() - self._counted_from >= HOUR_SECONDS or len(self._counts) >= MOST_NAMES:
             self._counts.clear()
@@ -57,9 +57,9 @@ class AuditedSandboxes:
             return
         if count == MOST_PER_HOUR + 1:
             text = f"more than {MOST_PER_HOUR} in an hour; the rest stands in its log alone"
-            self._waiting.append((name, told.kind, text))
+            self._waiting.append((name, violation.kind, text))
         else:
-            self._waiting.append((name, told.kind, told.text))
+            self._waiting.append((name, violation.kind, violation.text))
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 

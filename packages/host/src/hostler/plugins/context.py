@@ -27,7 +27,8 @@ class PluginContext:
     start_limits: StartLimits
     clock: Callable[[], float]
     notice: Callable[[str, str, str], None]
-    """Told `(kind, plugin key, text)`: started, start_failed, crashed, stopped, limit, refused, network."""
+    """Called with (kind, plugin, text); kinds: started, start_failed, crashed, stopped, limit, refused,
+    network."""
     data_dir: Path
     sandbox: Callable[[], Awaitable[MachineSandbox]]
     """Found out when the first plugin needs it."""

@@ -31,7 +31,7 @@ from hostler.plugins.source import (
 from hostler.plugins.status import PluginStatus
 from hostler.plugins.stdio import StdioTransport
 from hostler.plugins.transport import Transport
-from hostler.sandbox.port import Told
+from hostler.sandbox.port import Violation
 from hostler.sandbox.process import Command
 from hostler_protocol.errors import HostlerError, PluginError, PluginStartError, UnavailableError
 
@@ -200,12 +200,14 @@ class PluginLifecycle:
         for warning in self._sandbox_warnings:
             log.note(warning)
         self._level = f"sandboxed by {sandbox.mechanism}"
-        limits, told = around.process_limits, self._told
-        return await start_sandboxed(sandbox, spec, log, marker=marker, on_told=told, limits=limits)
+        limits = around.process_limits
+        return await start_sandboxed(
+            sandbox, spec, log, marker=marker, on_violation=self._on_violation, limits=limits
+        )
 
-    def _told(self, told: Told) -> None:
-        _log.warning("plugin %s: %s: %s", self.key, told.kind, told.text)
-        self.around.notice(told.kind, self.key, told.text)
+    def _on_violation(self, violation: Violation) -> None:
+        _log.warning("plugin %s: %s: %s", self.key, violation.kind, violation.text)
+        self.around.notice(violation.kind, self.key, violation.text)
 
     async def _clean_up_after(self, process: PluginProcess, log: PluginLog) -> None:
         await asyncio.shield(process.gone)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 from hostler.plugins.logs import LogPump, PluginLog
 from hostler.sandbox.machine import MachineSandbox
-from hostler.sandbox.port import SandboxSpec, Told
+from hostler.sandbox.port import SandboxSpec, Violation
 from hostler.sandbox.process import ChildProcess, Command
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
@@ -30,13 +30,13 @@ class PluginProcess(ChildProcess):
         """Done when everything that was written to stderr is in the log."""
         return None if self._pump is None else self._pump.finished
 
-    async def _prepare(self) -> None:
+    async def _before_start(self) -> None:
         pump = self._pump = LogPump(self.log, self._flooded)
         await asyncio.get_running_loop().connect_read_pipe(lambda: pump, self.take_pipe(2, "rb"))
 
     def _flooded(self, text: str) -> None:
-        if not any(told.what == FLOOD for told in self.told):
-            self.hear(Told("refused", FLOOD, text))
+        if not any(violation.subject == FLOOD for violation in self.violations):
+            self.add_violation(Violation("refused", FLOOD, text))
 
 
 async def start_process(
@@ -65,18 +65,18 @@ async def start_sandboxed(
     log: PluginLog,
     *,
     marker: str,
-    on_told: Callable[[Told], None],
+    on_violation: Callable[[Violation], None],
     limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
 ) -> PluginProcess:
-    """The same in a sandbox; `on_told` hears what it does not let happen, which stands in the log too."""
+    """Start it in a sandbox. `on_violation` is called with each violation, which is also logged."""
 
-    def note(told: Told) -> None:
-        log.note(f"{told.kind}: {told.text}")
-        on_told(told)
+    def note(violation: Violation) -> None:
+        log.note(f"{violation.kind}: {violation.text}")
+        on_violation(violation)
 
     process = PluginProcess(log, limits)
     try:
-        await sandbox.begin(process, spec, marker=marker, on_told=note)
+        await sandbox.begin(process, spec, marker=marker, on_violation=note)
     except UnavailableError as error:
         last = log.last_line
         text = f"{error.message}: {last}" if last else error.message

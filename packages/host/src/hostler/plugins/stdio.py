@@ -149,10 +149,10 @@ class StdioTransport:
 
 
 def _explain(process: PluginProcess, status: ExitStatus | None) -> PluginError:
-    limit = next((told for told in process.told if told.kind == "limit"), None)
+    limit = next((one for one in process.violations if one.kind == "limit"), None)
     if limit is not None:
-        text = f"it was killed at its limit of {limit.what}: {limit.text}"
-        return PluginCrashedError(text, exit_status=None, limit=limit.what)
+        text = f"it was killed at its limit of {limit.subject}: {limit.text}"
+        return PluginCrashedError(text, exit_status=None, limit=limit.subject)
     if process.log.error is not None:
         return PluginCrashedError(process.log.error, exit_status=None if status is None else status.code)
     what = "the process closed its end of the conversation" if status is None else str(status)

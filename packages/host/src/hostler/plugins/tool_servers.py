@@ -7,13 +7,14 @@ import os
 import secrets
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from hostler.domain.mcp_entry import McpEntry
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 from hostler.plugins.logs import LogPump, PluginLog
 from hostler.plugins.orphans import Register
-from hostler.sandbox.port import MIB, Sandbox, SandboxedProcess, SandboxLimits, SandboxSpec, Told
+from hostler.sandbox.port import MIB, Sandbox, SandboxedProcess, SandboxLimits, SandboxSpec, Violation
 from hostler.sandbox.probe import find_sandbox
 from hostler.sandbox.process import ChildProcess, Command
 from hostler.sandbox.visible_files import python_paths
@@ -76,7 +77,7 @@ class McpProcesses:
             sandbox = await self._sandbox()
             if sandbox.weakness is not None:
                 log.note(sandbox.weakness)
-            return await sandbox.start(spec, marker=marker, on_told=lambda told: _note(log, told))
+            return await sandbox.start(spec, marker=marker, on_violation=partial(_note, log))
         except UnavailableError as error:
             hint = (
                 "" if entry.level == "trusted" else " (it is sandboxed; `level: trusted` starts it without)"
@@ -163,8 +164,8 @@ class McpProcess:
         seconds = self._limits.status_seconds
         await asyncio.wait([self._process.exited], timeout=seconds)
         await asyncio.wait([self._pump.finished], timeout=seconds)
-        if self._process.reached is not None:
-            what = f"it reached its limit of {self._process.reached} and was killed"
+        if self._process.limit_reached is not None:
+            what = f"it reached its limit of {self._process.limit_reached} and was killed"
         elif self._process.exited.done():
             what = str(self._process.exited.result())
         else:
@@ -220,8 +221,8 @@ def _place(path: str) -> Path:
     return Path(path).expanduser()
 
 
-def _note(log: PluginLog, told: Told) -> None:
-    log.note(f"{told.kind}: {told.text}")
+def _note(log: PluginLog, violation: Violation) -> None:
+    log.note(f"{violation.kind}: {violation.text}")
 
 
 def _program_folders(program: str, path: str) -> list[Path]:

@@ -1,7 +1,8 @@
-"""An assembler for the programs by which the kernel judges calls of the system (seccomp), and their rules.
+"""An assembler for seccomp filter programs, and their rules.
 
-Pure: rules in, bytes out. A rule is about one call: the first case whose checks all hold says what is done,
-else `otherwise` does. A call that no rule names is allowed. Calls of another processor mode end the process.
+Pure: rules in, bytes out. A rule is about one system call: the first case whose checks all hold gives the
+action, or else `otherwise`. Calls without a rule are allowed. A call of another architecture kills the
+process.
 """
 
 from __future__ import annotations
@@ -12,22 +13,23 @@ from dataclasses import dataclass
 
 LOAD, JUMP_EQUAL, JUMP_AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
-ALLOW, KILL, TELL, ERRNO = 0x7FFF0000, 0x80000000, 0x7FC00000, 0x00050000
+ALLOW, KILL, NOTIFY, ERRNO = 0x7FFF0000, 0x80000000, 0x7FC00000, 0x00050000
 X32_BIT = 0x40000000
-"""Set in the numbers of a second, smaller set of calls of x86_64: all are refused."""
+"""Set in the numbers of x32 calls, a second set of calls on x86_64: all are refused."""
 ENOSYS = 38
 EPERM = 1
 AUDIT_NUMBERS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""How the kernel names a processor."""
+"""The kernel's constants for processor architectures (AUDIT_ARCH_*)."""
 MAX_INSTRUCTIONS = 4096
-"""More are not taken by the kernel."""
+"""The kernel's maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Of one argument: whether it is `value` under `mask`; `high` looks at the upper half of a 64-bit one.
+    """A test of one argument: equal to `value` under `mask`. `high` tests the upper half of a 64-bit
+    argument.
 
-    `least`: whether it is so much or more.
+    With `least` the argument must be at least `value`.
     """
 
     argument: int
@@ -39,7 +41,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is done where all checks hold."""
+    """An action for calls that pass all checks."""
 
     checks: tuple[Check, ...]
     action: int
@@ -47,7 +49,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is done about one call, by its number here."""
+    """The actions for one system call, given by its number on this machine."""
 
     number: int
     otherwise: int
@@ -55,12 +57,12 @@ class Rule:
 
 
 def refuse(errno: int = EPERM) -> int:
-    """The action that makes a call fail."""
+    """Return the action that makes a call fail with `errno`."""
     return ERRNO | errno
 
 
 def assemble(machine: str, rules: Iterable[Rule]) -> bytes:
-    """The program for a processor, as the kernel takes it. KeyError for a processor nobody wrote this for."""
+    """Return the filter program in the kernel's format. Raises KeyError for an unsupported processor."""
     program = [
         _statement(LOAD, ARCHITECTURE_OFFSET),
         _jump(JUMP_EQUAL, AUDIT_NUMBERS[machine], 1, 0),

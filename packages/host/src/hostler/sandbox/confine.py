@@ -1,11 +1,11 @@
-"""The last step into a sandbox: takes away from itself what the order says, then becomes the command.
+"""The last step into a sandbox: restrict this process as the spec says, then execute the command.
 
-Run by path, inside the namespaces that bubblewrap made or without any, with the host's interpreter and
-nothing but the standard library: `python -I -S confine.py FD`. FD is a socket to the shim, from which the
-order comes with its length before it, and over which lines go: `door` with the socket on which the proxy is
-reached, `listener` with the descriptor that hears of refused calls, then `ready`; or `error` and why.
+Run by path, with the host's interpreter and only the standard library: `python -I -S confine.py FD`; inside
+the namespaces made by bubblewrap, or without any. FD is a socket to the shim. The shim sends the spec,
+prefixed by its length. This process sends lines: `proxy` with the socket on which the proxy accepts,
+`listener` with the seccomp listener, then `ready`; or `error` and the reason.
 
-Its imports are few: every start of a sandbox pays for them.
+It imports little, because every start of a sandbox pays for it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _checked(result: int, what: str) -> int:
 
 
 def prctl(option: int, value: int, third: int = 0) -> None:
-    """Call prctl, or raise."""
+    """Call prctl; raise OSError if it fails."""
     _checked(_libc.prctl(option, value, third, 0, 0), "prctl")
 
 
@@ -65,12 +65,12 @@ def prctl(option: int, value: int, third: int = 0) -> None:
 
 
 def landlock_version() -> int:
-    """The version of Landlock that the kernel speaks; 0 where there is none."""
+    """Return the Landlock version of the kernel, or 0 without Landlock."""
     return max(0, int(_libc.syscall(LANDLOCK_CREATE, None, 0, LANDLOCK_VERSION)))
 
 
 def _rights(version: int) -> int:
-    """All rights over files that this version knows."""
+    """Return all file rights known to a Landlock version."""
     if version == 1:
         return REFER - 1
     if version == 2:
@@ -78,20 +78,20 @@ def _rights(version: int) -> int:
     return (IOCTL_DEV - 1) | (IOCTL_DEV if version >= 5 else 0)
 
 
-def hold_files(order: dict[str, Any]) -> None:
-    """Leave nothing in reach but the folders of the order, no TCP, and no signals to what is outside.
+def restrict_files(spec: dict[str, Any]) -> None:
+    """Allow only the folders of the spec; cut off TCP, and signals to processes outside.
 
-    With `network` in the order TCP stays.
+    With `network` in the spec TCP stays allowed.
     """
     version = landlock_version()
     everything = _rights(version)
-    tcp = 3 if version >= 4 and not order.get("network") else 0
+    tcp = 3 if version >= 4 and not spec.get("network") else 0
     wanted = _Ruleset(everything, tcp, 3 if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = _checked(_libc.syscall(LANDLOCK_CREATE, ctypes.byref(wanted), size, 0), "landlock")
     reading, writing = EXECUTE | READ_FILE | READ_DIR, everything & ~MAKE_DEVICES_AND_SOCKETS
     devices = (READ_FILE | WRITE_FILE | TRUNCATE) & everything
-    for paths, rights in ((order["read"], reading), (order["write"], writing), (order["devices"], devices)):
+    for paths, rights in ((spec["read"], reading), (spec["write"], writing), (spec["devices"], devices)):
         for path in paths:
             with suppress(FileNotFoundError):
                 _allow(ruleset, path, rights)
@@ -115,19 +115,19 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def become_user(uid: int) -> None:
-    """Be a user who owns nothing here, and who may at most read what is in sight whoever it belongs to."""
+    """Become a user who owns nothing here but can read all visible files, whoever owns them."""
     keep = _reading_capability()
     os.setgroups([])
     for capability in range(LAST_POSSIBLE_CAP + 1):
         if capability != keep:
-            _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # the highest ones are unknown to the kernel
+            _libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # the kernel does not know the highest ones
     prctl(PR_SET_KEEPCAPS, 1)
-    # access(2) asks for a user without capabilities unless this is set, and would deny what can be read.
-    # It takes CAP_SETPCAP; without that access(2) stays wrong about what is root's alone, and nothing else.
+    # Without this, access(2) would ignore the capability and deny files that can be read.
+    # It needs CAP_SETPCAP; without that, access(2) is wrong about files that only root may read.
     _libc.prctl(PR_SET_SECUREBITS, NO_SETUID_FIXUP | NO_SETUID_FIXUP_LOCKED, 0, 0, 0)
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    hold_capabilities(keep)
+    keep_capability(keep)
 
 
 def _reading_capability() -> int | None:
@@ -137,8 +137,8 @@ def _reading_capability() -> int | None:
     return next((one for one in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if held & (1 << one)), None)
 
 
-def hold_capabilities(kept: int | None) -> None:
-    """Keep this one capability through the start of the command, or none at all."""
+def keep_capability(kept: int | None) -> None:
+    """Keep this one capability across execve, or none."""
     bits = 0 if kept is None else 1 << kept
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
     data = (ctypes.c_uint32 * 6)(bits, bits, bits, 0, 0, 0)
@@ -151,27 +151,27 @@ def hold_capabilities(kept: int | None) -> None:
 # -- limits and calls -----------------------------------------------------------------------------
 
 
-def set_limits(order: dict[str, Any]) -> None:
-    """Of every process; nothing raises them again."""
-    if order["cpus"] is not None:
+def set_limits(spec: dict[str, Any]) -> None:
+    """Set the limits of each process; they cannot be raised again."""
+    if spec["cpus"] is not None:
         usable = sorted(os.sched_getaffinity(0))
         start = os.getpid() % len(usable)
-        os.sched_setaffinity(0, (usable[start:] + usable)[: order["cpus"]])
-    for name, value in order["rlimits"].items():
+        os.sched_setaffinity(0, (usable[start:] + usable)[: spec["cpus"]])
+    for name, value in spec["rlimits"].items():
         number = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(number)
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        # the first signal of too much processor time can be caught, so the second one comes soon after
+        # the first signal of the CPU limit can be caught, so the second follows soon after
         resource.setrlimit(number, (most, most + 1 if name == "CPU" and most == value else most))
 
 
-def filter_calls(order: dict[str, Any]) -> int | None:
-    """Load the filter; the descriptor that hears of refused calls; None where another one hears already."""
+def filter_calls(spec: dict[str, Any]) -> int | None:
+    """Load the filter. Return its listener, or None if another filter has one already."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    listener = _load(order["told"], SECCOMP_NEW_LISTENER)
+    listener = _load(spec["filter"], SECCOMP_NEW_LISTENER)
     if listener is not None:
         return listener
-    if _load(order["untold"], 0) is None:
+    if _load(spec["silent_filter"], 0) is None:
         number = ctypes.get_errno()
         raise OSError(number, f"seccomp: {os.strerror(number)}")
     return None
@@ -186,15 +186,15 @@ def _load(text: str, flags: int) -> int | None:
     return None if done < 0 else done
 
 
-def open_door(port: int) -> _socket.socket:
-    """The address inside at which the proxy outside is reached: it alone accepts there."""
-    door = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    door.bind(("127.0.0.1", port))
-    door.listen(LISTEN_BACKLOG)
-    return door
+def open_proxy_socket(port: int) -> _socket.socket:
+    """Listen on the sandbox's address of the proxy; the proxy outside accepts the connections."""
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(LISTEN_BACKLOG)
+    return listener
 
 
-# -- the way --------------------------------------------------------------------------------------
+# -- the sequence ---------------------------------------------------------------------------------
 
 
 class ShimSocket:
@@ -204,13 +204,13 @@ class ShimSocket:
         os.set_inheritable(fd, False)
         self.socket = _socket.socket(fileno=fd)
 
-    def order(self) -> dict[str, Any]:
-        """What is to be done."""
-        data = self._exactly(int.from_bytes(self._exactly(4), "big"))
-        order: dict[str, Any] = marshal.loads(data)  # noqa: S302 - the shim is the same program
-        return order
+    def read_spec(self) -> dict[str, Any]:
+        """Receive the spec."""
+        data = self._read_exactly(int.from_bytes(self._read_exactly(4), "big"))
+        spec: dict[str, Any] = marshal.loads(data)  # noqa: S302 - the shim is the same program
+        return spec
 
-    def _exactly(self, size: int) -> bytes:
+    def _read_exactly(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
             part = self.socket.recv(size - len(data))
@@ -219,46 +219,46 @@ class ShimSocket:
             data += part
         return data
 
-    def say(self, text: str, fd: int | None = None) -> None:
-        """Tell something in a line, and give a descriptor along."""
+    def send(self, text: str, fd: int | None = None) -> None:
+        """Send a line, with a descriptor attached if one is given."""
         line = text.replace("\n", " ").encode() + b"\n"
         if fd is None:
             self.socket.sendall(line)
             return
-        given = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fd.to_bytes(4, sys.byteorder))
-        self.socket.sendmsg([line], [given])
+        ancillary = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fd.to_bytes(4, sys.byteorder))
+        self.socket.sendmsg([line], [ancillary])
         os.close(fd)
 
 
-def confine(order: dict[str, Any], shim: ShimSocket) -> None:
-    """Take away everything that the order does not leave."""
-    if order["door"] is not None:
-        shim.say("door", open_door(order["door"]).detach())
-    if order["uid"] is not None:
-        become_user(order["uid"])
+def confine(spec: dict[str, Any], shim: ShimSocket) -> None:
+    """Remove every right that the spec does not grant."""
+    if spec["proxy_port"] is not None:
+        shim.send("proxy", open_proxy_socket(spec["proxy_port"]).detach())
+    if spec["uid"] is not None:
+        become_user(spec["uid"])
     else:
-        hold_capabilities(None)
-    if order["landlock"] is not None:
-        hold_files(order["landlock"])
+        keep_capability(None)
+    if spec["landlock"] is not None:
+        restrict_files(spec["landlock"])
     os.umask(0o022)
-    set_limits(order)
-    listener = filter_calls(order)
+    set_limits(spec)
+    listener = filter_calls(spec)
     if listener is not None:
-        shim.say("listener", listener)
-    os.chdir(order["cwd"])
-    shim.say("ready")
+        shim.send("listener", listener)
+    os.chdir(spec["cwd"])
+    shim.send("ready")
 
 
 def main() -> None:
-    """Confine this process, then become the command."""
+    """Restrict this process, then execute the command."""
     shim = ShimSocket(int(sys.argv[1]))
-    order = shim.order()
+    spec = shim.read_spec()
     try:
-        confine(order, shim)
-        os.execvpe(order["argv"][0], order["argv"], order["env"])  # noqa: S606 - no shell is wanted
+        confine(spec, shim)
+        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 - no shell is wanted
     except OSError as error:
         name = "" if error.filename is None else f"{error.filename}: "
-        shim.say(f"error {name}{error.strerror}")
+        shim.send(f"error {name}{error.strerror}")
     os._exit(127)
 
 

@@ -1,10 +1,10 @@
-"""Executes a command that reaches only the files it is given.
+"""Execute a command that can reach only the given files.
 
-Usage: `python -I -S confined_files.py ORDER COMMAND...`.
+Usage: `python -I -S confined_files.py SPEC COMMAND...`.
 
-ORDER is JSON with the lists `read`, `write` and `devices`, as for confine.py. For programs of the host's own
-that handle what strangers made and need the network, which no sandbox gives as a whole: files are held by
-Landlock, and by nothing where the kernel has none. The command ends with its parent.
+SPEC is JSON with the lists `read`, `write` and `devices`, as in confine.py. For programs of the host that
+process untrusted input and need full network access, which no sandbox gives. Landlock restricts the files; a
+kernel without it restricts nothing. The command is killed when its parent ends.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import sys
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
-LEAST_LANDLOCK = 3
-"""As capabilities.py has it."""
+MIN_LANDLOCK = 3
+"""The same as in capabilities.py."""
 
 
 def main() -> None:
-    """Hold this process, then become the command."""
+    """Restrict this process, then execute the command."""
     order, *command = sys.argv[1:]
     if sys.platform == "linux":
         sys.path.append(str(Path(__file__).parents[2]))
-        from hostler.sandbox.confine import hold_files, landlock_version, prctl  # noqa: PLC0415  -S knows none
+        from hostler.sandbox.confine import landlock_version, prctl, restrict_files  # noqa: PLC0415
 
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if landlock_version() >= LEAST_LANDLOCK:
-            hold_files({**json.loads(order), "network": True})
+        if landlock_version() >= MIN_LANDLOCK:
+            restrict_files({**json.loads(order), "network": True})
     os.execvp(command[0], command)  # noqa: S606  no shell is wanted
 
 

@@ -1,4 +1,4 @@
-"""How a process ended."""
+"""The exit status of a process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
-    """How a process ended; `code` is negative for a signal and None where nobody could tell."""
+    """The exit status of a process. `code` is negative for a signal, None if unknown."""
 
     code: int | None
 

@@ -1,4 +1,4 @@
-"""From what a sandbox shall be to what the shim is told: one function per mechanism."""
+"""Build the shim's launch spec from a SandboxSpec: one function per mechanism."""
 
 from __future__ import annotations
 
@@ -10,56 +10,65 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, Ground
+from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities
 from hostler.sandbox.port import KIB, MIB, Mechanism, SandboxLimits, SandboxSpec
 from hostler.sandbox.process import Command
-from hostler.sandbox.syscall_filter import Wanted, asked_calls, filter_program, machine
-from hostler.sandbox.visible_files import DEVICES, PROCESSES, PROGRAMS, SETTINGS, TOP, both_ways, python_paths
+from hostler.sandbox.syscall_filter import FilterOptions, filter_program, machine, traced_calls
+from hostler.sandbox.visible_files import (
+    DEVICES,
+    PROCESSES,
+    PROGRAMS,
+    SETTINGS,
+    TOP,
+    named_and_real,
+    python_paths,
+)
 from hostler_protocol.errors import UnavailableError
 
 CONFINE = Path(__file__).with_name("confine.py")
 CONFINE_INSIDE = "/run/confine.py"
-DOOR_PORT = 3128
-"""Where the proxy is reached inside: the network there is the sandbox's alone."""
-GOES_ON = (5, 5)
-"""The first Linux that can."""
+PROXY_PORT = 3128
+"""The proxy's port inside the sandbox, whose network is private."""
+MIN_CONTINUE_LINUX = (5, 5)
+"""The first Linux whose seccomp listener can let a call continue."""
 FIRST_UID, UIDS = 1_900_000_000, 1_000_000
-"""Users that nobody has."""
+"""A range of user ids that is normally unused."""
 NOBODY = 65534
 SPARE_MEMORY_BYTES = 256 * MIB
-"""What a single process may map beyond the limit of all: the limit is to be seen before it fails."""
+"""How much more than the common limit a single process may map, so that the limit is noticed before mmap
+fails."""
 SPARE_PROCESSES = 8
 """The same for processes."""
 SPARE_DISK_BYTES = MIB
-"""And of a single file beyond what all may have together."""
+"""The same for the size of a single file."""
 LARGE_SHARE = 8
-"""Memory of this part of what a process may have, asked for at once, is looked at."""
+"""A request for more than one part in this many of a process's memory limit is reported."""
 TMP_NAME = ".tmp"
 OWN_TMP = "/tmp"  # noqa: S108 - its own
-OWN_PLACES = (OWN_TMP, "/dev", "/proc")
-"""Folders of the sandbox's own, with namespaces."""
+PRIVATE_FOLDERS = (OWN_TMP, "/dev", "/proc")
+"""Folders private to the sandbox, with namespaces."""
 OWN_ENTRIES = ("/proc/self", "/proc/thread-self")
 
 
-def command_for(spec: SandboxSpec, mechanism: Mechanism, ground: Ground) -> Command:
-    """The command that the shim executes. UnavailableError where this machine cannot hold it like that."""
+def command_for(spec: SandboxSpec, mechanism: Mechanism, capabilities: SandboxCapabilities) -> Command:
+    """Return the command for the shim. Raises UnavailableError if this machine cannot enforce the spec."""
     if mechanism == "bubblewrap":
-        return _bubblewrap(spec, ground)
+        return _bubblewrap(spec, capabilities)
     if mechanism == "landlock":
-        return _landlock(spec, ground)
+        return _landlock(spec, capabilities)
     raise UnavailableError(
-        f"{spec.name} cannot be sandboxed on this machine ({ground.reason()}); "
-        "`hostler doctor` says more. Whoever trusts it all the same says so by name, with `level: trusted`"
+        f"{spec.name} cannot be sandboxed on this machine ({capabilities.reason()}); "
+        "`hostler doctor` says more. To run it unsandboxed, trust it by name with `level: trusted`"
     )
 
 
-def user_of(name: str, ground: Ground, mechanism: Mechanism) -> int | None:
-    """As whom a sandbox of this name runs where the host is root; None: as the host's own user."""
-    if not (ground.maps_users if mechanism == "bubblewrap" else ground.changes_user):
+def sandbox_uid(name: str, capabilities: SandboxCapabilities, mechanism: Mechanism) -> int | None:
+    """Return the user id for a sandbox of this name, or None to keep the host's own user."""
+    if not (capabilities.maps_users if mechanism == "bubblewrap" else capabilities.changes_user):
         return None
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-    wanted = FIRST_UID + seed % UIDS
-    return wanted if _is_mapped(wanted) else NOBODY
+    uid = FIRST_UID + seed % UIDS
+    return uid if _is_mapped(uid) else NOBODY
 
 
 def _is_mapped(uid: int) -> bool:
@@ -70,8 +79,8 @@ def _is_mapped(uid: int) -> bool:
 # -- namespaces -----------------------------------------------------------------------------------
 
 
-def _bubblewrap(spec: SandboxSpec, ground: Ground) -> Command:
-    uid = user_of(spec.name, ground, "bubblewrap")
+def _bubblewrap(spec: SandboxSpec, capabilities: SandboxCapabilities) -> Command:
+    uid = sandbox_uid(spec.name, capabilities, "bubblewrap")
     environment = {**spec.environment, "TMPDIR": "/tmp"}  # noqa: S108 - its own
     if spec.network:
         environment |= _proxy_variables()
@@ -80,31 +89,38 @@ def _bubblewrap(spec: SandboxSpec, ground: Ground) -> Command:
     limits = spec.limits
     for folder, size in (("/tmp", limits.tmp_bytes), ("/dev/shm", limits.tmp_bytes)):  # noqa: S108
         view.add("--perms", "1777", "--size", str(size), "--tmpfs", folder)
-    writable = dict.fromkeys(real for _, real in both_ways(spec.writable))
+    writable = dict.fromkeys(real for _, real in named_and_real(spec.writable))
     visible = [*python_paths(sys.executable), *spec.read_only, *spec.writable]
-    for inside, real in both_ways(visible):
+    for inside, real in named_and_real(visible):
         view.add("--bind" if real in writable else "--ro-bind", str(real), str(inside))
     view.add("--ro-bind", str(CONFINE), CONFINE_INSIDE)
-    argv = [ground.bwrap, *_namespaces(own_users=uid is not None), *view.argv]
+    argv = [capabilities.bwrap, *_namespaces(own_users=uid is not None), *view.argv]
     argv += ["--remount-ro", "/dev", "--remount-ro", "/"]
     argv += ["--chdir", "/", "--", _interpreter(), "-I", "-S", CONFINE_INSIDE]
-    wanted = Wanted(network=bool(spec.network))
-    order = _order(spec, argv, environment, wanted, uid=uid)
-    everything = [*map(str, _system_paths()), *_names(visible), OWN_TMP, "/dev", *OWN_ENTRIES, CONFINE_INSIDE]
-    order["asked"] |= {
+    options = FilterOptions(network=bool(spec.network))
+    launch = _launch_spec(spec, argv, environment, options, uid=uid)
+    everything = [
+        *map(str, _system_paths()),
+        *_visible_names(visible),
+        OWN_TMP,
+        "/dev",
+        *OWN_ENTRIES,
+        CONFINE_INSIDE,
+    ]
+    launch["audit"] |= {
         "read": everything,
-        "write": [*_names(spec.writable), OWN_TMP, "/dev", *OWN_ENTRIES],
-        "private": [f"{place}/" for place in OWN_PLACES],
+        "write": [*_visible_names(spec.writable), OWN_TMP, "/dev", *OWN_ENTRIES],
+        "private": [f"{place}/" for place in PRIVATE_FOLDERS],
     }
-    order |= {
+    launch |= {
         "own_users": uid is not None,
         "own_processes": 2,
         "passes_signals_on": True,
         "mode": "bubblewrap",
     }
     if spec.network:
-        order["confine"]["door"] = DOOR_PORT
-    return Command(argv, Path("/"), {}, "subreaper", order)
+        launch["confine"]["proxy_port"] = PROXY_PORT
+    return Command(argv, Path("/"), {}, "subreaper", launch)
 
 
 def _namespaces(*, own_users: bool) -> list[str]:
@@ -116,10 +132,10 @@ def _namespaces(*, own_users: bool) -> list[str]:
 
 
 class _Mounts:
-    """What bubblewrap is told to show, in order.
+    """Mount arguments for bubblewrap, in order.
 
-    Folders above what is shown are made here, open to everybody: bubblewrap's own are root's alone, and
-    `access(2)` in a sandbox under another user would deny whatever lies below them.
+    Parent folders are created here and readable by everyone: those that bubblewrap creates are root's alone,
+    and `access(2)` in a sandbox of another user would then deny everything below them.
     """
 
     def __init__(self) -> None:
@@ -127,7 +143,7 @@ class _Mounts:
         self._made = {Path("/")}
 
     def add(self, *how: str) -> None:
-        """One mount; the last word is where it goes."""
+        """Add one mount; the last argument is its target."""
         place = Path(how[-1])
         for folder in reversed(place.parents):
             if folder not in self._made:
@@ -137,7 +153,7 @@ class _Mounts:
         self._made.add(place)
 
     def add_system(self) -> None:
-        """Programs and libraries, settings, `/proc` and `/dev`."""
+        """Add programs, libraries, settings, `/proc` and `/dev`."""
         for name in TOP:
             top = Path("/", name)
             if top.is_symlink():
@@ -153,7 +169,7 @@ class _Mounts:
 
 
 def _proxy_variables() -> dict[str, str]:
-    address = f"http://127.0.0.1:{DOOR_PORT}"
+    address = f"http://127.0.0.1:{PROXY_PORT}"
     names = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
     return {**dict.fromkeys(names, address), "no_proxy": "", "NO_PROXY": ""}
 
@@ -161,40 +177,45 @@ def _proxy_variables() -> dict[str, str]:
 # -- without namespaces ---------------------------------------------------------------------------
 
 
-def _landlock(spec: SandboxSpec, ground: Ground) -> Command:
+def _landlock(spec: SandboxSpec, capabilities: SandboxCapabilities) -> Command:
     if spec.network:
         raise UnavailableError(
-            f"{spec.name} may reach {', '.join(spec.network)}: that takes a network namespace, which this "
-            f"machine does not offer ({ground.reason()}); Landlock can only cut it off from all networks"
+            f"{spec.name} may reach {', '.join(spec.network)}: that needs a network namespace, which this "
+            f"machine does not offer ({capabilities.reason()}); Landlock can only cut off all networks"
         )
-    uid = user_of(spec.name, ground, "landlock")
-    # /etc/gitconfig is there and cannot be read, which git takes for an error; with namespaces it is absent
+    uid = sandbox_uid(spec.name, capabilities, "landlock")
+    # /etc/gitconfig exists but cannot be read, an error for git; with namespaces it does not exist
     environment = {"GIT_CONFIG_NOSYSTEM": "1", **spec.environment}
     if spec.writable:
         environment["TMPDIR"] = str(spec.writable[0] / TMP_NAME)
     visible = [*python_paths(sys.executable), *spec.read_only]
     argv = [_interpreter(), "-I", "-S", str(CONFINE)]
-    wanted = Wanted(
+    options = FilterOptions(
         namespaces=False,
         same_user=uid is None,
-        signals_held=ground.landlock >= SIGNALS_LANDLOCK,
+        signals_scoped=capabilities.landlock >= SIGNALS_LANDLOCK,
     )
-    order = _order(spec, argv, environment, wanted, uid=uid)
-    order["confine"]["landlock"] = {
-        "read": [str(real) for _, real in both_ways([*_system_paths(), *visible])] + list(PROCESSES),
-        "write": [str(real) for _, real in both_ways(spec.writable)],
+    launch = _launch_spec(spec, argv, environment, options, uid=uid)
+    launch["confine"]["landlock"] = {
+        "read": [str(real) for _, real in named_and_real([*_system_paths(), *visible])] + list(PROCESSES),
+        "write": [str(real) for _, real in named_and_real(spec.writable)],
         "devices": list(DEVICES),
     }
-    holds = order["confine"]["landlock"]
-    order["asked"] |= {
-        "read": [*_names([*_system_paths(), *visible]), *PROCESSES, *holds["devices"], *OWN_ENTRIES],
-        "write": [*holds["write"], *holds["devices"]],
+    landlock = launch["confine"]["landlock"]
+    launch["audit"] |= {
+        "read": [
+            *_visible_names([*_system_paths(), *visible]),
+            *PROCESSES,
+            *landlock["devices"],
+            *OWN_ENTRIES,
+        ],
+        "write": [*landlock["write"], *landlock["devices"]],
         "private": [],
     }
-    if uid is None:  # what the host's user runs elsewhere counts as well
-        order["confine"]["rlimits"]["NPROC"] += _own_tasks()
-    order |= {"own_users": False, "own_processes": 0, "passes_signals_on": False, "mode": None}
-    return Command(argv, Path("/"), {}, "auto", order)
+    if uid is None:  # the limit also counts processes that the host's user runs elsewhere
+        launch["confine"]["rlimits"]["NPROC"] += _own_tasks()
+    launch |= {"own_users": False, "own_processes": 0, "passes_signals_on": False, "mode": None}
+    return Command(argv, Path("/"), {}, "auto", launch)
 
 
 def _own_tasks() -> int:
@@ -216,22 +237,27 @@ def _system_paths() -> list[Path]:
     return [Path("/", name) for name in TOP] + [Path(name) for name in (*PROGRAMS, *SETTINGS)]
 
 
-def _names(paths: Iterable[Path]) -> list[str]:
-    return [str(name) for name, _ in both_ways(paths)]
+def _visible_names(paths: Iterable[Path]) -> list[str]:
+    return [str(name) for name, _ in named_and_real(paths)]
 
 
 def _interpreter() -> str:
-    """The interpreter itself, not the link to it in an environment."""
+    """Return the interpreter itself, not a virtual environment's link to it."""
     return os.path.realpath(sys.executable)
 
 
-def _order(
-    spec: SandboxSpec, argv: list[str], environment: Mapping[str, str], wanted: Wanted, *, uid: int | None
+def _launch_spec(
+    spec: SandboxSpec,
+    argv: list[str],
+    environment: Mapping[str, str],
+    options: FilterOptions,
+    *,
+    uid: int | None,
 ) -> dict[str, Any]:
     processor = machine()
-    assert processor is not None  # no mechanism was found otherwise
+    assert processor is not None  # otherwise no mechanism was found
     limits, rlimits = spec.limits, _rlimits(spec.limits)
-    wanted = replace(wanted, asks=_goes_on(), large_bytes=rlimits["DATA"] // LARGE_SHARE)
+    options = replace(options, traces=_can_continue(), large_bytes=rlimits["DATA"] // LARGE_SHARE)
     return {
         "command": argv,
         "confine": {
@@ -241,14 +267,14 @@ def _order(
             "uid": uid,
             "cpus": limits.cpus,
             "rlimits": rlimits,
-            "told": filter_program(wanted, processor, tell=True).hex(),
-            "untold": filter_program(wanted, processor, tell=False).hex(),
+            "filter": filter_program(options, processor, notify=True).hex(),
+            "silent_filter": filter_program(options, processor, notify=False).hex(),
             "landlock": None,
-            "door": None,
+            "proxy_port": None,
         },
-        "asked": {
-            "calls": asked_calls(processor) if wanted.asks else {},
-            "quiet": [path for path in sys.path if path],
+        "audit": {
+            "calls": traced_calls(processor) if options.traces else {},
+            "ignored": [path for path in sys.path if path],
             "data_bytes": rlimits["DATA"],
             "open_files": limits.open_files,
         },
@@ -263,10 +289,10 @@ def _order(
     }
 
 
-def _goes_on() -> bool:
-    """Whether the kernel can let a call go on that it asked about."""
+def _can_continue() -> bool:
+    """Whether the kernel can let a reported call continue."""
     release = os.uname().release.split("-")[0].split(".")
-    return tuple(int(part) if part.isdecimal() else 0 for part in release[:2]) >= GOES_ON
+    return tuple(int(part) if part.isdecimal() else 0 for part in release[:2]) >= MIN_CONTINUE_LINUX
 
 
 def _rlimits(limits: SandboxLimits) -> dict[str, int]:

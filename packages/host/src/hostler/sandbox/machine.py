@@ -1,4 +1,4 @@
-"""The sandbox of this machine: long-living processes, and commands with their output."""
+"""The sandbox of this machine: long-running processes, and commands with their output."""
 
 from __future__ import annotations
 
@@ -12,105 +12,113 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostler.sandbox.capabilities import Ground
+from hostler.sandbox.capabilities import SandboxCapabilities
 from hostler.sandbox.exit_status import ExitStatus
-from hostler.sandbox.launch_spec import TMP_NAME, command_for, user_of
-from hostler.sandbox.port import LimitName, Mechanism, Outcome, SandboxSpec, Told
+from hostler.sandbox.launch_spec import TMP_NAME, command_for, sandbox_uid
+from hostler.sandbox.port import CommandResult, LimitName, Mechanism, SandboxSpec, Violation
 from hostler.sandbox.process import ChildProcess, Command
 from hostler.sandbox.proxy import Proxy
 from hostler.sandbox.usage import Walk
 from hostler_protocol.errors import UnavailableError
 
-_OF_SIGNAL: dict[int, LimitName] = {-24: "cpu", -25: "file_size"}
+_LIMIT_OF_SIGNAL: dict[int, LimitName] = {-24: "cpu", -25: "file_size"}
 """SIGXCPU and SIGXFSZ."""
 OUTPUT_SECONDS = 2.0
-"""After the end of a command, for what is still in its pipes."""
+"""Time for the rest of a command's output after its end."""
 
 
-def nobody(name: str, told: Told) -> None:
-    """Hear nothing."""
+def ignore_violation(name: str, violation: Violation) -> None:
+    """Do nothing."""
 
 
 class MachineSandbox:
-    """A `Sandbox` (port.py) by one mechanism."""
+    """A `Sandbox` (port.py) of one mechanism."""
 
     def __init__(
-        self, mechanism: Mechanism, ground: Ground, on_told: Callable[[str, Told], None] = nobody
+        self,
+        mechanism: Mechanism,
+        capabilities: SandboxCapabilities,
+        on_violation: Callable[[str, Violation], None] = ignore_violation,
     ) -> None:
         self._mechanism: Mechanism = mechanism
-        self.ground = ground
-        self._on_told = on_told
+        self.capabilities = capabilities
+        self._on_violation = on_violation
 
     @property
     def mechanism(self) -> Mechanism:
-        """What holds here."""
+        """The mechanism in use."""
         return self._mechanism
 
     @property
     def weakness(self) -> str | None:
-        """Why it is not the strongest mechanism there is, in a line; None where it is."""
-        return self.ground.weakness(self._mechanism)
+        """One line on why a weaker mechanism is in use; None with the strongest one."""
+        return self.capabilities.weakness(self._mechanism)
 
     async def prepare(self, spec: SandboxSpec) -> Command:
-        """What to execute, with the folders made ready. UnavailableError."""
-        command = command_for(spec, self._mechanism, self.ground)
-        uid = user_of(spec.name, self.ground, self._mechanism)
+        """Prepare the folders and return the command to execute. Raises UnavailableError."""
+        command = command_for(spec, self._mechanism, self.capabilities)
+        uid = sandbox_uid(spec.name, self.capabilities, self._mechanism)
         try:
-            await asyncio.to_thread(_make_ready, spec, uid, own_tmp=self._mechanism == "landlock")
+            await asyncio.to_thread(_prepare_folders, spec, uid, own_tmp=self._mechanism == "landlock")
         except OSError as error:
             raise UnavailableError(f"{spec.name}: its folders cannot be made ready: {error}") from error
         return command
 
     async def begin(
-        self, process: ChildProcess, spec: SandboxSpec, *, marker: str, on_told: Callable[[Told], None]
+        self,
+        process: ChildProcess,
+        spec: SandboxSpec,
+        *,
+        marker: str,
+        on_violation: Callable[[Violation], None],
     ) -> None:
-        """Start `process`, which was not started yet, as the spec says. UnavailableError."""
+        """Start `process`, which has not been started, with this spec. Raises UnavailableError."""
         command = await self.prepare(spec)
 
-        def hear(told: Told) -> None:
-            on_told(told)
-            self._on_told(spec.name, told)
+        def note(violation: Violation) -> None:
+            on_violation(violation)
+            self._on_violation(spec.name, violation)
 
-        process.on_told = hear
+        process.on_violation = note
         if spec.network:
-            proxy = Proxy(spec.name, spec.network, process.hear)
-            process.on_door = proxy.serve
+            proxy = Proxy(spec.name, spec.network, process.add_violation)
+            process.on_proxy_socket = proxy.serve
             process.gone.add_done_callback(lambda _: proxy.close())
         await process.begin(command, marker=marker)
 
     async def start(
-        self, spec: SandboxSpec, *, marker: str, on_told: Callable[[Told], None] | None = None
+        self, spec: SandboxSpec, *, marker: str, on_violation: Callable[[Violation], None] | None = None
     ) -> ChildProcess:
-        """Start a process and leave it running. See port.py."""
+        """Start a process and leave it running; see port.py."""
         process = ChildProcess()
-        await self.begin(process, spec, marker=marker, on_told=on_told or (lambda _: None))
+        await self.begin(process, spec, marker=marker, on_violation=on_violation or (lambda _: None))
         return process
 
     async def run(
         self, spec: SandboxSpec, *, stdin: bytes = b"", on_output: Callable[[int, bytes], None] | None = None
-    ) -> Outcome:
-        """Run a command to its end. See port.py."""
+    ) -> CommandResult:
+        """Run a command until it ends; see port.py."""
         began = time.monotonic()
         process = await self.start(spec, marker=secrets.token_hex(16))
         run = _CommandRun(process, spec, on_output)
         try:
-            await run.until_over(stdin)
+            await run.wait(stdin)
         finally:
             process.kill()
             await process.wait_gone()
-        return run.outcome(time.monotonic() - began)
+        return run.result(time.monotonic() - began)
 
 
-def _make_ready(spec: SandboxSpec, uid: int | None, *, own_tmp: bool) -> None:
-    """Give the writable folders to the user of the sandbox, whatever lies in them."""
+def _prepare_folders(spec: SandboxSpec, uid: int | None, *, own_tmp: bool) -> None:
+    """Make the sandbox's user the owner of the writable folders and everything in them."""
     for folder in spec.writable:
         if own_tmp and folder == spec.writable[0]:
             (folder / TMP_NAME).mkdir(exist_ok=True)
         if uid is not None:
-            _give(folder, uid)
+            _chown_tree(folder, uid)
 
 
-def _give(folder: Path, uid: int) -> None:
+def _chown_tree(folder: Path, uid: int) -> None:
     os.chown(folder, uid, uid)
     with contextlib.closing(Walk(str(folder))) as walk:
         while walk.step():
@@ -119,11 +127,11 @@ def _give(folder: Path, uid: int) -> None:
                     if entry.stat(follow_symlinks=False).st_uid != uid:
                         os.chown(entry.name, uid, uid, dir_fd=walk.fd, follow_symlinks=False)
                     if entry.is_dir(follow_symlinks=False):
-                        walk.note(entry.name)
+                        walk.descend_later(entry.name)
 
 
 class _CommandRun:
-    """One command under way: what it writes, and the limits that the host counts itself."""
+    """A running command: its output, and the limits that the host enforces itself."""
 
     def __init__(
         self, process: ChildProcess, spec: SandboxSpec, on_output: Callable[[int, bytes], None] | None
@@ -131,12 +139,12 @@ class _CommandRun:
         self._process = process
         self._limits = spec.limits
         self._on_output = on_output
-        self._said: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
-        self._reached: LimitName | None = None
-        self._left = spec.limits.output_bytes
+        self._output: dict[int, bytearray] = {1: bytearray(), 2: bytearray()}
+        self._limit_reached: LimitName | None = None
+        self._output_left = spec.limits.output_bytes
 
-    async def until_over(self, stdin: bytes) -> None:
-        """Until the command ended, or reached a limit."""
+    async def wait(self, stdin: bytes) -> None:
+        """Wait until the command has ended or reached a limit."""
         loop = asyncio.get_running_loop()
         ends = []
         for index in (1, 2):
@@ -150,53 +158,55 @@ class _CommandRun:
             async with asyncio.timeout(self._limits.seconds):
                 await asyncio.shield(self._process.exited)
         except TimeoutError:
-            self._reach("time")
+            self._stop_at("time")
         finally:
             if not writing.is_closing() or writing.get_write_buffer_size():
-                writing.abort()  # it fails where the pipe is closed already
+                writing.abort()  # it fails if the pipe is closed already
         self._process.kill()
         await asyncio.wait(ends, timeout=OUTPUT_SECONDS)
 
     def _take(self, index: int, data: bytes) -> None:
-        if self._left is not None:
-            data, over = data[: self._left], len(data) > self._left
-            self._left -= len(data)
+        if self._output_left is not None:
+            data, over = data[: self._output_left], len(data) > self._output_left
+            self._output_left -= len(data)
             if over:
-                self._reach("output")
+                self._stop_at("output")
         if data:
-            self._said[index] += data
+            self._output[index] += data
             if self._on_output is not None:
                 self._on_output(index, data)
 
-    def _reach(self, name: LimitName) -> None:
-        if self._reached is None:
-            self._reached = name
-            self._process.hear(Told("limit", name, f"its limit of {name}"))
+    def _stop_at(self, name: LimitName) -> None:
+        if self._limit_reached is None:
+            self._limit_reached = name
+            self._process.add_violation(Violation("limit", name, f"its limit of {name}"))
         self._process.kill()
 
-    def outcome(self, seconds: float) -> Outcome:
-        """How it ended."""
+    def result(self, seconds: float) -> CommandResult:
+        """Return how the command ended."""
         process = self._process
         status = process.exited.result() if process.exited.done() else ExitStatus(None)
-        reached = self._reached or process.reached
+        reached = self._limit_reached or process.limit_reached
         if reached is None and status.code is not None:
-            reached = _OF_SIGNAL.get(status.code)
-        refused = tuple(told for told in process.told if told.kind != "limit")
-        return Outcome(status, bytes(self._said[1]), bytes(self._said[2]), reached, refused, seconds)
+            reached = _LIMIT_OF_SIGNAL.get(status.code)
+        refused = tuple(violation for violation in process.violations if violation.kind != "limit")
+        return CommandResult(
+            status, bytes(self._output[1]), bytes(self._output[2]), reached, refused, seconds
+        )
 
 
 class _Output(asyncio.Protocol):
-    """One pipe of a command."""
+    """One output pipe of a command."""
 
     def __init__(self, take: Callable[[bytes], None]) -> None:
         self._take = take
         self.ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
-        """Count it."""
+        """Pass the data on."""
         self._take(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The command closed it, or ended."""
+        """Note the end of the output."""
         if not self.ended.done():
             self.ended.set_result(None)

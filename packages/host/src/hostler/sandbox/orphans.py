@@ -1,6 +1,6 @@
-"""Finding processes that nobody holds any more: by the marker in their environment.
+"""Find and kill orphaned processes by the marker in their environment.
 
-Every kept process carries its own random marker, which its children inherit.
+Each child process gets a random marker of its own, which its children inherit.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 INSTANCE_VARIABLE = "HOSTLER_PLUGIN_INSTANCE"
 MAX_ENVIRONMENT_BYTES = 1 << 20
 KILL_PASSES = 20
-"""A process that forks faster than it is found is found in one of these."""
+"""More than one pass, for processes that fork while they are being found."""
 
 
 def marked(markers: Set[str]) -> list[int]:
-    """The processes that carry one of the markers, as far as this user may look (Linux; else none)."""
+    """Return the ids of processes that carry one of the markers and are visible to this user (Linux only)."""
     wanted = [f"{INSTANCE_VARIABLE}={marker}".encode() for marker in markers]
     found: list[int] = []
     if not wanted or not Path("/proc/self/environ").exists():
@@ -35,7 +35,7 @@ def marked(markers: Set[str]) -> list[int]:
 
 
 def kill_marked(markers: Set[str]) -> list[int]:
-    """Kill every process that carries one of the markers; the process ids that were killed."""
+    """Kill every process that carries one of the markers; return the killed process ids."""
     killed: list[int] = []
     for _ in range(KILL_PASSES):
         pids = [pid for pid in marked(markers) if _state(pid) not in ("Z", "X", "")]
@@ -50,7 +50,7 @@ def kill_marked(markers: Set[str]) -> list[int]:
 
 
 def stat_of(pid: int) -> list[str]:
-    """What the kernel says of a process after its name; nothing where it is gone."""
+    """Return the fields of /proc/PID/stat after the name; empty if the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:

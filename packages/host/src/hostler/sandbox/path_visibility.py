@@ -1,7 +1,7 @@
-"""Whether a path that a sandboxed process asked for lies in what its sandbox sees, and how to say so.
+"""Decide whether a path is visible in a sandbox, and describe the refusal if not.
 
-Pure: what links and files there are is asked of the functions that are given. Nothing is allowed or refused
-here: the sandbox does that, this only tells a refusal from the rest.
+Pure: links and files are looked up by functions passed in. The sandbox itself refuses; this module only
+recognises refusals.
 """
 
 from __future__ import annotations
@@ -10,91 +10,91 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from hostler.sandbox.refusals import Refusal
-from hostler.sandbox.traced_syscalls import READING
+from hostler.sandbox.traced_syscalls import READING_VERBS
 
-MOST_LINKS = 40
-"""As many as the kernel follows."""
-MOST_PARTS = 4200
-"""Of one path, links followed: as many as a path of the longest kind has."""
+MAX_LINKS = 40
+"""The kernel's maximum."""
+MAX_PARTS = 4200
+"""Parts of one path with its links followed: as many as the longest path has."""
 SHOWN_CHARS = 240
-"""Of a path in a line for people."""
-QUIET = frozenset(
+"""Maximum length of a path in a line for people."""
+IGNORED = frozenset(
     {
         *(f"/etc/{name}" for name in ("passwd", "group", "hosts", "host.conf", "resolv.conf", "gai.conf")),
         *(f"/etc/{name}" for name in ("services", "protocols", "os-release", "lsb-release", "environment")),
         *("/dev/tty", "/proc", "/dev"),
     }
 )
-"""What libraries look at by themselves and get along without: that it was refused tells nothing."""
-QUIET_BELOW = ("/sys/",)
+"""Paths that libraries probe in normal work and can do without: their refusals are not reported."""
+IGNORED_BELOW = ("/sys/",)
 
 
-class Opening(NamedTuple):
-    """One path of one call, from the root on. `follows`: a link at its end is followed."""
+class PathAccess(NamedTuple):
+    """An absolute path named by a call. With `follows` a link at its end is followed."""
 
     verb: str
     named: str
     follows: bool
 
 
-class View:
-    """What a sandbox sees: paths, each with all that lies below it."""
+class VisiblePaths:
+    """Paths visible in a sandbox, each with everything below it."""
 
-    def __init__(self, read: Iterable[str], write: Iterable[str], quiet: Iterable[str] = ()) -> None:
+    def __init__(self, read: Iterable[str], write: Iterable[str], ignored: Iterable[str] = ()) -> None:
         self.write = frozenset(write)
         self.read = frozenset(read) | self.write
-        self.quiet = frozenset(quiet) | QUIET
+        self.ignored = frozenset(ignored) | IGNORED
 
-    def sees(self, path: str) -> bool:
-        """Whether it lies in what may be read."""
+    def can_read(self, path: str) -> bool:
+        """Whether a path may be read."""
         return _below(path, self.read)
 
-    def changes(self, path: str) -> bool:
-        """Whether it lies in what may be changed."""
+    def can_write(self, path: str) -> bool:
+        """Whether a path may be changed."""
         return _below(path, self.write)
 
-    def is_quiet(self, path: str, *, reading: bool) -> bool:
-        """Whether programs meet this refusal in their ordinary work."""
+    def is_ignored(self, path: str, *, reading: bool) -> bool:
+        """Whether programs meet this refusal in normal work."""
         if reading:
-            return path in self.quiet or path.startswith(QUIET_BELOW) or _of_the_kernel(path)
-        # Python keeps what it compiled beside the code, where it can
+            return path in self.ignored or path.startswith(IGNORED_BELOW) or _is_kernel_wide(path)
+        # Python stores compiled modules next to the code if it can
         folder, _, name = path.rpartition("/")
         compiled = name == "__pycache__" or (folder.endswith("/__pycache__") and ".pyc" in name)
-        return path == "/dev/tty" or (compiled and self.sees(path))
+        return path == "/dev/tty" or (compiled and self.can_read(path))
 
 
-def judge(
-    opening: Opening,
-    view: View,
+def check_access(
+    access: PathAccess,
+    visible: VisiblePaths,
     link_at: Callable[[str], str | None],
-    is_there: Callable[[str, bool], bool],
+    exists: Callable[[str, bool], bool],
 ) -> Refusal | None:
-    """What is told of it: None where it works, or leads to nothing that is there.
+    """Return the refusal to report; None if the access works or the path does not exist.
 
-    `link_at` gives where a link leads, None for what is none; `is_there(path, reading)` says whether the
-    machine has it, and where it is to be read, whether the sandbox does not show one of that name.
+    `link_at` returns a link's target, or None for anything else. `exists(path, reading)` returns whether the
+    machine has the path; for reading, it must also be hidden from the sandbox.
     """
-    reading = opening.verb in READING
-    path, links = resolve(opening, link_at)
-    if view.sees(path) if reading else view.changes(path):
+    reading = access.verb in READING_VERBS
+    path, links = resolve(access, link_at)
+    if visible.can_read(path) if reading else visible.can_write(path):
         return None
-    if view.is_quiet(path, reading=reading):
+    if visible.is_ignored(path, reading=reading):
         return None
-    if not is_there(path, reading) and (reading or not is_there(parent(path), False)):
+    if not exists(path, reading) and (reading or not exists(parent(path), False)):
         return None
-    how = " through a link" if links else " by way of .." if "/../" in f"/{opening.named}/" else ""
-    what = f"{opening.verb} {shown(path)}{how}"
+    how = " through a link" if links else " by way of .." if "/../" in f"/{access.named}/" else ""
+    what = f"{access.verb} {shown(path)}{how}"
     if how:
-        how += f" ({shown(opening.named)})"
+        how += f" ({shown(access.named)})"
     may = "see" if reading else "change"
-    return Refusal(what, f"{opening.verb} {shown(path)}{how}: not among what it may {may}")
+    return Refusal(what, f"{access.verb} {shown(path)}{how}: not among what it may {may}")
 
 
-def resolve(opening: Opening, link_at: Callable[[str], str | None]) -> tuple[str, int]:
-    """Where a path leads, and how many links that took."""
-    todo = opening.named.split("/")[::-1]
+def resolve(access: PathAccess, link_at: Callable[[str], str | None]) -> tuple[str, int]:
+    """Return the path with links resolved, and how many links were followed."""
+    todo = access.named.split("/")[::-1]
     done, links, parts = "", 0, 0
-    while todo and parts < MOST_PARTS:
+    while todo and parts < MAX_PARTS:
         parts += 1
         name = todo.pop()
         if name in ("", "."):
@@ -103,7 +103,7 @@ def resolve(opening: Opening, link_at: Callable[[str], str | None]) -> tuple[str
             done = done.rpartition("/")[0]
             continue
         here = f"{done}/{name}"
-        target = link_at(here) if links < MOST_LINKS and (opening.follows or any(todo)) else None
+        target = link_at(here) if links < MAX_LINKS and (access.follows or any(todo)) else None
         if target is None:
             done = here
             continue
@@ -115,12 +115,12 @@ def resolve(opening: Opening, link_at: Callable[[str], str | None]) -> tuple[str
 
 
 def parent(path: str) -> str:
-    """The folder a path lies in."""
+    """Return the parent folder of a path."""
     return path.rpartition("/")[0] or "/"
 
 
 def shown(path: str) -> str:
-    """A path in one line for people, whatever is in it."""
+    """Return a path as one printable line, shortened to SHOWN_CHARS."""
     text = path if len(path) <= SHOWN_CHARS else f"{path[: SHOWN_CHARS - 80]}...{path[-77:]}"
     if text.isprintable():
         return text
@@ -135,7 +135,7 @@ def _below(path: str, roots: frozenset[str]) -> bool:
     return "/" in roots
 
 
-def _of_the_kernel(path: str) -> bool:
-    """What /proc says of the machine, not of a process."""
+def _is_kernel_wide(path: str) -> bool:
+    """Whether a path in /proc describes the machine, not a process."""
     first = path.removeprefix("/proc/").partition("/")[0] if path.startswith("/proc/") else ""
     return bool(first) and not first.isdecimal()

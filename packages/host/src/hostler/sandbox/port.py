@@ -1,7 +1,7 @@
-"""What the host needs of a sandbox: a long-living process with pipes, or one command with its output.
+"""The sandbox interface: a long-running process with pipes, or one command with its output.
 
-Three mechanisms stand behind it, the strongest first (docs/sandbox.md says what each holds): `bubblewrap`,
-`landlock`, `none`. `sandbox/probe.py` finds out which of them this machine offers.
+Three mechanisms implement it, strongest first: `bubblewrap`, `landlock`, `none` (docs/sandbox.md lists what
+each one enforces). `sandbox/probe.py` finds out which of them this machine offers.
 """
 
 from __future__ import annotations
@@ -19,132 +19,135 @@ MIB = 1024 * KIB
 
 Mechanism = Literal["bubblewrap", "landlock", "none"]
 LimitName = Literal["time", "output", "memory", "disk", "files", "processes", "cpu", "file_size"]
-"""The limits whose reaching the host sees for itself; `file_size` and `cpu` are told by the signal."""
+"""The limits of a sandbox. `cpu` and `file_size` are recognised by the signal that ended the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
-    """What everything in one sandbox may use together, unless it says: each."""
+    """Limits for all processes of one sandbox together, except where a limit says: per process."""
 
     memory_bytes: int = 1024 * MIB
-    """Resident memory of all its processes; one process alone may not map much more than that either."""
+    """Resident memory of all processes. A single process cannot map much more than that either."""
     processes: int = 128
     """Processes and threads."""
     open_files: int = 1024
-    """Descriptors of each process."""
+    """Descriptors per process."""
     file_bytes: int = 256 * MIB
-    """The size of each file."""
+    """Size of each file."""
     disk_bytes: int = 512 * MIB
-    """What its writable folders hold."""
+    """Bytes in all writable folders."""
     files: int = 20_000
-    """How many files and folders they hold."""
+    """Files and folders in all writable folders."""
     tmp_bytes: int = 128 * MIB
-    """Its /tmp, which lies in memory and is gone with it."""
+    """Size of its /tmp, which is in memory and ends with the sandbox."""
     cpus: int | None = None
-    """On how many processors it may run; None: on all."""
+    """Number of processors it may run on; None for all."""
     cpu_seconds: int | None = None
-    """Processor time of each process; None: as much as it gets."""
+    """Processor time per process; None for no limit."""
     seconds: float | None = None
-    """From its start to its end; None: until it is killed."""
+    """Time from start to end; None for no limit."""
     output_bytes: int | None = None
-    """What a command may write to its output and errors together; None: as much as somebody reads."""
+    """Bytes of stdout and stderr together; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """One sandbox: what runs in it, and all it may see."""
+    """What runs in one sandbox, and everything it may see."""
 
     name: str
-    """What the sandbox is called in logs. Sandboxes of one name are one user where the host runs as root, so
-    that they can share a writable folder: `plugin acme/echo`, `exec conversation 12`."""
+    """Name in logs, such as `plugin acme/echo` or `exec conversation 12`. Where the host runs as root,
+    sandboxes of one name run as one user, so that they can share a writable folder."""
     argv: Sequence[str]
     cwd: Path
-    """A folder under one of the paths below."""
+    """A folder inside one of the paths below."""
     environment: Mapping[str, str]
-    """Complete: nothing of the host's is inherited."""
+    """The complete environment: nothing is inherited from the host."""
     read_only: Sequence[Path] = ()
-    """Visible as they are, besides the programs and libraries of the system; nothing above or beside them."""
+    """Readable paths besides the programs and libraries of the system; their parents and siblings are
+    hidden."""
     writable: Sequence[Path] = ()
-    """Folders it may change; they exist, and belong to it alone while it runs."""
+    """Folders it may change. They exist, and nothing else uses them while the sandbox runs."""
     network: Sequence[str] = ()
-    """`name:port` that it may reach, through the proxy that stands in its environment; nothing else."""
+    """The `name:port` endpoints it may reach through its proxy."""
     limits: SandboxLimits = field(default_factory=SandboxLimits)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Something that the sandbox did not let happen.
+class Violation:
+    """Something the sandbox prevented.
 
-    `kind`: `limit` (what is a LimitName; everything in the sandbox was killed), `refused` (what is a call of
-    the system or a file, with what it was for, or what a single process has no more of) or `network` (what is
-    the `name:port` that was asked for).
+    `kind` is `limit` (`subject` is a LimitName; everything in the sandbox was killed), `refused` (`subject`
+    is a system call, a path with its operation, or a resource that one process has used up) or `network`
+    (`subject` is the requested `name:port`).
     """
 
     kind: Literal["limit", "refused", "network"]
-    what: str
+    subject: str
     text: str
-    """For people, one line."""
+    """One line for people."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a command ended. `reached` is the limit that ended it, if it was one."""
+class CommandResult:
+    """The end of a command. `limit_reached` is the limit that ended it, if any."""
 
     status: ExitStatus
     stdout: bytes
     stderr: bytes
-    """Of both, no more than `output_bytes` together."""
-    reached: LimitName | None
-    refused: tuple[Told, ...]
-    """What else it was not let do, each once."""
+    """stdout and stderr together are at most `output_bytes` long."""
+    limit_reached: LimitName | None
+    violations: tuple[Violation, ...]
+    """Everything else that was prevented, each thing once."""
     seconds: float
 
 
 class SandboxedProcess(Protocol):
-    """A process in its sandbox. Nothing of it is left once `gone` is done."""
+    """A process in its sandbox. Once `gone` is done, none of its processes is left."""
 
     pid: int
     exited: asyncio.Future[ExitStatus]
     gone: asyncio.Future[None]
-    reached: LimitName | None
-    """The limit for which it was killed."""
-    told: list[Told]
-    """What was not let happen so far, each thing once."""
+    limit_reached: LimitName | None
+    """The limit it was killed for."""
+    violations: list[Violation]
+    """What was prevented so far, each thing once."""
 
     def take_pipe(self, index: int, mode: str) -> Any:
-        """The host's end of stdin (0), stdout (1) or stderr (2), as an unbuffered file; each once."""
+        """Return the host's end of stdin (0), stdout (1) or stderr (2) as an unbuffered file; once per
+        pipe."""
 
     def kill(self) -> None:
-        """End it and everything it started; `gone` tells when that is done."""
+        """Kill it and everything it started, without waiting; `gone` is done afterwards."""
 
     async def wait_gone(self) -> None:
-        """Wait, bounded, until nothing of it is left."""
+        """Wait, with a bound, until none of its processes is left."""
 
 
 class Sandbox(Protocol):
-    """The way into a sandbox of one mechanism."""
+    """A sandbox of one mechanism."""
 
     @property
     def mechanism(self) -> Mechanism:
-        """What holds here."""
+        """The mechanism in use."""
 
     @property
     def weakness(self) -> str | None:
-        """Why it is not the strongest mechanism there is, in a line; None where it is."""
+        """One line on why a weaker mechanism is in use; None with the strongest one."""
 
     async def start(
-        self, spec: SandboxSpec, *, marker: str, on_told: Callable[[Told], None] | None = None
+        self, spec: SandboxSpec, *, marker: str, on_violation: Callable[[Violation], None] | None = None
     ) -> SandboxedProcess:
-        """Start a process and leave it running; its pipes are taken with `take_pipe`.
+        """Start a process and leave it running; take its pipes with `take_pipe`.
 
-        `marker` is what its processes are known by after a crash of the host (plugins/orphans.py).
-        UnavailableError where this machine offers no sandbox, or the command cannot be executed.
+        `marker` identifies its processes after a crash of the host (plugins/orphans.py). Raises
+        UnavailableError if this machine offers no sandbox or the command cannot be executed.
         """
 
     async def run(
         self, spec: SandboxSpec, *, stdin: bytes = b"", on_output: Callable[[int, bytes], None] | None = None
-    ) -> Outcome:
-        """Run a command to its end, or to the first limit it reaches; nothing of it is left afterwards.
+    ) -> CommandResult:
+        """Run a command until it ends or reaches a limit; afterwards none of its processes is left.
 
-        `on_output` hears (1 or 2, bytes) as they come. A cancellation kills it. UnavailableError as above.
+        `on_output` is called with (1 or 2, bytes) as output arrives. Cancellation kills the command. Raises
+        UnavailableError like `start`.
         """

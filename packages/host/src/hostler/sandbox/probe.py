@@ -1,4 +1,4 @@
-"""Which mechanism holds on this machine, found out by making real sandboxes that try to reach out."""
+"""Find the mechanisms that work on this machine by running real sandboxes that try to break out."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, Ground, survey
-from hostler.sandbox.machine import MachineSandbox, nobody
-from hostler.sandbox.port import MIB, Mechanism, SandboxLimits, SandboxSpec, Told
+from hostler.sandbox.capabilities import SIGNALS_LANDLOCK, SandboxCapabilities, detect_capabilities
+from hostler.sandbox.machine import MachineSandbox, ignore_violation
+from hostler.sandbox.port import MIB, Mechanism, SandboxLimits, SandboxSpec, Violation
 from hostler_protocol.errors import UnavailableError
 
 TRIAL_SECONDS = 30.0
-"""A trial takes a tenth of a second; a busy machine may take some."""
+"""A trial takes a tenth of a second; the rest is for a busy machine."""
 MAX_REASON_CHARS = 200
 FOREIGN_FILE = "/etc/passwd"
 """A file that every user may read and no sandbox shows."""
@@ -37,78 +37,80 @@ except OSError:
     pass
 print(*reached)
 """
-"""Its arguments are triples: a name, a mode to open with, a path. It prints the names of what it reached."""
+"""Arguments: triples of a name, an open mode and a path. Prints the names of everything it reached."""
 
 _log = logging.getLogger(__name__)
-_found: Ground | None = None
-_search: asyncio.Task[Ground] | None = None
+_capabilities: SandboxCapabilities | None = None
+_probing: asyncio.Task[SandboxCapabilities] | None = None
 
 
-async def find_ground() -> Ground:
-    """What this machine offers. The first mechanism of it was tried, and held; tried once per process."""
-    global _found, _search  # noqa: PLW0603 - the machine does not change while this process runs
-    if _found is None:
+async def find_capabilities() -> SandboxCapabilities:
+    """Return what this machine offers. The strongest mechanism has passed a trial, run once per process."""
+    global _capabilities, _probing  # noqa: PLW0603 - the machine does not change while this process runs
+    if _capabilities is None:
         loop = asyncio.get_running_loop()
-        if _search is None or _search.done() or _search.get_loop() is not loop:
-            _search = loop.create_task(_tried(survey()), name="sandbox probe")
-        _found = await asyncio.shield(_search)
-    return _found
+        if _probing is None or _probing.done() or _probing.get_loop() is not loop:
+            _probing = loop.create_task(_probe(detect_capabilities()), name="sandbox probe")
+        _capabilities = await asyncio.shield(_probing)
+    return _capabilities
 
 
 async def find_sandbox(
-    wanted: Mechanism | None = None, *, on_told: Callable[[str, Told], None] = nobody
+    wanted: Mechanism | None = None, *, on_violation: Callable[[str, Violation], None] = ignore_violation
 ) -> MachineSandbox:
-    """The strongest sandbox of this machine, or the one that is wanted; one of `none` refuses everything.
+    """Return this machine's strongest sandbox, or the wanted one. A sandbox of `none` refuses every spec.
 
-    `on_told` hears of everything that is not let happen in any of its sandboxes, after the sandbox's name.
+    `on_violation` is called with the sandbox's name and each thing that is prevented in any of its sandboxes.
     """
-    ground = await find_ground()
-    if wanted is not None and wanted != "none" and wanted not in ground.mechanisms:
-        raise UnavailableError(f"{wanted} does not work on this machine: {ground.reason()}")
-    return MachineSandbox(wanted or ground.best(), ground, on_told)
+    capabilities = await find_capabilities()
+    if wanted is not None and wanted != "none" and wanted not in capabilities.mechanisms:
+        raise UnavailableError(f"{wanted} does not work on this machine: {capabilities.reason()}")
+    return MachineSandbox(wanted or capabilities.best(), capabilities, on_violation)
 
 
-async def _tried(ground: Ground) -> Ground:
-    """Leave out the strongest mechanisms until one holds."""
-    while ground.mechanisms:
-        best = ground.best()
-        wrong = await _trial(MachineSandbox(best, ground), Path("/"), {"files": ("r", FOREIGN_FILE)}, [])
-        if wrong is None:
-            break
-        ground = dataclasses.replace(
-            ground, mechanisms=ground.mechanisms[1:], why=(*ground.why, (best, wrong))
+async def _probe(capabilities: SandboxCapabilities) -> SandboxCapabilities:
+    """Drop the strongest mechanisms until one passes its trial."""
+    while capabilities.mechanisms:
+        best = capabilities.best()
+        failure = await _trial(
+            MachineSandbox(best, capabilities), Path("/"), {"files": ("r", FOREIGN_FILE)}, []
         )
-    if weakness := ground.weakness(ground.best()):
+        if failure is None:
+            break
+        capabilities = dataclasses.replace(
+            capabilities, mechanisms=capabilities.mechanisms[1:], why=(*capabilities.why, (best, failure))
+        )
+    if weakness := capabilities.weakness(capabilities.best()):
         _log.warning("plugins, commands and MCP servers are %s", weakness)
-    return ground
+    return capabilities
 
 
-class Held(NamedTuple):
-    """One mechanism here. `works`: it was tried, and held."""
+class MechanismCheck(NamedTuple):
+    """The check of one mechanism. `works`: it passed a trial."""
 
     mechanism: Mechanism
     works: bool
     text: str
 
 
-async def what_holds(ground: Ground) -> list[Held]:
-    """Each mechanism: whether it holds on this machine as this user, and what. For `hostler doctor`."""
-    why = dict(ground.why)
+async def check_mechanisms(capabilities: SandboxCapabilities) -> list[MechanismCheck]:
+    """Check each mechanism on this machine as this user; for `hostler doctor`."""
+    why = dict(capabilities.why)
     found = []
     mechanisms: tuple[Mechanism, ...] = ("bubblewrap", "landlock")
     for name in mechanisms:
-        if name in ground.mechanisms:
-            wrong = await _try_with_files(MachineSandbox(name, ground))
-            found.append(Held(name, wrong is None, wrong or _promise(name, ground)))
+        if name in capabilities.mechanisms:
+            failure = await _try_with_files(MachineSandbox(name, capabilities))
+            found.append(MechanismCheck(name, failure is None, failure or _description(name, capabilities)))
         else:
-            found.append(Held(name, False, f"not here: {why.get(name, ground.reason())}"))
+            found.append(MechanismCheck(name, False, f"not here: {why.get(name, capabilities.reason())}"))
     return found
 
 
 async def _try_with_files(sandbox: MachineSandbox) -> str | None:
-    """A trial with a secret file beside a workspace; what it reached, or why it did not run."""
-    # not below /tmp: a sandbox may write into a /tmp of its own
-    with tempfile.TemporaryDirectory(prefix=".hostler-doctor-", dir=_place()) as name:
+    """Run a trial with a secret file next to a workspace; return the failure, or None."""
+    # not below /tmp: a sandbox may have its own writable /tmp
+    with tempfile.TemporaryDirectory(prefix=".hostler-doctor-", dir=_trial_folder()) as name:
         folder = Path(name)
         secret, own = folder / "secret", folder / "own"
         secret.write_text("")
@@ -120,7 +122,8 @@ async def _try_with_files(sandbox: MachineSandbox) -> str | None:
 async def _trial(
     sandbox: MachineSandbox, cwd: Path, files: dict[str, tuple[str, str]], expected: list[str]
 ) -> str | None:
-    """Run a small program that reaches out; what it reached that is not expected, or why it did not run."""
+    """Run a program that tries to break out. Return what it reached unexpectedly or why it failed, or
+    None."""
     argv = [sys.executable, "-I", "-S", "-c", TRIAL]
     for name, (mode, path) in files.items():
         argv += [name, mode, path]
@@ -136,13 +139,15 @@ async def _trial(
         outcome = await sandbox.run(spec)
     except UnavailableError as error:
         return f"it was found, but does not start: {_line(error.message)}"
-    said = outcome.stdout.decode().split()
+    reached = outcome.stdout.decode().split()
     if outcome.status.code != 0:
         words = outcome.stderr.decode("utf-8", "replace").strip().splitlines()
         why = f": {_line(words[-1])}" if words else ""
         return f"it was found, but a program ended in it: {outcome.status}{why}"
-    if said != expected:
-        return f"it does not hold: a program in it reached {', '.join(said) or 'not even its own workspace'}"
+    if reached != expected:
+        return (
+            f"it does not hold: a program in it reached {', '.join(reached) or 'not even its own workspace'}"
+        )
     return None
 
 
@@ -150,14 +155,14 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:MAX_REASON_CHARS]
 
 
-def _place() -> str | None:
+def _trial_folder() -> str | None:
     return next((place for place in ("/var/tmp", str(Path.home())) if Path(place).is_dir()), None)  # noqa: S108
 
 
-def _promise(mechanism: Mechanism, ground: Ground) -> str:
+def _description(mechanism: Mechanism, capabilities: SandboxCapabilities) -> str:
     user = (
         "under a user of its own for each sandbox"
-        if (ground.maps_users if mechanism == "bubblewrap" else ground.changes_user)
+        if (capabilities.maps_users if mechanism == "bubblewrap" else capabilities.changes_user)
         else "as this user"
     )
     if mechanism == "bubblewrap":
@@ -165,8 +170,8 @@ def _promise(mechanism: Mechanism, ground: Ground) -> str:
             f"holds files, network (by name through a proxy), processes, memory and disk, {user}; "
             "nothing outlives it"
         )
-    signals = "" if ground.landlock >= SIGNALS_LANDLOCK else "; signals are refused altogether"
+    signals = "" if capabilities.landlock >= SIGNALS_LANDLOCK else "; signals are refused altogether"
     return (
-        f"version {ground.landlock} holds files, memory and disk, {user}, and cuts off all networks; which "
-        f"files and processes there are stays visible, and /proc is closed{signals}"
+        f"version {capabilities.landlock} holds files, memory and disk, {user}, and cuts off all networks; "
+        f"which files and processes there are stays visible, and /proc is closed{signals}"
     )

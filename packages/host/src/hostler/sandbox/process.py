@@ -1,7 +1,7 @@
-"""A child process of which nothing outlives its end: its pipes, what its sandbox tells, its end.
+"""A child process with its pipes, its violations and its end; none of its processes outlives it.
 
-Between the host and the child stands the shim (shim.py), which sees to it that nothing of the child
-outlives either of them.
+The shim (shim.py) runs between the host and the child and kills everything the child started once either of
+them ends.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ import msgspec
 
 from hostler.sandbox.exit_status import ExitStatus
 from hostler.sandbox.orphans import INSTANCE_VARIABLE, kill_marked
-from hostler.sandbox.port import LimitName, Told
+from hostler.sandbox.port import LimitName, Violation
 from hostler_protocol.errors import UnavailableError
 
 PIPE_BYTES = 256 * 1024
-"""Asked of the system for each pipe: one loop iteration's read."""
+"""Requested capacity of each pipe: what the event loop reads at once."""
 
 KILL_SECONDS = 8.0
-"""From the order to kill everything to giving up on it: the shim itself gives up after 5 s."""
+"""How long to wait after a kill before giving up; the shim itself gives up after 5 s."""
 
 _SHIM = Path(__file__).with_name("shim.py")
 _log = logging.getLogger(__name__)
 
 CONTAINMENT_TEXT = {
     "bubblewrap": (
-        "namespaces of its own: the kernel ends every process of the plugin with the plugin, the shim or "
+        "its own namespaces: the kernel ends every process of the plugin with the plugin, the shim or "
         "the host"
     ),
     "namespace": (
@@ -52,22 +52,22 @@ CONTAINMENT_TEXT = {
         "this host runs, or at its next start"
     ),
 }
-"""What each containment promises, in words."""
+"""A description of each containment mode, for people."""
 
 
-class _Hello(msgspec.Struct):
+class _ShimMessage(msgspec.Struct):
     pid: int = 0
     containment: str = "group"
     note: str = ""
     error: str | None = None
     exit: int | None = None
     clean: bool | None = None
-    told: Told | None = None
+    violation: Violation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to execute. `environment` is complete: nothing is inherited."""
+    """A command to execute. `environment` is complete: nothing is inherited."""
 
     argv: Sequence[str]
     cwd: Path
@@ -75,10 +75,10 @@ class Command:
     containment: str = "auto"
     """`auto`, `namespace`, `user-namespace`, `subreaper` or `group`; falls back to what the system offers."""
     sandbox: Mapping[str, Any] | None = None
-    """What the shim is told of the sandbox (launch_spec.py); None: there is none."""
+    """The sandbox part of the launch message (launch_spec.py); None without a sandbox."""
 
-    def order_for(self, marker: str) -> dict[str, Any]:
-        """The shim's start order."""
+    def launch_message(self, marker: str) -> dict[str, Any]:
+        """Return the shim's launch message."""
         return {
             "command": list(self.argv),
             "cwd": str(self.cwd),
@@ -89,7 +89,7 @@ class Command:
 
 
 class ChildProcess:
-    """One process. Started once by `begin`; ended by `kill`, which leaves nothing behind."""
+    """A child process: started once by `begin`, ended by `kill`, which leaves no process behind."""
 
     def __init__(self, kill_seconds: float = KILL_SECONDS) -> None:
         self.pid = 0
@@ -97,54 +97,54 @@ class ChildProcess:
         self.note = ""
         self.marker = ""
         self.clean: bool | None = None
-        self.reached: LimitName | None = None
-        self.told: list[Told] = []
-        self.on_told: Callable[[Told], None] | None = None
-        self.on_door: Callable[[socket.socket], None] | None = None
+        self.limit_reached: LimitName | None = None
+        self.violations: list[Violation] = []
+        self.on_violation: Callable[[Violation], None] | None = None
+        self.on_proxy_socket: Callable[[socket.socket], None] | None = None
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[ExitStatus] = loop.create_future()
-        """Done as soon as the process itself ended."""
+        """Done when the child itself has ended."""
         self.gone: asyncio.Future[None] = loop.create_future()
-        """Done when the shim has ended as well: nothing is left."""
-        self._hello: asyncio.Future[_Hello] = loop.create_future()
+        """Done when the shim has ended as well: no process is left."""
+        self._started: asyncio.Future[_ShimMessage] = loop.create_future()
         self._shim: subprocess.Popen[bytes]
         self._kill_seconds = kill_seconds
         self._control: asyncio.Transport | None = None
         self._pipes: _Pipes | None = None
-        self._doors: Doors | None = None
+        self._proxy_sockets: ProxySockets | None = None
         self._reaping: asyncio.Task[None] | None = None
 
     async def begin(self, command: Command, *, marker: str) -> None:
-        """Start `command`; its pipes are then taken with `take_pipe`.
+        """Start `command`; take its pipes with `take_pipe` afterwards.
 
-        `marker` identifies its processes (orphans.py). UnavailableError where it cannot be executed.
+        `marker` identifies its processes (orphans.py). Raises UnavailableError if it cannot be executed.
         """
         loop = asyncio.get_running_loop()
         self.marker = marker
         ours, theirs = socket.socketpair()
-        given = [theirs]
-        if self.on_door is not None:
-            door, their_door = socket.socketpair()
-            given.append(their_door)
-            self._doors = Doors(door, self.on_door)
+        passed = [theirs]
+        if self.on_proxy_socket is not None:
+            our_proxy, their_proxy = socket.socketpair()
+            passed.append(their_proxy)
+            self._proxy_sockets = ProxySockets(our_proxy, self.on_proxy_socket)
         pipes = self._pipes = _Pipes.open()
         try:
-            self._shim = _spawn_shim(pipes, given)
+            self._shim = _spawn_shim(pipes, passed)
         except OSError as error:
             pipes.close()
             ours.close()
-            self._close_doors()
+            self._close_proxy_sockets()
             raise UnavailableError(f"no process could be started: {error.strerror}") from error
         finally:
-            for one in given:
+            for one in passed:
                 one.close()
         pipes.close_child()
         ours.setblocking(False)
         try:
             self._control, _ = await loop.create_connection(lambda: _Control(self), sock=ours)
-            await self._prepare()
-            self._control.write(msgspec.json.encode(command.order_for(marker)) + b"\n")
-            await self._told_hello()
+            await self._before_start()
+            self._control.write(msgspec.json.encode(command.launch_message(marker)) + b"\n")
+            await self._wait_started()
         except BaseException:
             pipes.close()
             self.kill()
@@ -156,31 +156,31 @@ class ChildProcess:
                 await self.wait_gone()
             raise
 
-    async def _prepare(self) -> None:
-        """What is to be done before the command begins."""
+    async def _before_start(self) -> None:
+        """Hook, called before the command starts."""
 
-    async def _told_hello(self) -> None:
+    async def _wait_started(self) -> None:
         async with asyncio.timeout(self._kill_seconds):
-            hello = await asyncio.shield(self._hello)
-        if hello.error is not None:
-            raise UnavailableError(hello.error)
-        self.pid, self.mode, self.note = hello.pid, hello.containment, hello.note
+            message = await asyncio.shield(self._started)
+        if message.error is not None:
+            raise UnavailableError(message.error)
+        self.pid, self.mode, self.note = message.pid, message.containment, message.note
 
     @property
     def containment(self) -> str:
-        """What is promised about the end of its processes, in words."""
+        """Describe how the end of all its processes is ensured."""
         text = CONTAINMENT_TEXT[self.mode]
         return f"{text} ({self.note})" if self.note else text
 
     def kill(self) -> None:
-        """End the process and everything it started; `gone` tells when it is done."""
+        """Kill the child and everything it started, without waiting; `gone` is done afterwards."""
         if self._control is not None and not self._control.is_closing():
             self._control.write(b"k")
 
     async def wait_gone(self) -> None:
-        """Wait, bounded, until nothing is left; kill the shim itself where it does not come to an end.
+        """Wait, with a bound, until no process is left; kill a shim that does not end.
 
-        Pipes that nobody took by then are closed.
+        Pipes not taken by then are closed.
         """
         try:
             try:
@@ -196,36 +196,36 @@ class ChildProcess:
                 self._pipes.close()
 
     def take_pipe(self, index: int, mode: str) -> Any:
-        """The host's end of stdin (0), stdout (1) or stderr (2), as an unbuffered file; each once.
+        """Return the host's end of stdin (0), stdout (1) or stderr (2) as an unbuffered file; once per pipe.
 
-        Also when the process has ended already: what it wrote is there to be read.
+        Works after the process has ended, too: its remaining output can still be read.
         """
         assert self._pipes is not None
         return self._pipes.take(index, mode)
 
-    # -- the shim's side ------------------------------------------------------------------------
+    # -- messages of the shim -----------------------------------------------------------------------
 
-    def _told(self, message: _Hello) -> None:
+    def _on_message(self, message: _ShimMessage) -> None:
         if message.exit is not None:
             self._ended(ExitStatus(os.waitstatus_to_exitcode(message.exit)))
         elif message.clean is not None:
             self.clean = message.clean
-        elif message.told is not None:
-            self.hear(message.told)
-        elif not self._hello.done():
-            self._hello.set_result(message)
+        elif message.violation is not None:
+            self.add_violation(message.violation)
+        elif not self._started.done():
+            self._started.set_result(message)
 
-    def hear(self, told: Told) -> None:
-        """Something was not let happen."""
-        self.told.append(told)
-        if told.kind == "limit":
-            self.reached = cast("LimitName", told.what)
-        if self.on_told is not None:
-            self.on_told(told)
+    def add_violation(self, violation: Violation) -> None:
+        """Record something the sandbox prevented."""
+        self.violations.append(violation)
+        if violation.kind == "limit":
+            self.limit_reached = cast("LimitName", violation.subject)
+        if self.on_violation is not None:
+            self.on_violation(violation)
 
     def _shim_lost(self) -> None:
-        if not self._hello.done():
-            self._hello.set_result(_Hello(error="the shim process ended before it started anything"))
+        if not self._started.done():
+            self._started.set_result(_ShimMessage(error="the shim process ended before it started anything"))
         if self._reaping is None:
             self._reaping = asyncio.get_running_loop().create_task(self._reap())
 
@@ -241,24 +241,24 @@ class ChildProcess:
                 self._shim.kill()
                 await asyncio.to_thread(self._shim.wait)
         if self.clean is not True:
-            # the shim was killed, or can only reach the process group: find the rest by its marker
+            # the shim was killed, or can reach only the process group: find the others by their marker
             await asyncio.to_thread(kill_marked, {self.marker})
         self._ended(ExitStatus(None))
-        self._close_doors()
+        self._close_proxy_sockets()
         if not self.gone.done():
             self.gone.set_result(None)
 
-    def _close_doors(self) -> None:
-        if self._doors is not None:
-            self._doors.close()
+    def _close_proxy_sockets(self) -> None:
+        if self._proxy_sockets is not None:
+            self._proxy_sockets.close()
 
 
-class Doors:
-    """Hears the shim's sockets on which sandboxes reach their proxy."""
+class ProxySockets:
+    """Receive the listening sockets that connect sandboxes to their proxy."""
 
-    def __init__(self, source: socket.socket, heard: Callable[[socket.socket], None]) -> None:
+    def __init__(self, source: socket.socket, on_socket: Callable[[socket.socket], None]) -> None:
         self._source = source
-        self._heard = heard
+        self._on_socket = on_socket
         source.setblocking(False)
         asyncio.get_running_loop().add_reader(source, self._receive)
 
@@ -268,12 +268,12 @@ class Doors:
         except BlockingIOError:
             return
         for fd in fds:
-            self._heard(socket.socket(fileno=fd))
+            self._on_socket(socket.socket(fileno=fd))
         if not data:
             self.close()
 
     def close(self) -> None:
-        """Hear no more."""
+        """Stop receiving."""
         if self._source.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._source)
             self._source.close()
@@ -289,7 +289,7 @@ class _Control(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *lines, self._data = (self._data + data).split(b"\n")
         for line in lines:
-            self._process._told(msgspec.json.decode(line, type=_Hello))
+            self._process._on_message(msgspec.json.decode(line, type=_ShimMessage))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._process._shim_lost()
@@ -311,7 +311,7 @@ def _spawn_shim(pipes: _Pipes, sockets: Sequence[socket.socket]) -> subprocess.P
 
 @dataclass(slots=True)
 class _Pipes:
-    """The three pipes of a child, both ends; whatever is still open is closed at the end of the block."""
+    """Both ends of the three pipes of a child. `close` closes those that were not taken."""
 
     child: list[int] = field(default_factory=list)
     host: list[int] = field(default_factory=list)
@@ -324,12 +324,12 @@ class _Pipes:
             pipes.child.append(read if index == 0 else write)
             pipes.host.append(write if index == 0 else read)
             if hasattr(fcntl, "F_SETPIPE_SZ"):
-                with contextlib.suppress(OSError):  # over the user's limit: the default serves, slower
+                with contextlib.suppress(OSError):  # above the user's limit: keep the default size
                     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         return pipes
 
     def take(self, index: int, mode: str) -> Any:
-        """Hand the host's end over to a file object."""
+        """Return the host's end as a file object, which then owns it."""
         fd, self.host[index] = self.host[index], -1
         return os.fdopen(fd, mode, buffering=0)
 

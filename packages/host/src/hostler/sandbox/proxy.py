@@ -1,6 +1,6 @@
-"""The only way from a sandbox to a network: a proxy that knows a few names, on a socket inside it.
+"""The only way from a sandbox to a network: an HTTP proxy that connects to the allowed endpoints.
 
-Speaks what HTTP clients speak to their proxies: CONNECT for everything encrypted, and plain requests.
+Supports CONNECT, and plain http:// requests in absolute form. Its listening socket is inside the sandbox.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 from hostler.domain.endpoints import HostPort, parse_host_port
-from hostler.sandbox.port import Told
+from hostler.sandbox.port import Violation
 
 MAX_HEAD_BYTES = 16 * 1024
 HEAD_SECONDS = 30.0
 CONNECT_SECONDS = 30.0
 MAX_CONNECTIONS = 128
-"""Of one sandbox at once; more are refused."""
+"""Connections of one sandbox at once; more are closed."""
 CHUNK_BYTES = 64 * 1024
 HTTP_PORT = 80
 _log = logging.getLogger(__name__)
 
 
-class _Refused(Exception):  # noqa: N818 - an answer, no mistake
+class _Refused(Exception):  # noqa: N818 - a response, not a mistake
     def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
         self.status = status
 
 
 class Proxy:
-    """Serves one sandbox until it is closed."""
+    """The proxy of one sandbox, until it is closed."""
 
-    def __init__(self, name: str, allowed: Iterable[str], tell: Callable[[Told], None]) -> None:
+    def __init__(self, name: str, allowed: Iterable[str], report: Callable[[Violation], None]) -> None:
         self.name = name
         self.allowed = frozenset(parse_host_port(text) for text in allowed)
-        self._tell = tell
-        self._told: set[HostPort] = set()
+        self._report = report
+        self._reported: set[HostPort] = set()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def serve(self, door: socket.socket) -> None:
-        """Accept what is connected to `door`, which listens inside the sandbox."""
-        door.setblocking(False)
-        task = asyncio.get_running_loop().create_task(self._accept(door))
+    def serve(self, listener: socket.socket) -> None:
+        """Accept connections from `listener`, which listens inside the sandbox."""
+        listener.setblocking(False)
+        task = asyncio.get_running_loop().create_task(self._accept(listener))
         self._keep(task)
 
     def close(self) -> None:
-        """End all connections."""
+        """Cancel all connections."""
         for task in list(self._tasks):
             task.cancel()
 
@@ -58,12 +58,12 @@ class Proxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _accept(self, door: socket.socket) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with door:
+        with listener:
             while True:
                 try:
-                    client, _ = await loop.sock_accept(door)
+                    client, _ = await loop.sock_accept(listener)
                 except OSError as error:
                     _log.debug("%s: its proxy ends: %s", self.name, error)
                     return
@@ -75,7 +75,7 @@ class Proxy:
     async def _serve(self, client: socket.socket) -> None:
         reader, writer = await asyncio.open_connection(sock=client, limit=MAX_HEAD_BYTES)
         try:
-            await self._speak(reader, writer)
+            await self._exchange(reader, writer)
         except _Refused as refused:
             writer.write(_answer(refused.status, str(refused)))
             with contextlib.suppress(OSError):
@@ -85,13 +85,13 @@ class Proxy:
         finally:
             writer.close()
 
-    async def _speak(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
-        target, first = _understand(head)
-        if target not in self.allowed:
-            self._refuse(target)
-        theirs, ours = await _connect(target)
+        endpoint, first = _parse_head(head)
+        if endpoint not in self.allowed:
+            self._refuse(endpoint)
+        theirs, ours = await _connect(endpoint)
         try:
             if first is None:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -101,18 +101,18 @@ class Proxy:
         finally:
             ours.close()
 
-    def _refuse(self, target: HostPort) -> None:
+    def _refuse(self, endpoint: HostPort) -> None:
         known = ", ".join(sorted(map(str, self.allowed)))
-        text = f"{target} is not among what it may reach ({known})"
-        if target not in self._told and len(self._told) < MAX_CONNECTIONS:
-            self._told.add(target)
+        text = f"{endpoint} is not among what it may reach ({known})"
+        if endpoint not in self._reported and len(self._reported) < MAX_CONNECTIONS:
+            self._reported.add(endpoint)
             _log.warning("%s: %s", self.name, text)
-            self._tell(Told("network", str(target), text))
+            self._report(Violation("network", str(endpoint), text))
         raise _Refused("403 Forbidden", text)
 
 
-def _understand(head: bytes) -> tuple[HostPort, bytes | None]:
-    """Where a request goes, and how it begins there; None for CONNECT."""
+def _parse_head(head: bytes) -> tuple[HostPort, bytes | None]:
+    """Return a request's endpoint, and the bytes to send there first; None for CONNECT."""
     line, _, fields = head.partition(b"\r\n")
     try:
         method, target, version = line.decode("ascii").split(" ")
@@ -138,30 +138,32 @@ def _is_hop(field: bytes) -> bool:
     )
 
 
-async def _connect(target: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(endpoint: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            found = await loop.getaddrinfo(target.name, target.port, type=socket.SOCK_STREAM)
+            found = await loop.getaddrinfo(endpoint.name, endpoint.port, type=socket.SOCK_STREAM)
             addresses = [entry[4][0] for entry in found]
             for address in addresses:
-                _check(target, str(address))
-            return await asyncio.open_connection(str(addresses[0]), target.port, limit=CHUNK_BYTES)
+                _check_address(endpoint, str(address))
+            return await asyncio.open_connection(str(addresses[0]), endpoint.port, limit=CHUNK_BYTES)
     except TimeoutError:
-        raise _Refused("504 Gateway Timeout", f"{target} did not answer") from None
+        raise _Refused("504 Gateway Timeout", f"{endpoint} did not answer") from None
     except OSError as error:
-        raise _Refused("502 Bad Gateway", f"{target} cannot be reached: {error.strerror or error}") from None
+        raise _Refused(
+            "502 Bad Gateway", f"{endpoint} cannot be reached: {error.strerror or error}"
+        ) from None
 
 
-def _check(target: HostPort, address: str) -> None:
-    """A name that is somebody else's must not lead to this machine or to its cloud's secrets."""
-    if target.name == "localhost" or _is_address(target.name):
+def _check_address(endpoint: HostPort, address: str) -> None:
+    """Refuse a name that resolves to this machine, or to link-local addresses with a cloud's secrets."""
+    if endpoint.name == "localhost" or _is_address(endpoint.name):
         return
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
     if found.is_loopback or found.is_link_local or found.is_unspecified or found.is_multicast:
-        raise _Refused("403 Forbidden", f"{target} leads to {address}, which is not reached by a name")
+        raise _Refused("403 Forbidden", f"{endpoint} leads to {address}, which is not reached by a name")
 
 
 def _is_address(name: str) -> bool:

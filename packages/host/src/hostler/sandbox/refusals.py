@@ -1,4 +1,4 @@
-"""Names for calls that a sandbox refused."""
+"""Descriptions of refused system calls."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ TYPE_MASK = 0xF
 
 
 class Refusal(NamedTuple):
-    """`what` is the same for what is told once; `text` is a line for people."""
+    """A refused operation. `subject` identifies it, so that it is reported once; `text` is a line for
+    people."""
 
-    what: str
+    subject: str
     text: str
 
 
@@ -29,13 +30,13 @@ def _names() -> dict[int, str]:
 
 
 def describe(number: int, arguments: Sequence[int]) -> Refusal:
-    """Name a refused call by its number on this machine."""
+    """Describe a refused call, given its number on this machine."""
     name = _names().get(number, f"call {number}")
     if name in ("socket", "socketpair"):
         family, kind = arguments[0] & 0xFFFFFFFF, arguments[1] & TYPE_MASK
-        what = SPOKEN.get((family, kind))
-        if what is None:
+        subject = SPOKEN.get((family, kind))
+        if subject is None:
             family_name = FAMILIES.get(family, f"family {family}")
-            what = f"{family_name}" if family == 1 else f"{family_name} {TYPES.get(kind, kind)}"
-        return Refusal(f"{name} {what}", f"{name}: {what} sockets are not allowed")
+            subject = f"{family_name}" if family == 1 else f"{family_name} {TYPES.get(kind, kind)}"
+        return Refusal(f"{name} {subject}", f"{name}: {subject} sockets are not allowed")
     return Refusal(name, f"the system call {name} is not allowed")

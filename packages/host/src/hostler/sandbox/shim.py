@@ -1,25 +1,24 @@
-"""The shim: a small process between the host and one child, so that nothing of the child outlives it.
+"""The shim: a small process between the host and one child, so that no process outlives the child.
 
-Run by path with the host's interpreter and nothing but the standard library. It holds the read end of a
-control socket; the host holds the other. When the socket ends (the host said so, ended, or was killed), or
-when the plugin's own process ends, the shim kills everything the plugin ever started, also what left
-its session, and exits.
+Run by path with the host's interpreter and only the standard library. Shim and host each hold one end of a
+control socket. When the socket closes (the host closed it, ended or was killed), or when the child ends, the
+shim kills every process the child ever started, including those that left its session, and exits.
 
-How it reaches all of them, strongest first:
+Containment modes, strongest first:
 
-`namespace`  a PID namespace whose first process is a fork of the shim: the kernel kills every process in
-             it when that one dies, and that one dies with the shim.
-`subreaper`  orphans of the plugin become children of the shim, which kills its children until none is
-             left. Were the shim itself killed by force, what left the plugin's session would remain
-             until the host finds it by its marker.
-`group`      the plugin's process group only (systems without the above).
+`namespace`  a PID namespace whose init is a fork of the shim. When the shim dies the init dies, and the
+             kernel then kills every process in the namespace.
+`subreaper`  orphans of the child become children of the shim, which kills its children until none is left. If
+             the shim itself is killed, processes that left the child's session remain until the host finds
+             them by their marker.
+`group`      the child's process group only, on systems without the above.
 
-The child is a plugin, or a command of an agent, and may be sandboxed: then bubblewrap, or what confines, is
-executed in its place, and the shim watches its limits (limits_guard.py).
+The child is a plugin or a command of an agent. If it is sandboxed, bubblewrap or confine.py is executed in
+its place, and the shim watches the limits (limits_guard.py).
 
-Control messages are JSON lines. In: one start order. Out: `{"pid", "containment", "note"}` or `{"error"}`,
-`{"told": {...}}` for what a sandbox did not let happen, later `{"exit": wait status}`, and `{"clean": bool}`
-at the end.
+Control messages are JSON lines. In: one launch message. Out: `{"pid", "containment", "note"}` or `{"error"}`,
+`{"violation": {...}}` for each thing the sandbox prevented, later `{"exit": wait status}`, and `{"clean":
+bool}` at the end.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from hostler.sandbox.limits_guard import Guard
+    from hostler.sandbox.limits_guard import LimitsGuard
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
@@ -44,10 +43,10 @@ CLONE_NEWPID = 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_REC, MS_SLAVE = 0x4000, 0x80000
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-MAX_ORDER_BYTES = 4 * 1024 * 1024
-"""The start order: a manifest and an environment fit many times."""
+MAX_LAUNCH_BYTES = 4 * 1024 * 1024
+"""Maximum size of the launch message: many times a manifest and an environment."""
 KILL_SECONDS = 5.0
-"""How long killed processes may take to be gone; only ones stuck in the kernel take any time at all."""
+"""How long killed processes may take to disappear; only those stuck in the kernel need any time."""
 
 _libc: Any = ctypes.CDLL(None, use_errno=True)
 
@@ -67,70 +66,70 @@ def _mount(source: bytes, target: bytes, kind: bytes, flags: int) -> None:
 
 
 class Shim:
-    """One plugin process and all that comes from it."""
+    """One child process and all its descendants."""
 
-    def __init__(self, control: socket.socket, doors: int | None) -> None:
+    def __init__(self, control: socket.socket, proxy_sockets: int | None) -> None:
         self.control = control
-        self.doors = doors
-        self.guard: Guard | None = None
+        self.proxy_sockets = proxy_sockets
+        self.guard: LimitsGuard | None = None
         self.mode = "group"
         self.note = ""
         self.init = 0
-        self.outside = -1
-        """The PID namespace that the shim itself is in."""
-        self.plugin = 0
+        self.host_namespace = -1
+        """Descriptor of the PID namespace that the shim itself runs in."""
+        self.child = 0
         self.group = 0
         self.status: int | None = None
 
     def run(self) -> int:
-        """Start what the order says, wait for its end or ours, and leave nothing behind."""
-        order = self._read_order()
-        if order is None:
+        """Start the child, wait for its end or the host's, and kill what is left; return the exit status."""
+        launch = self._read_launch()
+        if launch is None:
             return 0
         wake = self._watch_children()
-        if order.get("sandbox") is not None:  # while /proc still shows every process
-            self.guard = _guard(order["sandbox"], self._say, self.doors)
-        self._contain(order["containment"])
+        if launch.get("sandbox") is not None:  # while /proc still shows every process
+            self.guard = _guard(launch["sandbox"], self._send, self.proxy_sockets)
+        self._contain(launch["containment"])
         try:
-            self.plugin = self.group = self._start(order)
-            why_not = None
+            self.child = self.group = self._start(launch)
+            failure = None
             if self.guard is not None:
-                self._bear_outside()
-                why_not = self.guard.launched([self.control.fileno()])
+                self._leave_namespace()
+                failure = self.guard.wait_launched([self.control.fileno()])
         except OSError as error:
-            why_not = f"{order['command'][0]}: {error.strerror}"
-        if why_not is not None:
-            self._say({"error": why_not})
+            failure = f"{launch['command'][0]}: {error.strerror}"
+        if failure is not None:
+            self._send({"error": failure})
             self._kill_all()
             return 1
         devnull = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(devnull, fd)
-        self._say({"pid": self.plugin, "containment": self._promise(), "note": self.note})
+        self._send({"pid": self.child, "containment": self._containment(), "note": self.note})
         status = self._wait(wake)
         if status is not None:
-            self._say({"exit": status if self.guard is None else self.guard.status_of(status)})
+            self._send({"exit": status if self.guard is None else self.guard.status_of(status)})
         if self.guard is not None:
-            self.guard.tell_left(self._root())
+            self.guard.report_escaped(self._root())
         clean = self._kill_all()
         if self.guard is not None:
             self.guard.finish()
-        self._say({"clean": clean})
+        self._send({"clean": clean})
         return 0
 
     # -- starting ---------------------------------------------------------------------------------
 
-    def _read_order(self) -> Any:
+    def _read_launch(self) -> Any:
         data = b""
         while not data.endswith(b"\n"):
             part = self.control.recv(65536)
-            if not part or len(data) > MAX_ORDER_BYTES:
-                return None  # the host is gone before it said anything
+            if not part or len(data) > MAX_LAUNCH_BYTES:
+                return None  # the host closed the socket before sending a launch message
             data += part
         return json.loads(data)
 
     def _watch_children(self) -> int:
-        """Make the end of a child, and a polite request to end, readable on a file descriptor."""
+        """Return a descriptor that becomes readable when a child ends or SIGTERM arrives."""
         wake, write = os.pipe()
         for fd in (wake, write):
             os.set_blocking(fd, False)
@@ -161,33 +160,33 @@ class Shim:
 
     def _enter_namespace(self, *, user: bool) -> None:
         uid, gid = os.geteuid(), os.getegid()
-        self.outside = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        self.host_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
         _checked(_libc.unshare(CLONE_NEWPID | CLONE_NEWNS | (CLONE_NEWUSER if user else 0)), "unshare")
         if user:
             _write("/proc/self/setgroups", "deny")
             _write("/proc/self/uid_map", f"{uid} {uid} 1")
             _write("/proc/self/gid_map", f"{gid} {gid} 1")
-        ready, tell = os.pipe()
+        ready, report = os.pipe()
         self.init = os.fork()
         if self.init == 0:
             os.close(ready)
-            self._be_init(tell)
-        os.close(tell)
+            self._run_init(report)
+        os.close(report)
         self.note = _read_all(ready).decode().strip()
 
-    def _be_init(self, tell: int) -> NoReturn:
-        """The first process of the namespace: reaps orphans, until it dies with the shim."""
+    def _run_init(self, report: int) -> NoReturn:
+        """Run as init of the namespace: reap orphans until it dies with the shim."""
         try:
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-            note = b" "  # written even where there is nothing to say: it fails where the shim is gone
+            note = b" "  # written even without a note: the write fails if the shim is gone
             try:
                 _mount(b"none", b"/", b"none", MS_REC | MS_SLAVE)
                 _mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
             except OSError as error:
                 note = f"its /proc shows the host's process numbers ({error.strerror})".encode()
-            os.write(tell, note)
+            os.write(report, note)
             os.closerange(0, 1 << 16)
             while True:
                 with suppress(ChildProcessError):
@@ -197,20 +196,20 @@ class Shim:
         finally:
             os._exit(1)
 
-    def _start(self, order: dict[str, Any]) -> int:
-        failed, tell = os.pipe()
+    def _start(self, launch: dict[str, Any]) -> int:
+        failed, report = os.pipe()
         shim = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
-                self._become_plugin(order, shim)
+                self._exec_child(launch, shim)
             except OSError as error:
-                os.write(tell, str(error.errno or 0).encode())
+                os.write(report, str(error.errno or 0).encode())
             finally:
                 os._exit(127)
-        os.close(tell)
+        os.close(report)
         if self.guard is not None:
-            self.guard.forked(pid)
+            self.guard.child_forked(pid)
         if reason := _read_all(failed):
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
@@ -218,36 +217,36 @@ class Shim:
             raise OSError(number, os.strerror(number))
         return pid
 
-    def _become_plugin(self, order: dict[str, Any], shim: int) -> None:
+    def _exec_child(self, launch: dict[str, Any], shim: int) -> None:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         os.setsid()
-        command = order["command"]
+        command = launch["command"]
         if self.guard is not None:
-            command = self.guard.in_child(_unshare_users)
+            command = self.guard.child_command(_unshare_users)
         if sys.platform == "linux":
             _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             if self.mode != "namespace" and os.getppid() != shim:
                 os._exit(127)
-        os.chdir(order["cwd"])
-        # everything else is close-on-exec: Python opens it so
-        os.execvpe(command[0], command, order["env"])  # noqa: S606 - no shell is wanted
+        os.chdir(launch["cwd"])
+        # all other descriptors are close-on-exec, Python's default
+        os.execvpe(command[0], command, launch["env"])  # noqa: S606 - no shell is wanted
 
-    def _bear_outside(self) -> None:
-        """No more children in the new namespace: a thread could not be one."""
-        if self.outside >= 0:
-            _libc.setns(self.outside, CLONE_NEWPID)
+    def _leave_namespace(self) -> None:
+        """Create later children outside the new namespace: threads cannot be created in another one."""
+        if self.host_namespace >= 0:
+            _libc.setns(self.host_namespace, CLONE_NEWPID)
 
-    def _promise(self) -> str:
-        """How it is contained: a sandbox may do more than the shim."""
-        own = None if self.guard is None else self.guard.order["mode"]
+    def _containment(self) -> str:
+        """Return the containment mode; a sandbox may be stronger than the shim's own."""
+        own = None if self.guard is None else self.guard.spec["mode"]
         return own or self.mode
 
     # -- waiting ----------------------------------------------------------------------------------
 
     def _wait(self, wake: int) -> int | None:
-        """Until the plugin ended (its wait status) or the host wants it gone (None)."""
+        """Return the wait status when the child has ended, or None when it must be killed."""
         poller = select.poll()
         for fd in (wake, self.control.fileno()):
             poller.register(fd, select.POLLIN)
@@ -257,30 +256,30 @@ class Shim:
         while True:
             if self.status is not None:
                 return self.status
-            for fd, events in poller.poll(self._rest()):
+            for fd, events in poller.poll(self._poll_timeout()):
                 if fd == self.control.fileno():
-                    return None  # only the end of the socket, or a byte that means the same, arrives
+                    return None  # either end of file or a kill byte
                 if fd == wake:
                     if signal.SIGTERM in os.read(wake, 512):
                         return None
                     self._reap()
                 elif self.guard is not None and not events & select.POLLIN:
-                    poller.unregister(fd)  # nobody is left who could ask
+                    poller.unregister(fd)  # no process is left that could make a call
                 elif self.guard is not None:
                     self.guard.answer()
-            if self.guard is not None and self.guard.reached is not None:
+            if self.guard is not None and self.guard.limit_reached is not None:
                 return None
 
-    def _rest(self) -> float | None:
-        """Milliseconds until the limits of a sandbox are looked at again."""
-        return None if self.guard is None else 1000 * self.guard.look(self._root()) + 1
+    def _poll_timeout(self) -> float | None:
+        """Return the milliseconds until the limits are due for a check, or None without limits."""
+        return None if self.guard is None else 1000 * self.guard.check(self._root()) + 1
 
     def _root(self) -> int:
-        """Below which process all others are; 0: /proc shows no others."""
+        """Return the process whose descendants belong to the sandbox; 0 if /proc shows only those."""
         return 0 if self.mode == "namespace" and not self.note else os.getpid()
 
     def _reap(self) -> bool:
-        """Collect what ended, the plugin's status among it. False: no children are left."""
+        """Reap ended children and note the child's status. Return False if no children are left."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -288,15 +287,15 @@ class Shim:
                 return False
             if pid == 0:
                 return True
-            if pid == self.plugin:
-                self.status, self.plugin = status, 0
+            if pid == self.child:
+                self.status, self.child = status, 0
             elif pid == self.init:
                 self.init = 0
 
     # -- ending -----------------------------------------------------------------------------------
 
     def _kill_all(self) -> bool:
-        """Kill everything of the plugin. True once nothing is left."""
+        """Kill all processes of the child. Return True if certainly none is left."""
         end = time.monotonic() + KILL_SECONDS
         while time.monotonic() < end:
             self._kill_once()
@@ -307,7 +306,7 @@ class Shim:
 
     def _kill_once(self) -> None:
         if self.mode == "namespace":
-            targets = [pid for pid in (self.init, self.plugin) if pid]
+            targets = [pid for pid in (self.init, self.child) if pid]
         elif self.mode == "subreaper":
             targets = descendants(os.getpid())
         else:
@@ -319,13 +318,13 @@ class Shim:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _say(self, message: dict[str, Any]) -> None:
-        with suppress(OSError):  # nobody listens any more: the host is gone
+    def _send(self, message: dict[str, Any]) -> None:
+        with suppress(OSError):  # the host is gone
             self.control.sendall(json.dumps(message).encode() + b"\n")
 
 
 def descendants(root: int) -> list[int]:
-    """All processes below `root`, the oldest first."""
+    """Return all descendants of `root`, parents first."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -345,11 +344,11 @@ def _parent(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[1])
 
 
-def _guard(order: dict[str, Any], say: Any, doors: int | None) -> Guard:
-    sys.path.append(os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - only a sandbox needs more files
-    from hostler.sandbox.limits_guard import Guard  # noqa: PLC0415
+def _guard(launch: dict[str, Any], say: Any, proxy_sockets: int | None) -> LimitsGuard:
+    sys.path.append(os.path.abspath(f"{__file__}/../../.."))  # noqa: PTH100 - only a sandbox needs more
+    from hostler.sandbox.limits_guard import LimitsGuard  # noqa: PLC0415
 
-    return Guard(order, say, doors)
+    return LimitsGuard(launch, say, proxy_sockets)
 
 
 def _unshare_users() -> None:
@@ -370,11 +369,11 @@ def _write(path: str, text: str) -> None:
 
 
 def main() -> int:
-    """Take the sockets from the host; the child must not inherit them."""
-    control, *doors = map(int, sys.argv[1:])
-    for fd in (control, *doors):
+    """Take over the sockets passed by the host; the child must not inherit them."""
+    control, *proxy_sockets = map(int, sys.argv[1:])
+    for fd in (control, *proxy_sockets):
         os.set_inheritable(fd, False)
-    return Shim(socket.socket(fileno=control), doors[0] if doors else None).run()
+    return Shim(socket.socket(fileno=control), proxy_sockets[0] if proxy_sockets else None).run()
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""The shim's ear for calls that go on: reads what a call names, and tells what the sandbox will refuse.
+"""Audit of the traced system calls: read the paths a call names, and report those the sandbox will refuse.
 
-The caller waits while its memory is read, and for nothing else: what the path leads to is looked up
-afterwards in a thread of its own, so that no file system can hold up the shim, and no caller can tell by
-the time it takes what there is outside. Every queue is bounded: what is too much is not told.
+The caller waits only while its memory is read. The paths are looked up afterwards in a thread, so that no
+file system can block the shim, and no caller can learn from the duration what exists outside. Every queue is
+bounded; paths beyond its bound are not reported.
 """
 
 from __future__ import annotations
@@ -16,251 +16,268 @@ from contextlib import suppress
 from stat import S_IFBLK, S_IFCHR
 from typing import Any
 
-from hostler.sandbox.caller_memory import Callers
-from hostler.sandbox.path_visibility import Opening, View, judge
+from hostler.sandbox.caller_memory import CallerMemory
+from hostler.sandbox.path_visibility import PathAccess, VisiblePaths, check_access
 from hostler.sandbox.refusals import Refusal
-from hostler.sandbox.traced_syscalls import CHANGING, GROWING, MEMORY, O_PATH, PATHS, READING
-from hostler.sandbox.usage import Measured
+from hostler.sandbox.traced_syscalls import (
+    CREATING_CALLS,
+    MEMORY_CALLS,
+    O_PATH,
+    PATH_CALLS,
+    READING_VERBS,
+    WRITE_FLAGS,
+)
+from hostler.sandbox.usage import ProcessUsage, format_mib
 
-MOST_QUEUED, ENOUGH_QUEUED = 512, 64
-"""What waits to be looked up, at most; and what does not wait until the next look at the limits."""
-MOST_TOLD, MOST_IN_FOLDER = 100, 8
-"""Refused paths that are told of one sandbox, and of one folder in it."""
-MOST_REMEMBERED = 4096
-"""Paths that are nothing to tell of, until the next look at the limits."""
+MAX_QUEUED, FLUSH_AT_QUEUED = 512, 64
+"""The most paths that wait for a look-up, and how many wake the thread before the next check of the
+limits."""
+MAX_REPORTED, MAX_PER_FOLDER = 100, 8
+"""Reported paths: per sandbox, and per folder."""
+MAX_REMEMBERED = 4096
+"""Paths known to need no report, until the next check of the limits."""
 S_IFMT, DEVICES = 0o170000, (S_IFBLK, S_IFCHR)
 LARGE_SHARE = 8
-"""As launch_spec.py has it: memory of this part of the limit at once is asked about."""
-NOTHING_SECONDS = 0.002
+"""The same as in launch_spec.py: requests over this part of the memory limit are reported."""
+FINISH_POLL_SECONDS = 0.002
 MAP_FIXED = 0x10
 
-Tell = Callable[[str, str, str], None]
+Report = Callable[[str, str, str], None]
 
 
 class SyscallAudit:
     """The traced system calls of one sandbox.
 
-    `order` comes from launch_spec.py; `grows` is called before a file is created or opened for writing; `own`
-    tells whether a process id belongs to the sandbox.
+    `spec` comes from launch_spec.py. `before_growth` is called before a file is created or opened for
+    writing; `owns` returns whether a process id belongs to the sandbox.
     """
 
     def __init__(
-        self, order: dict[str, Any], tell: Tell, grows: Callable[[], None], own: Callable[[int], bool]
+        self,
+        spec: dict[str, Any],
+        report: Report,
+        before_growth: Callable[[], None],
+        owns: Callable[[int], bool],
     ) -> None:
-        self.calls: dict[int, str] = {call: name for name, call in order["calls"].items()}
-        self._callers = Callers(lambda why: tell("refused", "unknown names", why))
-        self._view = View(order["read"], order["write"], order["quiet"])
-        self._private: tuple[str, ...] = tuple(order["private"])
-        """Folders that are the sandbox's own, so that only its own root shows them."""
+        self.calls: dict[int, str] = {call: name for name, call in spec["calls"].items()}
+        self._callers = CallerMemory(lambda why: report("refused", "unknown names", why))
+        self._visible = VisiblePaths(spec["read"], spec["write"], spec["ignored"])
+        self._private: tuple[str, ...] = tuple(spec["private"])
+        """Folders private to the sandbox, visible only through its root."""
         # links in these may lead anywhere
-        loose = (*order["write"], *self._private, "/proc/self", "/proc/thread-self")
-        fixed = [path for path in order["read"] if not any(f"{one}/".startswith(f"{path}/") for one in loose)]
-        self._seen = tuple(os.fsencode(path) + b"/" for path in fixed)
-        self._seen_files = frozenset(map(os.fsencode, fixed))
-        self._data_bytes: int = order["data_bytes"]
-        self._most_open: int = order["open_files"]
-        self._tell = tell
-        self._grows = grows
-        self._own = own
+        with_links = (*spec["write"], *self._private, "/proc/self", "/proc/thread-self")
+        without_links = [
+            path for path in spec["read"] if not any(f"{one}/".startswith(f"{path}/") for one in with_links)
+        ]
+        self._readable_folders = tuple(os.fsencode(path) + b"/" for path in without_links)
+        self._readable_paths = frozenset(map(os.fsencode, without_links))
+        self._data_bytes: int = spec["data_bytes"]
+        self._max_open: int = spec["open_files"]
+        self._report = report
+        self._before_growth = before_growth
+        self._owns = owns
         self._root = -1
-        self._plain: set[bytes] = set()
-        self._harmless: set[tuple[str, bytes]] = set()
-        self._until_full = 0
-        self._queue: deque[Opening] = deque()
+        self._plain_folders: set[bytes] = set()
+        self._allowed: set[tuple[str, bytes]] = set()
+        self._until_open_limit = 0
+        self._queue: deque[PathAccess] = deque()
         self._queued: set[tuple[str, bytes]] = set()
         self._wake: Any = None
-        self._judging = False
-        self._told = 0
-        self._in_folder: dict[str, int] = {}
+        self._looking_up = False
+        self._reported = 0
+        self._reported_in: dict[str, int] = {}
 
     # -- while the caller waits -------------------------------------------------------------------
 
-    def hear(self, pid: int, call: int, arguments: Sequence[int], is_asking: Callable[[], bool]) -> None:
-        """Take note of a call. `is_asking` says whether who asked still waits: else what was read of `pid`
-        may be another process's."""
+    def record(self, pid: int, call: int, arguments: Sequence[int], is_waiting: Callable[[], bool]) -> None:
+        """Note a call. `is_waiting` returns whether the caller still waits; if not, the memory read under
+        `pid` may be another process's."""
         name = self.calls[call]
-        if name in MEMORY:
-            self._hear_memory(pid, name, arguments)
+        if name in MEMORY_CALLS:
+            self._record_memory(pid, name, arguments)
             return
-        asked = PATHS[name]
-        verb, follows = asked.verb, asked.follows
-        if asked.flags is not None:
-            flags = self._flags(pid, name, arguments[asked.flags])
+        traced = PATH_CALLS[name]
+        verb, follows = traced.verb, traced.follows
+        if traced.flags is not None:
+            flags = self._flags(pid, name, arguments[traced.flags])
             if flags & O_PATH:
                 return
-            verb, follows = "writing" if flags & CHANGING else verb, not flags & os.O_NOFOLLOW
-        if verb == "writing" or name in GROWING:
-            self._grows()
-        if asked.kind is not None and arguments[asked.kind] & S_IFMT in DEVICES:
-            self._tell("refused", "device", "making a device is not allowed")
+            verb, follows = "writing" if flags & WRITE_FLAGS else verb, not flags & os.O_NOFOLLOW
+        if verb == "writing" or name in CREATING_CALLS:
+            self._before_growth()
+        if traced.kind is not None and arguments[traced.kind] & S_IFMT in DEVICES:
+            self._report("refused", "device", "making a device is not allowed")
             return
-        for folder, path in asked.paths if self._told < MOST_TOLD else ():
-            raw = self._callers.text(pid, arguments[path])
-            if verb in READING and (
-                (raw.startswith(self._seen) and b"/.." not in raw) or raw in self._seen_files
+        for folder, path in traced.paths if self._reported < MAX_REPORTED else ():
+            raw = self._callers.read_string(pid, arguments[path])
+            if verb in READING_VERBS and (
+                (raw.startswith(self._readable_folders) and b"/.." not in raw) or raw in self._readable_paths
             ):
                 continue
-            if raw := self._callers.absolute(pid, None if folder is None else arguments[folder], raw):
-                self._take(verb, follows, raw, is_asking)
+            if raw := self._callers.absolute_path(pid, None if folder is None else arguments[folder], raw):
+                self._enqueue(verb, follows, raw, is_waiting)
         if verb == "executing":
             self._callers.forget(pid)
 
     def _flags(self, pid: int, name: str, value: int) -> int:
-        """How it opens; on the way, whether it may at all."""
-        self._until_full -= 1  # each of these takes one at most
-        if self._until_full <= 0:
-            self._look_at_descriptors(pid)
+        """Return the open flags; on the way, check for the limit of descriptors."""
+        self._until_open_limit -= 1  # each open takes at most one descriptor
+        if self._until_open_limit <= 0:
+            self._check_descriptors(pid)
         if name == "openat2":
-            return self._callers.number(pid, value)  # the first field of its structure
+            return self._callers.read_number(pid, value)  # the first field of struct open_how
         return value
 
-    def _take(self, verb: str, follows: bool, raw: bytes, is_asking: Callable[[], bool]) -> None:
+    def _enqueue(self, verb: str, follows: bool, raw: bytes, is_waiting: Callable[[], bool]) -> None:
         key = (verb, raw)
-        if key in self._harmless or key in self._queued or self._is_plain(raw):
+        if key in self._allowed or key in self._queued or self._is_plain(raw):
             return
-        if len(self._queue) >= MOST_QUEUED:
-            self._tell("refused", "many names", "it names more files at once than can be looked up")
-        elif is_asking():
+        if len(self._queue) >= MAX_QUEUED:
+            self._report("refused", "many names", "it names more files at once than can be looked up")
+        elif is_waiting():
             self._queued.add(key)
-            self._queue.append(Opening(verb, os.fsdecode(raw), follows))
-            if len(self._queue) >= ENOUGH_QUEUED:
-                self._begin()
+            self._queue.append(PathAccess(verb, os.fsdecode(raw), follows))
+            if len(self._queue) >= FLUSH_AT_QUEUED:
+                self._start_lookups()
 
     def _is_plain(self, raw: bytes) -> bool:
-        """Whether it lies in what the sandbox may change, and no link is on the way to it."""
+        """Whether a path is in a writable folder with no link on the way."""
         folder, _, name = raw.rpartition(b"/")
         if (
-            folder not in self._plain
-            and len(self._plain) < MOST_REMEMBERED
-            and self._is_own(os.fsdecode(folder))
+            folder not in self._plain_folders
+            and len(self._plain_folders) < MAX_REMEMBERED
+            and self._is_writable_folder(os.fsdecode(folder))
         ):
-            self._plain.add(folder)
-        return folder in self._plain and name not in (b".", b"..") and self._link_at(os.fsdecode(raw)) is None
+            self._plain_folders.add(folder)
+        return (
+            folder in self._plain_folders
+            and name not in (b".", b"..")
+            and self._link_at(os.fsdecode(raw)) is None
+        )
 
-    def _is_own(self, folder: str) -> bool:
+    def _is_writable_folder(self, folder: str) -> bool:
         parts = folder.split("/")
-        if not self._view.changes(folder) or "." in parts or ".." in parts:
+        if not self._visible.can_write(folder) or "." in parts or ".." in parts:
             return False
         return all(self._link_at("/".join(parts[:size])) is None for size in range(2, len(parts) + 1))
 
     # -- memory and descriptors -------------------------------------------------------------------
 
-    def _hear_memory(self, pid: int, name: str, arguments: Sequence[int]) -> None:
+    def _record_memory(self, pid: int, name: str, arguments: Sequence[int]) -> None:
         wanted = arguments[2] - arguments[1] if name == "mremap" else arguments[1]
         if name == "mmap" and arguments[3] & MAP_FIXED:
-            return  # what it takes the place of would count twice
-        held = self._callers.data_of(pid)
+            return  # it replaces existing memory, which would count twice
+        held = self._callers.data_bytes(pid)
         if held is not None and held + wanted > self._data_bytes:
-            self._tell(
+            self._report(
                 "refused",
                 "memory at once",
-                f"a process wanted {_mib(wanted)} of memory at once beside {_mib(held)}; "
-                f"it may have {_mib(self._data_bytes)}",
+                f"a process requested {format_mib(wanted)} of memory at once and has {format_mib(held)}; "
+                f"{format_mib(self._data_bytes)} are allowed",
             )
 
-    def look(self, found: Measured) -> None:
-        """Tell of what only shows from time to time: many small requests, descriptors of other kinds."""
-        if found.data > self._data_bytes - self._data_bytes // LARGE_SHARE:
-            text = (
-                f"a process has {_mib(found.data)} of memory; no more than {_mib(self._data_bytes)} are given"
-            )
-            self._tell("refused", "memory of a process", text)
-        if found.opened >= self._most_open:
-            self._tell_descriptors()
-        self._until_full = self._most_open - found.opened
+    def check_usage(self, usage: ProcessUsage) -> None:
+        """Report what is only visible by sampling: many small requests, descriptors that are no files."""
+        if usage.data > self._data_bytes - self._data_bytes // LARGE_SHARE:
+            most = format_mib(self._data_bytes)
+            text = f"a process has {format_mib(usage.data)} of memory; {most} are allowed"
+            self._report("refused", "memory of a process", text)
+        if usage.descriptors >= self._max_open:
+            self._report_descriptors()
+        self._until_open_limit = self._max_open - usage.descriptors
         if self._root >= 0:
-            self._look_at_tmp()
+            self._check_tmp()
 
-    def _look_at_descriptors(self, pid: int) -> None:
-        """Tell where a process has as many as it may: the next one is refused it."""
-        if self._callers.opened_by(pid) >= self._most_open:
-            self._tell_descriptors()
+    def _check_descriptors(self, pid: int) -> None:
+        """Report a process that has all the descriptors it may have: its next open fails."""
+        if self._callers.descriptor_count(pid) >= self._max_open:
+            self._report_descriptors()
 
-    def _tell_descriptors(self) -> None:
-        text = f"a process has {self._most_open} files and sockets open; no more are allowed"
-        self._tell("refused", "open files", text)
+    def _report_descriptors(self) -> None:
+        text = f"a process has {self._max_open} files and sockets open; no more are allowed"
+        self._report("refused", "open files", text)
 
-    # -- afterwards -------------------------------------------------------------------------------
+    # -- after the caller continues ---------------------------------------------------------------
 
-    def _look_at_tmp(self) -> None:
+    def _check_tmp(self) -> None:
         with suppress(OSError):
             tmp = os.open("tmp", os.O_PATH | os.O_CLOEXEC, dir_fd=self._root)
             try:
                 if os.statvfs(tmp).f_bavail == 0:
-                    self._tell("refused", "full /tmp", "its /tmp is full")
+                    self._report("refused", "full /tmp", "its /tmp is full")
             finally:
                 os.close(tmp)
 
-    def number_inside(self, pid: int) -> int:
-        """What the sandbox's /proc calls a process of it."""
-        return self._callers.number_inside(pid)
+    def namespace_pid(self, pid: int) -> int:
+        """Return the process id as seen inside the sandbox."""
+        return self._callers.namespace_pid(pid)
 
-    def see_by(self, pid: int) -> None:
-        """Look at the files as this process of the sandbox sees them, from here on."""
+    def adopt_root(self, pid: int) -> None:
+        """Look up private folders through the root of this process from now on."""
         if self._root < 0 and self._private:
             with suppress(OSError):
                 self._root = os.open(f"{pid}/root", os.O_PATH | os.O_CLOEXEC, dir_fd=self._callers.proc)
 
-    def turn(self) -> None:
-        """Look up what was heard since, and forget what may have changed: links, and who is there."""
-        self._plain.clear()
-        self._harmless.clear()
-        self._callers.turn()
+    def flush(self) -> None:
+        """Start the look-up of queued paths; forget cached paths and processes, which may have changed."""
+        self._plain_folders.clear()
+        self._allowed.clear()
+        self._callers.close_all()
         if self._queue:
-            self._begin()
+            self._start_lookups()
 
     def finish(self, seconds: float) -> None:
-        """Wait until all that was heard is told; no longer than that."""
+        """Wait until all queued paths are looked up, for at most `seconds`."""
         if self._queue:
-            self._begin()
+            self._start_lookups()
         end = time.monotonic() + seconds
-        while (self._queue or self._judging) and time.monotonic() < end:
-            time.sleep(NOTHING_SECONDS)
+        while (self._queue or self._looking_up) and time.monotonic() < end:
+            time.sleep(FINISH_POLL_SECONDS)
 
-    def _begin(self) -> None:
+    def _start_lookups(self) -> None:
         if self._wake is None:
             self._wake = _thread.allocate_lock()
             try:
-                _thread.start_new_thread(self._judge_all, ())
-            except RuntimeError:  # there are too many already
+                _thread.start_new_thread(self._look_up_queue, ())
+            except RuntimeError:  # no more threads can be started
                 self._wake = None
                 while self._queue:
-                    self._judge(self._queue.popleft())
-        elif not self._judging:
-            with suppress(RuntimeError):  # it is awake already
+                    self._look_up(self._queue.popleft())
+        elif not self._looking_up:
+            with suppress(RuntimeError):  # it is already awake
                 self._wake.release()
 
-    def _judge_all(self) -> None:
+    def _look_up_queue(self) -> None:
         while True:
-            self._judging = True
+            self._looking_up = True
             while self._queue:
-                self._judge(self._queue.popleft())
-            self._judging = False
+                self._look_up(self._queue.popleft())
+            self._looking_up = False
             if not self._queue:
                 self._wake.acquire()
 
-    def _judge(self, opening: Opening) -> None:
-        refusal = judge(opening, self._view, self._link_at, self._is_there)
-        key = (opening.verb, os.fsencode(opening.named))
+    def _look_up(self, access: PathAccess) -> None:
+        refusal = check_access(access, self._visible, self._link_at, self._exists_outside)
+        key = (access.verb, os.fsencode(access.named))
         self._queued.discard(key)
         if refusal is not None:
-            self._tell_file(refusal)
-        elif len(self._harmless) < MOST_REMEMBERED:
-            self._harmless.add(key)
+            self._report_file(refusal)
+        elif len(self._allowed) < MAX_REMEMBERED:
+            self._allowed.add(key)
 
-    def _tell_file(self, refusal: Refusal) -> None:
-        folder = refusal.what.rpartition("/")[0]
-        if " /proc/" in folder:  # each process has a folder there
+    def _report_file(self, refusal: Refusal) -> None:
+        folder = refusal.subject.rpartition("/")[0]
+        if " /proc/" in folder:  # every process has a folder there
             folder = f"{folder.partition(' /proc/')[0]} /proc"
-        count = self._in_folder[folder] = self._in_folder.get(folder, 0) + 1
-        if count <= MOST_IN_FOLDER:
-            self._told += 1
-            self._tell("refused", refusal.what, refusal.text)
-            if self._told == MOST_TOLD:
-                self._tell("refused", "more files", "more files, which are not told any more")
-        elif count == MOST_IN_FOLDER + 1:
+        count = self._reported_in[folder] = self._reported_in.get(folder, 0) + 1
+        if count <= MAX_PER_FOLDER:
+            self._reported += 1
+            self._report("refused", refusal.subject, refusal.text)
+            if self._reported == MAX_REPORTED:
+                self._report("refused", "more files", "more files, not reported")
+        elif count == MAX_PER_FOLDER + 1:
             where = folder.rpartition(" ")[2] or "/"
-            self._tell("refused", f"{folder} and more", f"more in {where}, which is not told one by one")
+            self._report("refused", f"{folder} and more", f"more in {where}, not reported one by one")
 
     def _link_at(self, path: str) -> str | None:
         with suppress(OSError, ValueError):
@@ -269,14 +286,14 @@ class SyscallAudit:
             return os.readlink(path)  # noqa: PTH115 - pathlib would double the start-up time
         return None
 
-    def _is_there(self, path: str, reading: bool) -> bool:
-        """Whether the machine has it and the sandbox does not see it."""
+    def _exists_outside(self, path: str, reading: bool) -> bool:
+        """Whether the machine has a path and the sandbox does not show it."""
         if self._root >= 0 and reading and _exists(path[1:] or ".", self._root):
             return False
         if not path.startswith("/proc/"):
             return _exists(path, None)
         number = path.split("/")[2]
-        if self._root < 0 and number.isdecimal() and self._own(int(number)):
+        if self._root < 0 and number.isdecimal() and self._owns(int(number)):
             return False
         return _exists(path[len("/proc/") :], self._callers.proc)
 
@@ -285,11 +302,7 @@ def _exists(path: str, folder: int | None) -> bool:
     try:
         os.lstat(path, dir_fd=folder)
     except PermissionError:
-        return True  # it is at least nothing that the sandbox sees
+        return True  # at least the sandbox does not see it
     except (OSError, ValueError):
         return False
     return True
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):,.1f} MiB"

@@ -1,7 +1,7 @@
-"""Which calls of the system a sandbox refuses, and which of those the host is told of.
+"""The system calls that a sandbox refuses, and which refusals are reported to the host.
 
-The list is of what reaches beyond the sandbox, or widens it; what a program needs for its own work stays
-allowed. Refusals that libraries run into by themselves, and get along without, are not told.
+Refused is what reaches beyond the sandbox or widens it; what a program needs for its own work stays allowed.
+Refusals that libraries cause in normal work, and can deal with, are not reported.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 
-from hostler.sandbox.bpf import ALLOW, ENOSYS, EPERM, TELL, Case, Check, Rule, assemble, refuse
+from hostler.sandbox.bpf import ALLOW, ENOSYS, EPERM, NOTIFY, Case, Check, Rule, assemble, refuse
 from hostler.sandbox.syscalls import MACHINES, number
-from hostler.sandbox.traced_syscalls import MEMORY, PATHS
+from hostler.sandbox.traced_syscalls import MEMORY_CALLS, PATH_CALLS
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 EAFNOSUPPORT = 97
 SOCK_STREAM, TYPE_MASK = 1, 0xF
 IPPROTO_TCP = 6
 NEW_NAMESPACES = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
-"""The flags of clone that make a namespace: mount, cgroup, uts, ipc, user, pid, net."""
+"""The flags of clone that create a namespace: mount, cgroup, uts, ipc, user, pid, net."""
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-"""Writing into a terminal as if somebody had typed it."""
+"""Insert input into a terminal."""
 PR_SET_DUMPABLE = 4
-"""Hides a process from others, the shim among them: said yes to, and not done."""
+"""Would hide a process from others, including the shim: answered with success, but not done."""
 PROT_WRITE, MAP_KIND, MAP_PRIVATE = 2, 0xF, 2
 UNSIGNED_MAX = 0xFFFFFFFF
 
-TOLD = (
+REPORTED = (
     *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp"),
     *("keyctl", "add_key", "request_key", "bpf", "perf_event_open", "userfaultfd", "syslog", "acct"),
     *("mount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "open_tree_attr", "fsopen"),
@@ -38,91 +38,91 @@ TOLD = (
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname"),
     *("shmget", "semget", "msgget", "mq_open", "move_pages", "migrate_pages", "memfd_secret"),
 )
-"""Refused whatever their arguments are."""
-UNTOLD = {
-    "clone3": ENOSYS,  # its flags lie in memory, where no filter can look; libraries then use clone
-    "io_uring_setup": ENOSYS,  # would do what this filter refuses, behind its back
+"""Refused with any arguments, and reported."""
+UNREPORTED = {
+    "clone3": ENOSYS,  # its flags are in memory, which a filter cannot read; libraries fall back to clone
+    "io_uring_setup": ENOSYS,  # could do what this filter refuses
     "io_uring_enter": ENOSYS,
     "io_uring_register": ENOSYS,
-    "memfd_create": ENOSYS,  # memory that no limit of a process counts
+    "memfd_create": ENOSYS,  # memory that no per-process limit counts
     "sched_setaffinity": EPERM,
     "process_mrelease": EPERM,
     "fchmodat2": ENOSYS,
     "setxattrat": ENOSYS,
     "removexattrat": ENOSYS,
 }
-OF_ITSELF = ("prlimit64", "sched_setattr", "sched_setparam", "sched_setscheduler")
-"""Allowed where the first argument, a process, is 0: the caller's own."""
-OF_A_KIND_OF_ITSELF = ("setpriority", "ioprio_set")
-"""The same of the second argument, the first saying what it numbers."""
+OWN_PROCESS_FIRST = ("prlimit64", "sched_setattr", "sched_setparam", "sched_setscheduler")
+"""Allowed where the first argument, a process id, is 0: the caller itself."""
+OWN_PROCESS_SECOND = ("setpriority", "ioprio_set")
+"""Allowed where the second argument, an id of the kind the first one selects, is 0: the caller itself."""
 
 WITHOUT_NAMESPACES = ("connect", "bind", "listen", "inotify_add_watch")
-"""Also refused where files, networks and processes of others are in sight (Landlock does not judge these)."""
-SIGNALS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
-"""And these, where Landlock cannot hold signals within the sandbox."""
-OWNERSHIP = (
+"""Also refused where foreign files, networks and processes are visible; Landlock does not cover these."""
+SIGNAL_CALLS = ("kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal")
+"""Also refused where Landlock cannot keep signals inside the sandbox."""
+OWNERSHIP_CALLS = (
     *("chmod", "fchmod", "fchmodat", "chown", "lchown", "fchown", "fchownat"),
     *("setxattr", "lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
     *("utime", "utimes", "futimesat"),
 )
-"""And these, where the sandbox runs as the user whose files are in sight."""
+"""Also refused where the sandbox runs as the owner of visible files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a filter is for."""
+class FilterOptions:
+    """Properties of a sandbox that its filter depends on."""
 
     network: bool = False
-    """TCP may be used: the sandbox has a network of its own, with nothing in it but the proxy."""
+    """TCP is allowed: the sandbox has a private network with only the proxy in it."""
     namespaces: bool = True
-    """The sandbox has namespaces of its own."""
+    """The sandbox has its own namespaces."""
     same_user: bool = False
     """It runs as the host's user, without namespaces."""
-    signals_held: bool = True
-    """It cannot send signals to what is outside."""
-    asks: bool = False
-    """The listener is asked about calls that name files, and lets them go on (traced_syscalls.py)."""
+    signals_scoped: bool = True
+    """It cannot send signals to processes outside."""
+    traces: bool = False
+    """Calls that name files are reported and then continue (traced_syscalls.py)."""
     large_bytes: int = UNSIGNED_MAX
-    """And about memory of so much at once."""
+    """Requests for at least this much memory are reported as well."""
 
 
 def machine() -> str | None:
-    """This processor, where there is a filter for it."""
+    """Return this processor, or None if there is no filter for it."""
     found = platform.machine()
     return found if found in MACHINES else None
 
 
 @cache
-def filter_program(wanted: Wanted, processor: str, *, tell: bool) -> bytes:
-    """The program. With `tell` the kernel asks a listener about refused calls, who says no and tells."""
-    refused = TELL if tell else refuse()
-    rules = [_rule(name, processor, refused) for name in TOLD]
-    rules += [_rule(name, processor, refuse(errno)) for name, errno in UNTOLD.items()]
+def filter_program(options: FilterOptions, processor: str, *, notify: bool) -> bytes:
+    """Return the filter program. With `notify` refused calls are decided and reported by the listener."""
+    refused = NOTIFY if notify else refuse()
+    rules = [_rule(name, processor, refused) for name in REPORTED]
+    rules += [_rule(name, processor, refuse(errno)) for name, errno in UNREPORTED.items()]
     zero = (Case((Check(0, 0),), ALLOW),)
-    rules += [_rule(name, processor, refused, zero) for name in OF_ITSELF]
+    rules += [_rule(name, processor, refused, zero) for name in OWN_PROCESS_FIRST]
     zero = (Case((Check(1, 0),), ALLOW),)
-    rules += [_rule(name, processor, refused, zero) for name in OF_A_KIND_OF_ITSELF]
+    rules += [_rule(name, processor, refused, zero) for name in OWN_PROCESS_SECOND]
     flags = tuple(Case((Check(0, flag, flag),), refused) for flag in NEW_NAMESPACES)
     rules.append(_rule("clone", processor, ALLOW, flags))
     terminal = tuple(Case((Check(1, code),), refused) for code in (TIOCSTI, TIOCLINUX))
     rules.append(_rule("ioctl", processor, ALLOW, terminal))
-    # 0: the usual personality; all ones: only asks which it is
+    # 0: the default personality; all ones: a query
     usual = tuple(Case((Check(0, value),), ALLOW) for value in (0, 0xFFFFFFFF))
     rules.append(_rule("personality", processor, refused, usual))
-    rules.append(_rule("socket", processor, refused, _sockets(wanted)))
+    rules.append(_rule("socket", processor, refused, _sockets(options)))
     hidden = (Case((Check(0, PR_SET_DUMPABLE), Check(1, 0)), refuse(0)),)
     rules.append(_rule("prctl", processor, ALLOW, hidden))
-    if not wanted.namespaces:
-        rules += _in_sight(wanted, processor, refused)
-    if wanted.asks and tell:
-        rules += _asked(wanted, processor)
+    if not options.namespaces:
+        rules += _without_namespaces(options, processor, refused)
+    if options.traces and notify:
+        rules += _traced(options, processor)
     return assemble(processor, [rule for rule in rules if rule is not None])
 
 
-def _sockets(wanted: Wanted) -> tuple[Case, ...]:
-    # libraries ask netlink for the machine's addresses, and get along without an answer
+def _sockets(options: FilterOptions) -> tuple[Case, ...]:
+    # libraries ask netlink for the machine's addresses, and can do without an answer
     cases = [Case((Check(0, AF_NETLINK),), refuse(EAFNOSUPPORT))]
-    if wanted.network:
+    if options.network:
         for family in (AF_INET, AF_INET6):
             for protocol in (0, IPPROTO_TCP):
                 checks = (Check(0, family), Check(1, SOCK_STREAM, TYPE_MASK), Check(2, protocol))
@@ -130,37 +130,37 @@ def _sockets(wanted: Wanted) -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def _in_sight(wanted: Wanted, processor: str, refused: int) -> list[Rule | None]:
+def _without_namespaces(options: FilterOptions, processor: str, refused: int) -> list[Rule | None]:
     stream = (Case((Check(0, AF_UNIX), Check(1, SOCK_STREAM, TYPE_MASK)), ALLOW),)
-    # a pair of another type could be turned to an address afterwards
+    # a pair of another type could be connected to an address later
     rules = [_rule("socketpair", processor, refused, stream)]
     rules += [_rule(name, processor, refused) for name in WITHOUT_NAMESPACES]
-    if not wanted.signals_held:
-        rules += [_rule(name, processor, refused) for name in SIGNALS]
-    if wanted.same_user:
-        rules += [_rule(name, processor, refused) for name in OWNERSHIP]
+    if not options.signals_scoped:
+        rules += [_rule(name, processor, refused) for name in SIGNAL_CALLS]
+    if options.same_user:
+        rules += [_rule(name, processor, refused) for name in OWNERSHIP_CALLS]
         open_file = (Case((Check(1, 0), Check(1, 0, high=True)), ALLOW),)
         rules.append(_rule("utimensat", processor, refused, open_file))
     return rules
 
 
-def _asked(wanted: Wanted, processor: str) -> list[Rule | None]:
-    rules = [_rule(name, processor, TELL) for name in PATHS]
-    for name, argument in zip(MEMORY, (1, 2), strict=True):
+def _traced(options: FilterOptions, processor: str) -> list[Rule | None]:
+    rules = [_rule(name, processor, NOTIFY) for name in PATH_CALLS]
+    for name, argument in zip(MEMORY_CALLS, (1, 2), strict=True):
         sizes = (
             Check(argument, 1, high=True, least=True),
-            Check(argument, min(wanted.large_bytes, UNSIGNED_MAX), least=True),
+            Check(argument, min(options.large_bytes, UNSIGNED_MAX), least=True),
         )
         kinds = (
             () if name == "mremap" else (Check(2, PROT_WRITE, PROT_WRITE), Check(3, MAP_PRIVATE, MAP_KIND))
         )
-        rules.append(_rule(name, processor, ALLOW, tuple(Case((*kinds, size), TELL) for size in sizes)))
+        rules.append(_rule(name, processor, ALLOW, tuple(Case((*kinds, size), NOTIFY) for size in sizes)))
     return rules
 
 
-def asked_calls(processor: str) -> dict[str, int]:
-    """The numbers of the calls that are asked about."""
-    numbers = {name: number(name, processor) for name in (*PATHS, *MEMORY)}
+def traced_calls(processor: str) -> dict[str, int]:
+    """Return the numbers of the traced calls by name."""
+    numbers = {name: number(name, processor) for name in (*PATH_CALLS, *MEMORY_CALLS)}
     return {name: call for name, call in numbers.items() if call is not None}
 
 

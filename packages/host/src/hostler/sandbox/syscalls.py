@@ -1,4 +1,4 @@
-"""The numbers of the system calls that the filter names (syscall_filter.py), from the kernel's own tables."""
+"""Numbers of the system calls that syscall_filter.py names, from the kernel's tables."""
 
 from __future__ import annotations
 
@@ -139,15 +139,15 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "utimes": (235, None),
     "vhangup": (153, 58),
 }
-"""By name: on x86_64 and on aarch64; None where that has no such call."""
+"""By name: on x86_64 and on aarch64; None where the call does not exist."""
 
 
 def number(name: str, machine: str) -> int | None:
-    """The number of a call on a processor. KeyError for a name that is not in the table."""
+    """Return the number of a call on a processor. Raises KeyError for a name not in the table."""
     return NUMBERS[name][MACHINES.index(machine)]
 
 
 def names(machine: str) -> dict[int, str]:
-    """The calls of a processor by their numbers."""
+    """Return the names of a processor's calls by number."""
     index = MACHINES.index(machine)
     return {value: name for name, pair in NUMBERS.items() if (value := pair[index]) is not None}

@@ -1,6 +1,6 @@
-"""What the processes below one process use, and what folders hold, as /proc and the files say.
+"""Measure resource usage: of the processes below a process, and of folders.
 
-Runs in the shim's process, with nothing but the standard library.
+Runs in the shim, with only the standard library.
 """
 
 from __future__ import annotations
@@ -12,65 +12,66 @@ from typing import NamedTuple
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 MAX_DEPTH = 200
-"""Folders within each other; each keeps a descriptor open while it is walked through."""
+"""Maximum nesting of folders: a walk keeps one descriptor per level open."""
 BLOCK_BYTES = 512
-"""In which the kernel counts the size of files."""
+"""Unit of st_blocks."""
 THREADS_FIELD = 17
-"""In /proc/PID/stat, after the name."""
+"""Index in /proc/PID/stat, counted after the name."""
 SESSION_FIELD = 3
-"""The same."""
+"""Index in /proc/PID/stat, counted after the name."""
 DATA_FIELD = 5
-"""In /proc/PID/statm: private memory that can be written, in pages."""
+"""Index in /proc/PID/statm: private writable memory, in pages."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Measured(NamedTuple):
-    """`processes` counts threads; `memory` counts what several share for each of them.
+class ProcessUsage(NamedTuple):
+    """Totals over processes; `processes` includes threads, `memory` counts shared memory once per process.
 
-    `data` is the most that one process can write to of its memory, `opened` the most descriptors of one (0
-    before Linux 6.2, which does not say).
+    `data` is the most writable memory of one process, `descriptors` the most descriptors of one (0 before
+    Linux 6.2).
     """
 
     pids: tuple[int, ...]
     processes: int
     memory: int
     data: int = 0
-    opened: int = 0
+    descriptors: int = 0
 
     def exact_memory(self) -> int:
-        """What is shared counts once; it takes longer."""
-        return sum(_proportional(pid) for pid in self.pids)
+        """Return the memory in bytes with shared memory counted once; slower than `memory`."""
+        return sum(_proportional_memory(pid) for pid in self.pids)
 
 
-def measure_processes(root: int, skipped: int) -> Measured:
-    """All processes below `root`, without the first ones, which are not the sandbox's own.
+def measure_processes(root: int, skipped: int) -> ProcessUsage:
+    """Measure all processes below `root`, leaving out the first `skipped` ones, which are not the sandbox's
+    own.
 
-    Where `root` is 0, /proc is the one of the sandbox's namespace: all but its first process count.
+    With `root` 0, /proc is that of the sandbox's namespace: all processes but its init count.
     """
     if root:
         pids = descendants(root)[skipped:]
     else:
         pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())[1:]  # noqa: PTH208
-    threads = memory = data = opened = 0
+    threads = memory = data = descriptors = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
             threads += int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[THREADS_FIELD])
             pages = _read(f"/proc/{pid}/statm").split()
             memory += int(pages[1]) * PAGE_BYTES
             data = max(data, int(pages[DATA_FIELD]) * PAGE_BYTES)
-            opened = max(opened, os.stat(f"/proc/{pid}/fd").st_size)  # noqa: PTH116 - as above
-    return Measured(tuple(pids), threads, memory, data, opened)
+            descriptors = max(descriptors, os.stat(f"/proc/{pid}/fd").st_size)  # noqa: PTH116 - as above
+    return ProcessUsage(tuple(pids), threads, memory, data, descriptors)
 
 
 def session_of(pid: int) -> int:
-    """The session a process is in; 0 where it is gone."""
+    """Return the session id of a process, or 0 if it is gone."""
     with suppress(OSError, ValueError, IndexError):
         return int(_read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[SESSION_FIELD])
     return 0
 
 
 def descendants(root: int) -> list[int]:
-    """All processes below `root`, those nearest to it first."""
+    """Return all descendants of `root`, parents first."""
     found: list[int] = []
     queue = [root]
     while queue:
@@ -89,7 +90,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _proportional(pid: int) -> int:
+def _proportional_memory(pid: int) -> int:
     with suppress(OSError, ValueError, IndexError):
         for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
             if line.startswith(b"Pss:"):
@@ -101,41 +102,42 @@ def _proportional(pid: int) -> int:
 
 def measure_folders(
     folders: list[str],
-    most_bytes: int,
-    most_files: int,
+    max_bytes: int,
+    max_files: int,
     file_bytes: int | None = None,
-    on_full: Callable[[str], None] = lambda _: None,
+    on_file_limit: Callable[[str], None] = lambda _: None,
 ) -> tuple[int, int]:
-    """Bytes on disk and number of entries; the walk ends where either is over what is asked about.
+    """Return bytes on disk and number of entries; the walk ends once either exceeds its maximum.
 
-    `on_full` hears of each file that has `file_bytes` or more. Folders over MAX_DEPTH deep are not walked
-    through: they count as more files than are asked about.
+    `on_file_limit` is called with each file of `file_bytes` or more. Folders nested deeper than MAX_DEPTH are
+    not walked: then the count is more than `max_files`.
     """
     size = count = 0
     for top in folders:
         walk = Walk(top)
         try:
-            while walk.step() and size <= most_bytes and count <= most_files:
+            while walk.step() and size <= max_bytes and count <= max_files:
                 for entry in walk.entries():
                     count += 1
                     with suppress(OSError):
                         status = entry.stat(follow_symlinks=False)
                         size += status.st_blocks * BLOCK_BYTES
                         if file_bytes is not None and status.st_size >= file_bytes:
-                            on_full(f"{walk.path}/{entry.name}")
+                            on_file_limit(f"{walk.path}/{entry.name}")
                         if entry.is_dir(follow_symlinks=False):
-                            walk.note(entry.name)
-                    if count > most_files:
+                            walk.descend_later(entry.name)
+                    if count > max_files:
                         break
                 if walk.is_too_deep:
-                    count = most_files + 1
+                    count = max_files + 1
         finally:
             walk.close()
     return size, count
 
 
 class Walk:
-    """A way through all folders below one, each opened relative to the one above and never through a link."""
+    """Depth-first walk through all folders below `top`, opened relative to each other, never through a
+    link."""
 
     def __init__(self, top: str) -> None:
         self.path = top
@@ -145,7 +147,7 @@ class Walk:
         self._left: list[list[str]] = [[top]]
 
     def step(self) -> bool:
-        """Go into the next folder; False when there is none."""
+        """Enter the next folder; return False when none is left."""
         while self._left:
             if not self._left[-1]:
                 self._left.pop()
@@ -160,7 +162,7 @@ class Walk:
             try:
                 fd = os.open(name, _FOLDER, dir_fd=self._fds[-1] if self._fds else None)
             except OSError:
-                continue  # gone meanwhile, or closed by its owner
+                continue  # removed meanwhile, or not readable
             self.path = f"{self._paths[-1]}/{name}" if self._paths else name
             self._fds.append(fd)
             self._paths.append(self.path)
@@ -169,22 +171,22 @@ class Walk:
         return False
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
-        """What is in the folder."""
+        """Yield the entries of the current folder."""
         if not self.is_too_deep:
             with suppress(OSError), os.scandir(self._fds[-1]) as entries:
                 yield from entries
 
     @property
     def fd(self) -> int:
-        """The folder."""
+        """Descriptor of the current folder."""
         return self._fds[-1]
 
-    def note(self, name: str) -> None:
-        """Go into this folder of it later."""
+    def descend_later(self, name: str) -> None:
+        """Queue this subfolder of the current folder."""
         self._left[-1].append(name)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open folders."""
         for fd in self._fds:
             os.close(fd)
 
@@ -192,3 +194,8 @@ class Walk:
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib would double the start-up time
         return file.read()
+
+
+def format_mib(size: int) -> str:
+    """Format a number of bytes as MiB, for people."""
+    return f"{size / (1 << 20):,.1f} MiB"

@@ -1,4 +1,4 @@
-"""Which files of the machine every sandbox sees: programs and libraries, and how to run Python."""
+"""The files of the machine that every sandbox sees: programs, libraries, and a Python installation."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from collections.abc import Iterable
 from pathlib import Path
 
 TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""Folders, or links into /usr, as the system has them."""
+"""Folders, or links into /usr, depending on the distribution."""
 PROGRAMS = (
     *(f"/usr/{name}" for name in (*TOP, "libexec", "share", "include")),
     *(f"/usr/local/{name}" for name in ("bin", "lib", "lib64", "share", "include")),
     "/nix/store",
 )
-"""Not all of /usr: what administrators keep in /usr/local/etc is theirs."""
+"""Not all of /usr: /usr/local/etc belongs to administrators."""
 SETTINGS = (
     *("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime"),
     *("/etc/mime.types", "/etc/nsswitch.conf", "/etc/timezone", "/etc/ca-certificates", "/etc/ssl/certs"),
     *("/etc/ssl/cert.pem", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem"),
     *("/etc/pki/ca-trust", "/etc/fonts", "/etc/terminfo"),
 )
-"""What libraries read, and nothing that is anybody's own."""
+"""Settings that libraries read; nothing personal."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 PROCESSES = ("/proc/self", "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/proc/filesystems")
-"""Of /proc, where the sandbox has none of its own."""
+"""Visible part of /proc, where the sandbox has no /proc of its own."""
 PARTS = ("bin", "lib", "lib64", "libexec", "include", "share", "pyvenv.cfg")
-"""Of a folder that Python is installed in: it may be somebody's home as well."""
+"""Visible parts of a folder that Python is installed in, which may also be a home folder."""
 COVERED = frozenset({Path("/"), Path("/usr"), Path("/usr/local")})
 
 
 def python_paths(python: str, packages: Iterable[Path] = ()) -> list[Path]:
-    """What an interpreter needs besides the programs of the system, `packages` among it."""
+    """Return the existing paths an interpreter needs besides system programs, including `packages`."""
     prefixes = {Path(sys.base_prefix), Path(sys.base_exec_prefix)}
     own = Path(python).parent.parent
     if python == sys.executable:
         prefixes |= {Path(sys.prefix), Path(sys.exec_prefix)}
     elif (own / "pyvenv.cfg").is_file():
-        prefixes |= {own, *_home_of(own / "pyvenv.cfg")}
+        prefixes |= {own, *_base_python(own / "pyvenv.cfg")}
     paths = [prefix / part for prefix in sorted(prefixes - COVERED) for part in PARTS]
     return [path for path in (*paths, *packages) if path.exists()]
 
 
-def _home_of(settings: Path) -> list[Path]:
-    """Where the interpreter that an environment was made from is installed."""
+def _base_python(settings: Path) -> list[Path]:
+    """Return the installation that a virtual environment was made from, as a list of at most one path."""
     for line in settings.read_text("utf-8", "replace").splitlines():
         name, _, value = line.partition("=")
         if name.strip() == "home" and value.strip():
@@ -51,8 +51,8 @@ def _home_of(settings: Path) -> list[Path]:
     return []
 
 
-def both_ways(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
-    """Each path as it is named, and as it really is; with the real one. Parents come first."""
+def named_and_real(paths: Iterable[Path]) -> list[tuple[Path, Path]]:
+    """Return pairs (path, real path) for each path as named and as resolved, parents first."""
     found: dict[Path, Path] = {}
     for path in paths:
         named, real = Path(os.path.abspath(path)), Path(os.path.realpath(path))  # noqa: PTH100 - keeps links

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hostler.sandbox.port import LimitName, Outcome, SandboxLimits
+from hostler.sandbox.port import CommandResult, LimitName, SandboxLimits
 from hostler.tools.port import RunArtifacts
 from hostler.tools.workspaces.tree_removal import Usage
 from hostler_protocol.errors import HostlerError
@@ -16,20 +16,20 @@ MAX_REFUSED = 10
 
 
 async def told_of(
-    outcome: Outcome, limits: SandboxLimits, most: Usage, used: Usage, artifacts: RunArtifacts | None
+    outcome: CommandResult, limits: SandboxLimits, most: Usage, used: Usage, artifacts: RunArtifacts | None
 ) -> dict[str, Any]:
     """The result of a command; `used` is what its folder holds now, of `most`."""
-    reached = outcome.reached or _over(most, used)
+    reached = outcome.limit_reached or _over(most, used)
     told: dict[str, Any] = {"exit_code": outcome.status.code, "seconds": round(outcome.seconds, 3)}
     if reached is not None:
         told |= {
             "limit": reached,
-            "note": _sentence(reached, limits, most, used, ended=outcome.reached is None),
+            "note": _sentence(reached, limits, most, used, ended=outcome.limit_reached is None),
         }
     elif outcome.status.code is None or outcome.status.code < 0:
         told["note"] = str(outcome.status)
-    if told["exit_code"] != 0 and outcome.refused:
-        told["refused"] = [refused.text for refused in outcome.refused[:MAX_REFUSED]]
+    if told["exit_code"] != 0 and outcome.violations:
+        told["refused"] = [refused.text for refused in outcome.violations[:MAX_REFUSED]]
     for name, said in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
         told[name] = _shown(said)
         if len(said) > SHOWN_BYTES and artifacts is not None:

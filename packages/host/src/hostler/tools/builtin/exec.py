@@ -22,7 +22,7 @@ from hostler.domain.tool_entries import ExecEntry, ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.sandbox.launch_spec import TMP_NAME
-from hostler.sandbox.port import Outcome, Sandbox, SandboxLimits, SandboxSpec
+from hostler.sandbox.port import CommandResult, Sandbox, SandboxLimits, SandboxSpec
 from hostler.sandbox.usage import measure_folders
 from hostler.sandbox.visible_files import python_paths
 from hostler.tools.builtin.artifact_transfer import artifacts_of, bring_in, owner_of, take_out
@@ -197,7 +197,7 @@ class ExecTools:
         arguments: ExecArguments,
         folder: WorkingFolder,
         limits: SandboxLimits,
-        outcome: Outcome,
+        outcome: CommandResult,
     ) -> dict[str, Any]:
         trimmed = await self._tidy(folder)
         used = await self._folders.in_thread(folder.tree.measure)
