@@ -22,6 +22,7 @@ from typing import Any
 from bench.table import Row, middle, text_of
 
 from hostler.domain.events import Event
+from hostler.domain.place import Place
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Tx
 from hostler.storage.sql.connect import open_database
@@ -31,7 +32,7 @@ from hostler.storage.stores import state_values as states
 from hostler.storage.stores.filters import ANY
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Deltas, Entry
-from hostler.storage.stores.search_tokens import Place, fold, indexed_tokens, tokens_of, wanted_tokens
+from hostler.storage.stores.search_tokens import fold, indexed_tokens, tokens_of, wanted_tokens
 from hostler_protocol.content import Message
 from hostler_protocol.events import Actor, EventEnvelope, Input
 from hostler_protocol.ids import digest, new_id
@@ -90,7 +91,7 @@ def finish(tx: Tx, run_id: str, conversation: str) -> None:
 
 
 def _item(message: Message, *, conversation: str, **ids: Any) -> transcripts.NewTranscriptItem:
-    return transcripts.item_of(message, conversation_id=conversation, **ids)
+    return transcripts.item_of(message, Place(conversation_id=conversation), **ids)
 
 
 async def one_run(database: SqlDatabase) -> None:
@@ -181,8 +182,9 @@ def raw(path: Path, template: list[tuple[str, list[tuple[Any, ...]]]], points: i
 
 def _tokens(text: str, conversation: str) -> str:
     """What the text index holds of a message."""
-    place = Place(WORKSPACE, None, conversation, None)
-    return " ".join(indexed_tokens("sqlite", place, tokens_of(fold(text))))
+    return " ".join(
+        indexed_tokens("sqlite", WORKSPACE, Place(conversation_id=conversation), tokens_of(fold(text)))
+    )
 
 
 def _scope_token(conversation: str) -> str:

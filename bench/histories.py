@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.table import Row, middle, text_of
 
+from hostler.domain.place import Place
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Tx
 from hostler.storage.sql.connect import open_database
@@ -37,7 +38,7 @@ def items(tx: Tx, first: int, count: int) -> None:
     for n in range(first, first + count):
         text = TEXTS[n % 3].format(n=n) + (" with a marsupial" if n in RARE else "")
         said = transcripts.item_of(
-            Message(role="user" if n % 2 else "assistant", content=text), conversation_id=CONVERSATION
+            Message(role="user" if n % 2 else "assistant", content=text), Place(conversation_id=CONVERSATION)
         )
         transcripts.append(tx, WORKSPACE, said)
 

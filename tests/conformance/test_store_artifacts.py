@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import artifacts, blobs, uploads
@@ -61,9 +62,7 @@ def test_an_artifact_comes_back_as_it_was_made(database: SqlDatabase, folder: Bl
         mime_type="text/plain",
         name="no\x00te.txt",
         event_id="e",
-        bot_id="b",
-        conversation_id="c",
-        thread_id="t",
+        place=Place("b", "c", "t"),
         run_id="r",
         runner_id="plugin:a/b/c",
         metadata={"k": ["v\x00"]},

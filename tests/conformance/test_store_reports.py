@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from hostler.domain.place import Place
 from hostler.domain.scopes import StateArea
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import conversations, runs, transcripts, usage
@@ -18,7 +19,7 @@ from support.databases import read, write
 
 
 def say(database: SqlDatabase, conversation: str | None, text: str, ws: str = "w") -> None:
-    item = transcripts.item_of(Message(role="user", content=text), conversation_id=conversation)
+    item = transcripts.item_of(Message(role="user", content=text), Place(conversation_id=conversation))
     write(database, lambda tx: transcripts.append(tx, ws, item))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from hostler.domain.events import Event
+from hostler.domain.place import Place
 from hostler.domain.retention import Retention, WorkspaceRetention
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Tx
@@ -104,7 +105,7 @@ class World:
         picture = run(self.folder.put(f"picture of {text} {event_id}".encode()))
 
         def work(tx: Tx) -> None:
-            place: dict[str, Any] = {"bot_id": "b", "conversation_id": conversation, "thread_id": None}
+            place = Place("b", conversation)
             envelope = EventEnvelope(
                 event_type="message.received",
                 event_id=event_id,
@@ -118,9 +119,9 @@ class World:
             event = Event(ws, event_id, envelope, "digest", False, at, requester=person)
             events.insert(tx, event, outcome, run_id, {"candidates": [text]})
             message = Message(role="user", content=text)
-            transcripts.append(tx, ws, item_of(message, event_id=event_id, created_at=at, **place))
+            transcripts.append(tx, ws, item_of(message, place, event_id=event_id, created_at=at))
             given = NewArtifact(
-                artifact_type="image", blob=picture, source="event", event_id=event_id, name=text, **place
+                artifact_type="image", blob=picture, source="event", event_id=event_id, name=text, place=place
             )
             artifacts.create(tx, ws, given)
             if absorbed_by is None:
@@ -145,7 +146,7 @@ class World:
         run_id: str,
         event_id: str,
         person: str,
-        place: Any,
+        place: Place,
         blob: Blob,
         text: str,
         end: Any,
@@ -163,7 +164,7 @@ class World:
             requester=person,
             binding={"because": text},
             parent_run_id=parent,
-            **place,
+            **place._asdict(),
         )
         runs.open(tx, new, Membership("h1"))
         granted = f'{{"note":"{text}"}}'
@@ -173,8 +174,10 @@ class World:
         runs.append(tx, run_id, 1, [*entries, Entry("result", "message.completed", f'{{"data":"{text}"}}')])
         blobs.reference(tx, blob)
         answer = Message(role="assistant", content=f"answer with {text}")
-        transcripts.append(tx, ws, item_of(answer, run_id=run_id, **place))
-        made = NewArtifact(artifact_type="file", blob=blob, source="run", run_id=run_id, name=text, **place)
+        transcripts.append(tx, ws, item_of(answer, place, run_id=run_id))
+        made = NewArtifact(
+            artifact_type="file", blob=blob, source="run", run_id=run_id, name=text, place=place
+        )
         artifacts.create(tx, ws, made)
         idempotency.begin(tx, ws, person, run_id, "body")
         output = f'{{"run_id":"{run_id}","output":"{text}"}}'
@@ -304,7 +307,7 @@ def test_what_arrives_after_the_request_stays(world: World, monkeypatch: pytest.
 
     async def begin_then_more(*given: Any) -> Any:
         erasure = await begin(*given)
-        late = item_of(Message(role="user", content="said meanwhile"), conversation_id="c")
+        late = item_of(Message(role="user", content="said meanwhile"), Place(conversation_id="c"))
         await world.database.write(lambda tx: transcripts.append(tx, "w", late))
         return erasure
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from hostler.calls.cursors import Cursors
 from hostler.calls.history import transcript_page, transcript_record
+from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query
@@ -29,10 +30,9 @@ from support.databases import read, write
 CURSORS = Cursors(bytes(32)).scoped("history.page", "c")
 
 
-def add(tx: Tx, content: Content, *, ws: str = "w", role: Any = "user", **place: Any) -> None:
-    place.setdefault("conversation_id", "c")
-    refs = place.pop("artifact_refs", [])
-    transcripts.append(tx, ws, item_of(Message(role=role, content=content, artifact_refs=refs), **place))
+def add(tx: Tx, content: Content, *, ws: str = "w", role: Any = "user", **more: Any) -> None:
+    where = Place(more.pop("bot_id", None), more.pop("conversation_id", "c"), more.pop("thread_id", None))
+    transcripts.append(tx, ws, item_of(Message(role=role, content=content), where, **more))
 
 
 def fill(database: SqlDatabase, bodies: Iterable[str], **place: Any) -> None:
@@ -68,11 +68,9 @@ def test_an_item_keeps_the_whole_message_and_shows_its_text(database: SqlDatabas
     )
     given = item_of(
         message,
+        Place("b", "c", "t"),
         event_id="e",
         run_id="r",
-        bot_id="b",
-        conversation_id="c",
-        thread_id="t",
         metadata={"k": [1]},
         created_at=1_700_000_000_123,
     )
@@ -460,7 +458,7 @@ def test_what_is_committed_is_found_whether_it_waits_for_the_index_or_not(
     seqs: list[int] = []
 
     def say(tx: Tx, text: str, conversation: str) -> None:
-        message = item_of(Message(role="user", content=text), conversation_id=conversation)
+        message = item_of(Message(role="user", content=text), Place(conversation_id=conversation))
         transcripts.append(tx, ws, message, seqs.append)
         naive.said.append((text, conversation))
 

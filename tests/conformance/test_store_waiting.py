@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from hostler.domain.events import Event
+from hostler.domain.place import Place
 from hostler.domain.slots import Slots
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
@@ -24,9 +25,8 @@ PLACE: dict[str, Any] = {"bot_id": "b", "conversation_id": "c", "thread_id": Non
 
 
 def item(event_id: str, text: str | None = None, **place: Any) -> NewTranscriptItem:
-    return item_of(
-        Message(role="user", content=text or f"text of {event_id}"), event_id=event_id, **PLACE | place
-    )
+    message = Message(role="user", content=text or f"text of {event_id}")
+    return item_of(message, Place(**PLACE | place), event_id=event_id)
 
 
 def stored(

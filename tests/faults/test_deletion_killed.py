@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hostler.domain.events import Event
+from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
@@ -59,6 +60,8 @@ def folder(tmp_path: Path) -> Iterator[BlobFolder]:
 async def _fill(database: SqlDatabase, folder: BlobFolder) -> None:
     secret, shared = await folder.put(SECRET), await folder.put(SHARED)
 
+    place = Place(conversation_id="c")
+
     def work(tx: Tx) -> None:
         envelope = EventEnvelope(
             event_type="message.received",
@@ -68,9 +71,9 @@ async def _fill(database: SqlDatabase, folder: BlobFolder) -> None:
             input=Input(text="words"),
         )
         events.insert(tx, Event("w", "e", envelope, "d", False, tx.now), "unrouted", None, {})
-        transcripts.append(tx, "w", item_of(Message(role="user", content="words"), conversation_id="c"))
-        for ws, blob, conversation in (("w", secret, "c"), ("w", shared, "c"), ("w2", shared, "c")):
-            new = NewArtifact(artifact_type="f", blob=blob, source="upload", conversation_id=conversation)
+        transcripts.append(tx, "w", item_of(Message(role="user", content="words"), place))
+        for ws, blob in (("w", secret), ("w", shared), ("w2", shared)):
+            new = NewArtifact(artifact_type="f", blob=blob, source="upload", place=place)
             artifacts.create(tx, ws, new)
 
     await database.write(work)

@@ -22,6 +22,7 @@ from hostler.domain.events import Caller
 from hostler.domain.grants import Grant
 from hostler.domain.ingest import event_of
 from hostler.domain.lanes import lane_of
+from hostler.domain.place import Place
 from hostler.domain.slots import Slots
 from hostler.domain.steering import TRANSITIONS, SteerStatus
 from hostler.runs.admission import Opening, open_event
@@ -256,10 +257,8 @@ def _opening(agent: Agent, conversation: str, event_id: str, can_steer: bool) ->
         conversation_id=conversation,
         lane=lane_of(
             workspace_id=WS,
-            bot_id=None,
             agent_id=agent.agent_id,
-            conversation_id=conversation,
-            thread_id=None,
+            place=Place(conversation_id=conversation),
             event_id=event_id,
         ),
     )

@@ -24,6 +24,7 @@ from hostler.domain.grants import Catalog, Grant
 from hostler.domain.lanes import lane_of
 from hostler.domain.model_entries import ModelEntry, Price
 from hostler.domain.outcomes import Uploaded
+from hostler.domain.place import Place
 from hostler.models.catalog import ModelCatalog, build_catalog
 from hostler.runs.attempt_parts import RunMeter
 from hostler.runs.child_runs import RunController
@@ -218,13 +219,7 @@ def _event(tx: Tx, *, world: World, ws: str, event_id: str, place: dict[str, Any
 
     envelope = event.envelope
     message = Message(role="user", content=f"hello from {ws} {event_id}")
-    item = item_of(
-        message,
-        event_id=event_id,
-        bot_id=envelope.bot_id,
-        conversation_id=envelope.conversation_id,
-        thread_id=envelope.thread_id,
-    )
+    item = item_of(message, Place.of(envelope), event_id=event_id)
     transcripts.append(tx, ws, item, remember)
 
 
@@ -236,10 +231,8 @@ def _run(tx: Tx, *, world: World, ws: str, name: str, place: dict[str, Any]) -> 
     parent = place.get("parent")
     lane = lane_of(
         workspace_id=ws,
-        bot_id=None,
         agent_id=agent.agent_id,
-        conversation_id=conversation_id,
-        thread_id=thread_id,
+        place=Place(None, conversation_id, thread_id),
         event_id=name,
     )
     runs.open(

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostler.tools.port import GivenArtifact, OfferedTool, RunPlace, ToolInvocation
+from hostler.domain.place import Place
+from hostler.tools.port import GivenArtifact, OfferedTool, ToolInvocation
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import NotFoundError
 
-PLACE = RunPlace("agent", conversation_id="c")
+PLACE = Place(conversation_id="c")
 
 
 @dataclass
@@ -39,7 +40,8 @@ def invocation(
     tool: OfferedTool,
     parameters: dict[str, Any],
     *,
-    place: RunPlace | None = PLACE,
+    agent_id: str = "agent",
+    place: Place = PLACE,
     run_id: str = "run",
     workspace_id: str = "w",
     effect_key: str = "key",
@@ -54,6 +56,7 @@ def invocation(
         effect_key=effect_key,
         workspace_id=workspace_id,
         pin=tool.pin,
+        agent_id=agent_id,
         place=place,
         **{"artifacts": MemoryArtifacts(), **more},
     )

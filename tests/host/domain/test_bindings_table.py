@@ -20,6 +20,7 @@ from hostler.domain.bindings import (
     resolve,
 )
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, LaneState, admit, lane_of
+from hostler.domain.place import Place
 from support.grants import Scope, agent_of, event_of
 
 
@@ -161,31 +162,24 @@ def test_a_filter_that_does_not_match_rules_its_agent_out_whatever_another_would
 
 
 def test_lanes_tell_every_part_apart() -> None:
-    def lane(**changes: Any) -> str:
-        parts: dict[str, Any] = {
-            "workspace_id": "w",
-            "bot_id": None,
-            "agent_id": "a",
-            "conversation_id": "c",
-            "thread_id": None,
-            "event_id": "e",
-        }
-        return lane_of(**(parts | changes))
+    def lane(place: Place, ws: str = "w", agent: str = "a", event: str = "e") -> str:
+        return lane_of(workspace_id=ws, agent_id=agent, place=place, event_id=event)
 
-    changed: list[dict[str, Any]] = [
-        {},
-        {"workspace_id": "x"},
-        {"bot_id": ""},
-        {"bot_id": "b"},
-        {"agent_id": "b"},
-        {"conversation_id": "d"},
-        {"thread_id": ""},
-        {"thread_id": "t"},
-        {"conversation_id": None},
-        {"conversation_id": None, "event_id": "f"},
+    place, nowhere = Place(conversation_id="c"), Place()
+    lanes = [
+        lane(place),
+        lane(place, ws="x"),
+        lane(place, agent="b"),
+        lane(place._replace(bot_id="")),
+        lane(place._replace(bot_id="b")),
+        lane(place._replace(conversation_id="d")),
+        lane(place._replace(thread_id="")),
+        lane(place._replace(thread_id="t")),
+        lane(nowhere),
+        lane(nowhere, event="f"),
     ]
-    assert len({lane(**change) for change in changed}) == len(changed)
-    assert lane() == lane(event_id="another event of the same conversation")
+    assert len(set(lanes)) == len(lanes)
+    assert lane(place) == lane(place, event="another event of the same conversation")
 
 
 BUSY = LaneState(active_run_id="r1")

@@ -13,6 +13,7 @@ import pytest
 
 from hostler.domain.agents import AgentSpec
 from hostler.domain.lanes import lane_of
+from hostler.domain.place import Place
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.runs.orchestrator import Accepted
@@ -228,10 +229,8 @@ def _paused(tx: Tx) -> None:
     agent = agents.get(tx, WORKSPACE, "main")
     lane = lane_of(
         workspace_id=WORKSPACE,
-        bot_id=None,
         agent_id=agent.agent_id,
-        conversation_id="c",
-        thread_id=None,
+        place=Place(conversation_id="c"),
         event_id="e",
     )
     new = NewRun(

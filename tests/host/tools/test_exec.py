@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from hostler.domain.place import Place
 from hostler.domain.tool_entries import ExecEntry, ToolEntry
 from hostler.domain.working_folders import WorkingFolderSettings
 from hostler.sandbox.machine import MachineSandbox
@@ -22,7 +23,7 @@ from hostler.sandbox.probe import find_capabilities, find_sandbox
 from hostler.tools.builtin.command_results import SHOWN_BYTES
 from hostler.tools.builtin.exec import ExecTools
 from hostler.tools.errors import ToolChangedError
-from hostler.tools.port import OfferedTool, RunPlace
+from hostler.tools.port import OfferedTool
 from hostler.tools.schema import ToolSchema
 from hostler.tools.workspaces.folders import WorkingFolders
 from hostler_protocol.errors import (
@@ -230,13 +231,13 @@ def test_a_long_output_is_shown_in_part_and_kept_whole(tmp_path: Path) -> None:
 def test_conversations_runs_and_workspaces_see_nothing_of_each_other(tmp_path: Path) -> None:
     places: list[dict[str, Any]] = [
         {},
-        {"place": RunPlace("agent", conversation_id="d")},
-        {"place": RunPlace("agent", conversation_id="c", thread_id="t")},
-        {"place": RunPlace("agent", conversation_id="c", bot_id="b")},
-        {"place": RunPlace("other", conversation_id="c")},
+        {"place": Place(conversation_id="d")},
+        {"place": Place(conversation_id="c", thread_id="t")},
+        {"place": Place(conversation_id="c", bot_id="b")},
+        {"agent_id": "other"},
         {"workspace_id": "w2"},
-        {"place": RunPlace("agent")},
-        {"place": RunPlace("agent"), "run_id": "run2"},
+        {"place": Place()},
+        {"place": Place(), "run_id": "run2"},
     ]
 
     async def body() -> None:
@@ -307,7 +308,7 @@ def test_commands_of_one_folder_take_turns_within_their_deadline(tmp_path: Path)
             with pytest.raises(DeadlineExceededError, match="another command"):
                 await made.run("true", call={"deadline": time.time() + 1.2})
             second = asyncio.create_task(made.run("ls; rm begun"))
-            other = await made.run("echo free", call={"place": RunPlace("agent", conversation_id="d")})
+            other = await made.run("echo free", call={"place": Place(conversation_id="d")})
             assert other["stdout"] == "free\n"
             assert not second.done()
             (files / "go").touch()

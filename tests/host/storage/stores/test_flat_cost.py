@@ -17,13 +17,14 @@ from typing import Any
 
 import pytest
 
+from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.session import SessionTx
 from hostler.storage.sql.sqlite import SqliteDriver
 from hostler.storage.stores import search, transcripts
 from hostler.storage.stores import state_values as states
-from hostler.storage.stores.search_tokens import Place, indexed_tokens
+from hostler.storage.stores.search_tokens import indexed_tokens
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts reads by /proc/thread-self/io")
 
@@ -80,8 +81,8 @@ def _build(path: Path, items: int) -> None:
             conversation, words = _words(number)
             text = " ".join(words)
             messages.append((number, f"t{number}", conversation, text, text, 1000 * number))
-            place = Place("w", "b", conversation, None)
-            tokens.append((number, " ".join(indexed_tokens("sqlite", place, words))))
+            place = Place("b", conversation)
+            tokens.append((number, " ".join(indexed_tokens("sqlite", "w", place, words))))
         connection.executemany(INSERT, messages)
         connection.execute(
             "INSERT INTO transcript_docs (workspace_id, seq) SELECT 'w', seq FROM transcripts ORDER BY seq"

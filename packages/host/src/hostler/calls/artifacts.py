@@ -7,6 +7,7 @@ import base64
 from hostler.calls.scope import CallScope, Effect
 from hostler.domain.keys import base64_of
 from hostler.domain.outcomes import Uploaded
+from hostler.domain.place import Place
 from hostler.domain.reach import artifact_in_reach
 from hostler.models.limits import MAX_ATTACHMENT_BYTES
 from hostler.models.port import Attachment, ReadArtifact
@@ -138,9 +139,7 @@ def _uploaded(scope: CallScope, params: ArtifactUploadParams, blob: Blob, now: i
         source="upload",
         mime_type=params.mime_type,
         name=params.name,
-        bot_id=grant.bot_id,
-        conversation_id=grant.conversation_id,
-        thread_id=grant.thread_id,
+        place=Place.of(grant),
         run_id=scope.run_id,
         runner_id=grant.runner_id,
         metadata=params.metadata,

@@ -11,6 +11,7 @@ from hostler.calls.cursors import Cursors, ScopedCursors
 from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
 from hostler.calls.scope import CallScope
 from hostler.domain.grants import Grant
+from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.stores import events
 from hostler.storage.stores.events import StoredEvent
@@ -76,8 +77,7 @@ def _fill(
 
 def event_cursors(cursors: Cursors, grant: Grant) -> ScopedCursors:
     """The cursors of `event.page` of a run's conversation and thread."""
-    where = [grant.workspace_id, grant.bot_id, grant.conversation_id, grant.thread_id]
-    return cursors.scoped("event.page", where)
+    return cursors.scoped("event.page", [grant.workspace_id, *Place.of(grant)])
 
 
 def event_record(stored: StoredEvent, cursors: ScopedCursors) -> AgentEventRecord:
@@ -119,6 +119,5 @@ def _in_reach(scope: CallScope, stored: StoredEvent) -> bool:
     absorbed_by = (stored.steering or {}).get("claimed_by_run_id")
     if absorbed_by == scope.run_id:
         return True
-    place = (stored.bot_id, stored.conversation_id, stored.thread_id)
-    own = (grant.bot_id, grant.conversation_id, grant.thread_id)
-    return grant.conversation_id is not None and place == own and stored.seq < scope.event_seq
+    same_place = Place.of(stored) == Place.of(grant)
+    return grant.conversation_id is not None and same_place and stored.seq < scope.event_seq

@@ -8,6 +8,7 @@ import msgspec
 
 from hostler.calls.pages import MAX_SCANNED, PAGE_ROOM_BYTES, capped, scan
 from hostler.calls.scope import CallScope, Effect
+from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.stores import journal, runs
 from hostler.storage.stores.run_rows import Run
@@ -37,7 +38,7 @@ async def list_(scope: CallScope, params: RunListParams) -> Page[RunRecord]:
     Without a conversation there is only the run itself.
     """
     grant, services = scope.grant, scope.services
-    where = [grant.workspace_id, grant.agent_id, grant.bot_id, grant.conversation_id, grant.thread_id]
+    where = [grant.workspace_id, grant.agent_id, *Place.of(grant)]
     cursors = services.cursors.scoped("run.list", where)
     before = None
     if params.before_cursor is not None:

@@ -16,6 +16,7 @@ import msgspec
 from hostler.calls.artifacts import find_in_reach
 from hostler.calls.scope import CallScope
 from hostler.domain.outcomes import Uploaded
+from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts
 from hostler.storage.stores.artifacts import NewArtifact
@@ -113,9 +114,7 @@ class CallArtifacts:
                 artifact_id=artifact_id,
                 mime_type=mime_type,
                 name=name,
-                bot_id=grant.bot_id,
-                conversation_id=grant.conversation_id,
-                thread_id=grant.thread_id,
+                place=Place.of(grant),
                 run_id=self.scope.run_id,
                 runner_id=grant.runner_id,
                 metadata={"tool_name": self.tool_name, "call_id": self.call_id},

@@ -19,6 +19,7 @@ import msgspec
 from hostler.calls.scope import CallScope
 from hostler.calls.tool_artifacts import CallArtifacts
 from hostler.domain.approvers import ToolApprovalPolicy
+from hostler.domain.place import Place
 from hostler.domain.recording import CallName
 from hostler.domain.tool_pins import ToolPin
 from hostler.journal.call_records import Intent, JournalledError, effect_key_of
@@ -27,7 +28,7 @@ from hostler.pauses.port import AskAgainError, People, Question, QuestionKind, V
 from hostler.storage.port import Tx
 from hostler.storage.stores.journal import Entry
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
-from hostler.tools.port import Found, RunPlace, ToolInvocation, ToolService
+from hostler.tools.port import Found, ToolInvocation, ToolService
 from hostler_protocol.calls import ToolCallParams, ToolCallReply
 from hostler_protocol.errors import HostlerError, NotFoundError, UnauthorizedError
 
@@ -386,7 +387,8 @@ class ToolCalls:
             actor=self.scope.event.envelope.actor,
             deadline=self.scope.deadline_at,
             confirm=self.confirm,
-            place=RunPlace(grant.agent_id, grant.bot_id, grant.conversation_id, grant.thread_id),
+            agent_id=grant.agent_id,
+            place=Place.of(grant),
             artifacts=call.artifacts,
         )
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from hostler.domain.agents import OnBusy
 from hostler.domain.pauses import OnMessage
+from hostler.domain.place import Place
 from hostler_protocol.ids import digest
 
 MAX_QUEUED_PER_LANE = 1_000
@@ -125,19 +126,17 @@ class Admission:
 def lane_of(
     *,
     workspace_id: str,
-    bot_id: str | None,
     agent_id: str,
-    conversation_id: str | None,
-    thread_id: str | None,
+    place: Place,
     event_id: str,
 ) -> str:
     """Return the lane's key: 64 hexadecimal digits. An event without a conversation has its own lane."""
-    place = (
+    lane = (
         {"event": event_id}
-        if conversation_id is None
-        else {"conversation": conversation_id, "thread": thread_id}
+        if place.conversation_id is None
+        else {"conversation": place.conversation_id, "thread": place.thread_id}
     )
-    return digest({"workspace": workspace_id, "bot": bot_id, "agent": agent_id, **place})
+    return digest({"workspace": workspace_id, "bot": place.bot_id, "agent": agent_id, **lane})
 
 
 def admit(lane: LaneState, on_busy: OnBusy, on_pause: OnMessage = "hold") -> Admission:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hostler.domain.grants import Grant
+from hostler.domain.place import Place
 from hostler_protocol.content import ArtifactElement
 from hostler_protocol.events import Input
 
@@ -18,18 +19,8 @@ class Placed(Protocol):
         ...
 
     @property
-    def bot_id(self) -> str | None:
-        """The bot it came through."""
-        ...
-
-    @property
-    def conversation_id(self) -> str | None:
-        """Its conversation."""
-        ...
-
-    @property
-    def thread_id(self) -> str | None:
-        """Its thread."""
+    def place(self) -> Place:
+        """Its bot, conversation and thread."""
         ...
 
     @property
@@ -45,12 +36,7 @@ def artifact_in_reach(placed: Placed, run_id: str, grant: Grant, given: Input) -
     """
     if placed.run_id == run_id or placed.artifact_id in referenced_by(given):
         return True
-    place = (placed.bot_id, placed.conversation_id, placed.thread_id)
-    return grant.conversation_id is not None and place == (
-        grant.bot_id,
-        grant.conversation_id,
-        grant.thread_id,
-    )
+    return grant.conversation_id is not None and placed.place == Place.of(grant)
 
 
 def referenced_by(given: Input) -> frozenset[str]:

@@ -17,6 +17,7 @@ from hostler.domain.deferral import MAX_DEFERRED
 from hostler.domain.events import Event
 from hostler.domain.ingest import InlineContent
 from hostler.domain.lanes import MAX_QUEUED_PER_LANE, Admission, LaneState, admit
+from hostler.domain.place import Place
 from hostler.domain.steering import MAX_STEERS_PER_RUN
 from hostler.pauses.transitions import supersede
 from hostler.runs import debounce
@@ -303,9 +304,7 @@ def _store_inline(tx: Tx, event: Event, inline: list[tuple[InlineContent, Blob]]
                 source="event",
                 mime_type=content.mime_type,
                 name=content.name,
-                bot_id=event.envelope.bot_id,
-                conversation_id=event.envelope.conversation_id,
-                thread_id=event.envelope.thread_id,
+                place=Place.of(event.envelope),
                 event_id=event.event_id,
                 metadata={"element": content.kind},
             ),

@@ -27,6 +27,7 @@ from hostler.domain.bindings import (
 from hostler.domain.events import Caller, Event
 from hostler.domain.ingest import artifact_refs_of, event_of
 from hostler.domain.lanes import lane_of
+from hostler.domain.place import Place
 from hostler.journal.feed import Feed
 from hostler.runs import debounce
 from hostler.runs.admission import Opened, Opening, open_deferred, open_event
@@ -354,10 +355,8 @@ def _new_run(
         requester=event.requester,
         lane=lane_of(
             workspace_id=event.workspace_id,
-            bot_id=envelope.bot_id,
             agent_id=agent.agent_id,
-            conversation_id=envelope.conversation_id,
-            thread_id=envelope.thread_id,
+            place=Place.of(envelope),
             event_id=event.event_id,
         ),
         parallel=agent.spec.concurrency.on_busy == "parallel",
@@ -389,10 +388,8 @@ def _message_of(event: Event) -> NewTranscriptItem | None:
     content = given.contents if _is_rich(envelope) else given.text or text_of(given.contents)
     return transcripts.item_of(
         Message(role="user", content=content, artifact_refs=artifact_refs_of(envelope)),
+        Place.of(envelope),
         event_id=event.event_id,
-        bot_id=envelope.bot_id,
-        conversation_id=envelope.conversation_id,
-        thread_id=envelope.thread_id,
     )
 
 

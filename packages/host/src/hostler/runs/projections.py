@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
 from hostler.calls.scope import CallScope
 from hostler.domain.outcomes import (
@@ -17,6 +16,7 @@ from hostler.domain.outcomes import (
     Stored,
     TranscriptWrite,
 )
+from hostler.domain.place import NOWHERE, Place
 from hostler.domain.scopes import area_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts, audit, transcripts
@@ -62,7 +62,6 @@ class Projector:
             stored.append(await self._blobs.put(write.content))
 
         def create(tx: Tx) -> None:
-            grant, place = scope.grant, _place(scope)
             artifacts.create(
                 tx,
                 scope.workspace_id,
@@ -73,11 +72,9 @@ class Projector:
                     source="run",
                     mime_type=write.mime_type,
                     name=write.name,
-                    bot_id=place.bot_id,
-                    conversation_id=place.conversation_id,
-                    thread_id=place.thread_id,
+                    place=_place(scope),
                     run_id=scope.run_id,
-                    runner_id=grant.runner_id,
+                    runner_id=scope.grant.runner_id,
                     metadata=write.metadata,
                 ),
             )
@@ -85,17 +82,9 @@ class Projector:
         return put, create
 
 
-class _Place(NamedTuple):
-    bot_id: str | None
-    conversation_id: str | None
-    thread_id: str | None
-
-
-def _place(scope: CallScope) -> _Place:
-    """Where what the run says and makes belongs: its conversation; nowhere, where it may change nothing."""
-    if not scope.effects:
-        return _Place(None, None, None)
-    return _Place(scope.grant.bot_id, scope.grant.conversation_id, scope.grant.thread_id)
+def _place(scope: CallScope) -> Place:
+    """Return the place of the run's messages and artifacts: NOWHERE for a run without effects."""
+    return Place.of(scope.grant) if scope.effects else NOWHERE
 
 
 def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
@@ -103,15 +92,7 @@ def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
     prepared: list[transcripts.NewTranscriptItem] = []
 
     def prepare() -> None:
-        prepared.append(
-            transcripts.item_of(
-                message,
-                run_id=scope.run_id,
-                bot_id=place.bot_id,
-                conversation_id=place.conversation_id,
-                thread_id=place.thread_id,
-            )
-        )
+        prepared.append(transcripts.item_of(message, place, run_id=scope.run_id))
 
     def append(tx: Tx) -> None:
         transcripts.append(tx, scope.workspace_id, prepared[-1])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from hostler.domain.agents import Agent
 from hostler.domain.lanes import lane_of
+from hostler.domain.place import Place
 from hostler.domain.tapes import inherit, read_tape
 from hostler.journal.export import tape_of
 from hostler.runs.dispatch import Dispatcher
@@ -154,10 +155,8 @@ def _new_run(tx: Tx, run: Run, agent: Agent, *, requester: str | None, alone: bo
         requester=requester,
         lane=lane_of(
             workspace_id=run.workspace_id,
-            bot_id=run.bot_id,
             agent_id=agent.agent_id,
-            conversation_id=None if alone else run.conversation_id,
-            thread_id=None if alone else run.thread_id,
+            place=Place(run.bot_id) if alone else Place.of(run),
             event_id=new if alone else event.event_id,
         ),
         parallel=alone or agent.spec.concurrency.on_busy == "parallel",

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from hostler.domain.place import NOWHERE, Place
 from hostler.domain.tool_pins import ToolPin
 from hostler_protocol.calls import ToolDetail
 from hostler_protocol.content import ArtifactRef
@@ -17,7 +18,6 @@ __all__ = [
     "GivenArtifact",
     "OfferedTool",
     "RunArtifacts",
-    "RunPlace",
     "ToolInvocation",
     "ToolPin",
     "ToolService",
@@ -42,16 +42,6 @@ class OfferedTool:
     def name(self) -> str:
         """What runners call it."""
         return self.resource.tool_name
-
-
-@dataclass(frozen=True, slots=True)
-class RunPlace:
-    """Where a run stands: runs of equal places in one workspace share what belongs to a conversation."""
-
-    agent_id: str
-    bot_id: str | None = None
-    conversation_id: str | None = None
-    thread_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +89,9 @@ class ToolInvocation:
     """UTC epoch seconds; None: never."""
     confirm: Callable[[], Awaitable[None]] | None = None
     """Awaited right before the request goes out; raises where the call may no longer be made."""
-    place: RunPlace | None = None
+    agent_id: str | None = None
+    place: Place = NOWHERE
+    """With the agent: runs of one agent in one place share the working folder of their conversation."""
     artifacts: RunArtifacts | None = None
     """Files for the tool and from it."""
 

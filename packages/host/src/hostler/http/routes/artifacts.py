@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from hostler.domain.place import Place
 from hostler.http.endpoint import Media, endpoint
 from hostler.http.idempotency import run_once
 from hostler.http.limits import MAX_UPLOAD_BODY_BYTES
@@ -60,8 +61,7 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
         source="upload",
         mime_type=_media_type(request.headers.get("content-type")),
         name=query.name,
-        conversation_id=query.conversation_id,
-        thread_id=query.thread_id,
+        place=Place(conversation_id=query.conversation_id, thread_id=query.thread_id),
         expires_at=None if query.expires_at is None else int(query.expires_at * 1000),
     )
 

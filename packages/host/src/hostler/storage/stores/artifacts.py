@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.place import NOWHERE, Place
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import blobs
@@ -52,9 +53,7 @@ class NewArtifact:
     mime_type: str | None = None
     name: str | None = None
     event_id: str | None = None
-    bot_id: str | None = None
-    conversation_id: str | None = None
-    thread_id: str | None = None
+    place: Place = NOWHERE
     run_id: str | None = None
     runner_id: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -75,9 +74,7 @@ class StoredArtifact:
     source: Source
     registered: RegisteredFile | None
     event_id: str | None
-    bot_id: str | None
-    conversation_id: str | None
-    thread_id: str | None
+    place: Place
     run_id: str | None
     runner_id: str | None
     metadata: dict[str, Any]
@@ -99,7 +96,7 @@ class StoredArtifact:
             size_bytes=self.size_bytes,
             sha256=self.sha256,
             source=self.source,
-            conversation_id=self.conversation_id,
+            conversation_id=self.place.conversation_id,
             run_id=self.run_id,
             runner_id=self.runner_id,
             created_at=self.created_at / 1000,
@@ -140,9 +137,7 @@ def create(tx: Tx, ws: str, new: NewArtifact) -> StoredArtifact | Taken:
         source=new.source,
         registered_path=None if new.registered is None else encode_registered(new.registered),
         event_id=new.event_id,
-        bot_id=new.bot_id,
-        conversation_id=new.conversation_id,
-        thread_id=new.thread_id,
+        **new.place._asdict(),
         run_id=new.run_id,
         runner_id=new.runner_id,
         metadata=msgspec.json.encode(without_nul(new.metadata)).decode(),
@@ -240,9 +235,7 @@ def _stored(row: Row) -> StoredArtifact:
         source=row["source"],
         registered=None if registered is None else decode_registered(registered),
         event_id=row["event_id"],
-        bot_id=row["bot_id"],
-        conversation_id=row["conversation_id"],
-        thread_id=row["thread_id"],
+        place=Place(row["bot_id"], row["conversation_id"], row["thread_id"]),
         run_id=row["run_id"],
         runner_id=row["runner_id"],
         metadata=_objects.decode(row["metadata"]),

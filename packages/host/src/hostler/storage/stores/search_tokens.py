@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-import msgspec
-
+from hostler.domain.place import Place
 from hostler.storage.port import Dialect
 from hostler.storage.stores.filters import ANY, AnyOr
 from hostler_protocol.errors import InvalidArgumentError
@@ -112,25 +111,16 @@ def parse_query(query: str) -> Query:
     return Query(terms, tuple(rarest[:MAX_QUERY_TOKENS]))
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where an item belongs. Each part gives a token, or a prefix of tokens."""
-
-    workspace_id: str
-    bot_id: str | None
-    conversation_id: str | None
-    thread_id: str | None
-
-
-def indexed_tokens(dialect: Dialect, place: Place, words: Iterable[str]) -> list[str]:
-    """All tokens that an item is indexed under.
+def indexed_tokens(dialect: Dialect, ws: str, place: Place, words: Iterable[str]) -> list[str]:
+    """Return all tokens that an item is indexed under: of its words and of its place.
 
     SQLite keeps every word twice, once with its conversation in front: a search within a conversation then
     reads one list that holds nothing else, whatever is common elsewhere. PostgreSQL combines lists itself.
     """
-    tokens = [_token("workspace", place.workspace_id), _token("bot", place.workspace_id, place.bot_id)]
+    tokens = [_token("workspace", ws), _token("bot", ws, place.bot_id)]
     if place.conversation_id is not None:
-        tokens.append(_token("thread", place.workspace_id, place.conversation_id, place.thread_id))
-        conversation = _token("conversation", place.workspace_id, place.conversation_id)
+        tokens.append(thread_token(ws, place.conversation_id, place.thread_id))
+        conversation = _token("conversation", ws, place.conversation_id)
         if dialect == "sqlite":
             tokens += [conversation + word for word in words]
         else:

@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from hostler.domain.place import NOWHERE, Place
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores.filters import ANY, AnyOr
 from hostler.storage.stores.key_ranges import page_limit
 from hostler.storage.stores.nul import without_nul
-from hostler.storage.stores.search_tokens import Place, fold, indexed_tokens, tokens_of
+from hostler.storage.stores.search_tokens import fold, indexed_tokens, tokens_of
 from hostler_protocol.content import ArtifactRef, Message, text_of
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import (
@@ -112,12 +113,10 @@ def _utf8_bytes(text: str) -> int:
 
 def item_of(
     message: Message,
+    place: Place = NOWHERE,
     *,
     event_id: str | None = None,
     run_id: str | None = None,
-    bot_id: str | None = None,
-    conversation_id: str | None = None,
-    thread_id: str | None = None,
     metadata: dict[str, Any] | None = None,
     transcript_id: str | None = None,
     created_at: int | None = None,
@@ -142,9 +141,9 @@ def item_of(
         metadata=msgspec.json.encode(without_nul(metadata or {})).decode(),
         event_id=event_id,
         run_id=run_id,
-        bot_id=bot_id,
-        conversation_id=conversation_id,
-        thread_id=thread_id,
+        bot_id=place.bot_id,
+        conversation_id=place.conversation_id,
+        thread_id=place.thread_id,
         message_id=message.message_id,
         created_at=created_at,
     )
@@ -241,8 +240,7 @@ def _index(tx: Tx, ws: str, items: Sequence[tuple[int, _Indexed]], first_doc: in
 
 
 def _tokens(tx: Tx, ws: str, item: _Indexed) -> str:
-    place = Place(ws, item.bot_id, item.conversation_id, item.thread_id)
-    return " ".join(indexed_tokens(tx.dialect, place, tokens_of(item.search_text)))
+    return " ".join(indexed_tokens(tx.dialect, ws, Place.of(item), tokens_of(item.search_text)))
 
 
 def page(

@@ -17,15 +17,13 @@ from hostler_protocol.errors import HostlerError, UnavailableError
 def owner_of(invocation: ToolInvocation, folders: WorkingFolders) -> FolderOwner:
     """Whose folder a call works in: its conversation's, or its run's."""
     place = invocation.place
-    if folders.settings.per == "run" or place is None or place.conversation_id is None:
+    if folders.settings.per == "run" or place.conversation_id is None:
         return FolderOwner(kind="run", workspace_id=invocation.workspace_id, run_id=invocation.run_id)
     return FolderOwner(
         kind="conversation",
         workspace_id=invocation.workspace_id,
-        agent_id=place.agent_id,
-        bot_id=place.bot_id,
-        conversation_id=place.conversation_id,
-        thread_id=place.thread_id,
+        agent_id=invocation.agent_id,
+        **place._asdict(),
     )
 
 
