@@ -49,7 +49,7 @@ class Shaky:
             raise (StorageError if self._retryable else ConstraintError)("the disk is full")
         return await self._inner.write(work, synced=synced)
 
-    async def read(self, work: Callable[[Tx], T]) -> T:
+    async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
         return await self._inner.read(work)
 
     async def close(self) -> None:

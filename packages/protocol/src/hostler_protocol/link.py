@@ -318,19 +318,19 @@ class Link:
 
     def receive(self, data: bytes) -> Iterator[Incoming]:
         """Take bytes of a stream transport, cut in any way. Iterate to the end: it works as it is read."""
-        if self.state is State.CLOSED:
+        if self._is_closed():
             return
         for line in self._lines.feed(data):
             if (arrived := self._take_plain_result(line)) is not None:
                 yield arrived
                 continue
             yield from self._take(line)
-            if self.state is State.CLOSED:
+            if self._is_closed():
                 return
 
     def receive_frame(self, data: bytes | str) -> Iterator[Incoming]:
         """Take one message of a transport that keeps messages apart. Iterate to the end."""
-        if self.state is State.CLOSED:
+        if self._is_closed():
             return
         try:
             frame = data.encode() if isinstance(data, str) else data
@@ -343,6 +343,9 @@ class Link:
             yield arrived
         else:
             yield from self._take(frame)
+
+    def _is_closed(self) -> bool:
+        return self.state is State.CLOSED
 
     def _take(self, line: bytes | Oversized) -> Iterator[Incoming]:
         parsed = line if isinstance(line, Oversized) else parse(line)
