@@ -187,7 +187,7 @@ def test_a_model_is_not_paid_twice(tmp_path: Path) -> None:
 
 
 DIVERGING: list[tuple[str, list[Any], list[Any], str]] = [
-    ("another text", [["say", "a"]], [["say", "b"]], "not what the runner gave out before as result 1"),
+    ("another text", [["say", "a"]], [["say", "b"]], "not what the runner sent before as result 1"),
     ("another delta", [["deltas", 2, "a"]], [["deltas", 1, "a"], ["deltas", 1, "b"]], "result 2"),
     ("an effect left out", [SET], [["say", "b"]], "state.set"),
     (

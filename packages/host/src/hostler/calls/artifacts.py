@@ -126,9 +126,17 @@ async def _artifact(scope: CallScope, artifact_id: str) -> StoredArtifact:
 async def find_in_reach(scope: CallScope, artifact_id: str) -> StoredArtifact | None:
     """The artifact, if there is one of this id that the run may see."""
     found = await scope.services.db.read(lambda tx: artifacts.find(tx, scope.workspace_id, artifact_id))
-    if found is None or not artifact_in_reach(found, scope.run_id, scope.grant, scope.event.envelope.input):
+    if found is None:
         return None
-    return found
+    in_reach = artifact_in_reach(
+        artifact_id,
+        found.place,
+        found.run_id,
+        run_id=scope.run_id,
+        grant=scope.grant,
+        event_input=scope.event.envelope.input,
+    )
+    return found if in_reach else None
 
 
 def _uploaded(scope: CallScope, params: ArtifactUploadParams, blob: Blob, now: int) -> NewArtifact:

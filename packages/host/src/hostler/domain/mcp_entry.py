@@ -97,8 +97,7 @@ class McpEntry(Strict):
         return "never" if best is None else self.approval[best]
 
     def effect_of(self, tool: str, *, read_only: bool, idempotent: bool) -> ToolEffect:
-        """Return the effect class: the operator's setting, else the server's annotations if they are
-        trusted."""
+        """Return the effect class: the operator's setting, else the server's trusted annotations."""
         if (best := best_match(self.effects, tool)) is not None:
             return self.effects[best]
         if self.trust_annotations and read_only:

@@ -28,8 +28,7 @@ class MessageIds:
         return len(self.complete) >= MAX_MESSAGES_PER_RUN
 
     def keep(self, message_ids: Iterable[str]) -> None:
-        """Reserve ids that the host assigned in an earlier attempt, so that no new message gets one of
-        them."""
+        """Reserve ids that the host assigned in an earlier attempt: no new message gets one."""
         self._taken.update(message_ids)
 
     def identified(self, message: Message) -> tuple[Message, bool]:

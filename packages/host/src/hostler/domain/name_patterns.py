@@ -24,8 +24,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def best_match(patterns: Iterable[str], name: str) -> str | None:
-    """Return the most specific matching pattern: the name itself, else the one with most literal
-    characters."""
+    """Return the most specific matching pattern: the name itself, else that with most literal characters."""
     found = [pattern for pattern in patterns if matches(pattern, name)]
     if name in found:
         return name

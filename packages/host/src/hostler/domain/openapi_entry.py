@@ -84,7 +84,7 @@ class OpenApiEntry(Strict):
         return "never" if best is None else self.approval[best]
 
     def effect_of(self, names: tuple[str, str], method: str, *, has_key: bool) -> ToolEffect:
-        """Return the effect class: the operator's setting, else by method; `has_key`: it takes an idempotency
+        """Return the effect class: the operator's setting, else by method. `has_key`: takes an idempotency
         key."""
         if (best := _best(self.effects, names)) is not None:
             return self.effects[best]

@@ -1,4 +1,4 @@
-"""Payloads of results, checked one by one: what they project to, or why they are dropped."""
+"""Check payloads of results, and convert them to projections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _decode_delta = msgspec.json.Decoder(MessageDelta).decode
 
 
 def one_line(data: bytes) -> bytes:
-    """Check that JSON is UTF-8 and not too deep, and bring it onto one line, as journal batches need it."""
+    """Return checked JSON (UTF-8, not too deep) on one line, as journal batches need it."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -43,7 +43,7 @@ def one_line(data: bytes) -> bytes:
 
 
 def unknown_payload(data: bytes) -> bytes:
-    """Check a payload whose type this host does not know: a JSON object, nothing more."""
+    """Check a payload of an unknown type: it must be a JSON object."""
     value = _decoded(data)
     if not isinstance(value, dict):
         raise InvalidArgumentError(f"the payload is a {type(value).__name__}; a JSON object is expected")
@@ -58,7 +58,7 @@ def _decoded(data: bytes) -> Any:
 
 
 def state_write_of(update: StateUpdated, grant: Grant) -> StateWrite:
-    """A state update within the grant. InvalidArgumentError, PayloadTooLargeError with the reason."""
+    """Convert a state update, within the grant. InvalidArgumentError, PayloadTooLargeError."""
     return StateWrite(
         scope=cast(StateScope, update.scope),
         scope_key=state_scope_key(update.scope, grant),
@@ -68,7 +68,7 @@ def state_write_of(update: StateUpdated, grant: Grant) -> StateWrite:
 
 
 def state_scope_key(scope: str, grant: Grant) -> str:
-    """The storage key of a scope that the grant opens."""
+    """Return the storage key of a scope that the grant opens. InvalidArgumentError."""
     if scope not in STATE_SCOPES:
         raise InvalidArgumentError(f"scope is {scope!r:.80}; expected one of {', '.join(STATE_SCOPES)}")
     key = grant.state_keys.get(scope)
@@ -82,9 +82,10 @@ def state_scope_key(scope: str, grant: Grant) -> str:
 def artifact_of(
     created: ArtifactCreated, new_artifact_id: str, uploads: Mapping[str, Uploaded]
 ) -> tuple[ArtifactCreated, ArtifactWrite | None]:
-    """The result as it is stored (without its content, with the host's size and digest), and what to store.
+    """Return the result to store, without its content and with the host's size and digest, and the artifact.
 
-    A result that names an upload of this run stores nothing new.
+    A result that names an upload of this run writes no new artifact. InvalidArgumentError,
+    PayloadTooLargeError.
     """
     for name in ("artifact_type", "mime_type", "name"):
         _check_word(name, getattr(created, name))
@@ -143,7 +144,7 @@ def _check_word(name: str, value: Any) -> None:
 
 
 def plain_delta(arrived: ResultArrived, run_id: str) -> bytes | None:
-    """The payload of a delta of text and nothing more, of this run; None for anything else."""
+    """Return the payload of a plain text delta of this run, or None for anything else."""
     result = arrived.result
     if result.type != "message.delta" or result.usage is not None or result.timestamp is not None:
         return None
@@ -154,13 +155,13 @@ def plain_delta(arrived: ResultArrived, run_id: str) -> bytes | None:
         delta = _decode_delta(payload)
     except DECODE_ERRORS:
         return None
-    # of text alone it cannot be deep
+    # plain text cannot be nested too deep
     one_line = b"\n" not in payload and b"\r" not in payload
     return payload if one_line and isinstance(delta.chunk.content, str) else None
 
 
 def plain_deltas(arrived: Sequence[ResultArrived], start: int, run_id: str) -> list[bytes]:
-    """The payloads of those that follow one another from `start` on."""
+    """Return the payloads of the consecutive plain text deltas from `start` on."""
     payloads: list[bytes] = []
     for index in range(start, len(arrived)):
         payload = plain_delta(arrived[index], run_id)

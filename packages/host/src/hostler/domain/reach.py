@@ -1,8 +1,6 @@
-"""What a run may see of things that are named by ids: its own, its event's, its conversation's."""
+"""Which artifacts a run may read: its own, its event's, its conversation's."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from hostler.domain.grants import Grant
 from hostler.domain.place import Place
@@ -10,36 +8,20 @@ from hostler_protocol.content import ArtifactElement
 from hostler_protocol.events import Input
 
 
-class Placed(Protocol):
-    """Something that belongs to a place, such as an artifact."""
+def artifact_in_reach(
+    artifact_id: str, place: Place, made_by: str | None, *, run_id: str, grant: Grant, event_input: Input
+) -> bool:
+    """Whether a run may read an artifact of its workspace; `made_by` is the run that made the artifact.
 
-    @property
-    def artifact_id(self) -> str:
-        """Its id."""
-        ...
-
-    @property
-    def place(self) -> Place:
-        """Its bot, conversation and thread."""
-        ...
-
-    @property
-    def run_id(self) -> str | None:
-        """The run that made it."""
-        ...
-
-
-def artifact_in_reach(placed: Placed, run_id: str, grant: Grant, given: Input) -> bool:
-    """Whether a run may read an artifact of its workspace.
-
-    Those it made, those its event refers to, and those of its own conversation and thread.
+    A run may read what it made, what its event refers to, and what belongs to its conversation and thread.
     """
-    if placed.run_id == run_id or placed.artifact_id in referenced_by(given):
+    if made_by == run_id or artifact_id in referenced_by(event_input):
         return True
-    return grant.conversation_id is not None and placed.place == Place.of(grant)
+    return grant.conversation_id is not None and place == Place.of(grant)
 
 
-def referenced_by(given: Input) -> frozenset[str]:
-    """The artifacts that an event's input refers to."""
-    elements = (element.artifact_id for element in given.contents if isinstance(element, ArtifactElement))
-    return frozenset(elements) | {ref.artifact_id for ref in given.attachments}
+def referenced_by(event_input: Input) -> frozenset[str]:
+    """Return the ids of the artifacts that an event's input refers to."""
+    contents = event_input.contents
+    elements = (element.artifact_id for element in contents if isinstance(element, ArtifactElement))
+    return frozenset(elements) | {ref.artifact_id for ref in event_input.attachments}

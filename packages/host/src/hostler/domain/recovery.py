@@ -1,4 +1,4 @@
-"""What becomes of a run whose plugin process or host was lost."""
+"""Decide how a run is recovered whose plugin process or host was lost."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ Cause = Literal["plugin", "host"]
 Action = Literal["resume", "restart", "repeat", "fail", "cancel"]
 STATUS_CODES: dict[Cause, RunFailure] = {"plugin": "runner.crashed", "host": "host.restarted"}
 MAX_DELAY_SECONDS = 30
-"""The longest back-off between two attempts. The second one begins at once: most crashes come once."""
+"""The longest back-off between two attempts. The second starts at once: most crashes happen once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """`resume`: a new attempt goes on from the journal; `restart`: it begins from nothing; `repeat`: it
-    begins like the lost one, with the state and decisions of the runner's own pause; `fail`, `cancel`.
+    """The decision. `resume`: a new attempt continues from the journal; `restart`: it starts from nothing;
+    `repeat`: it starts like the lost one, with the state and decisions of the explicit pause; `fail`,
+    `cancel`.
 
-    `why` for the journal; `status_code` where it ends; `delay_seconds` before the new attempt. `undone`: the
-    attempt went on from the runner's own pause and had done nothing yet; `begun` False: it could not be
-    begun. Neither is a recovery. `otherwise`: what follows where the runner has put another question to
-    people by then, so that something was done.
+    `why` for the journal; `status_code` if the run ends; `delay_seconds` before the new attempt. `undone`:
+    the attempt had resumed from an explicit pause and done nothing yet; `begun` False: it could not be
+    started. Neither counts as a recovery. `otherwise`: the settlement to use instead if the runner has asked
+    people another question by then, so that something was done.
     """
 
     action: Action
@@ -57,12 +58,11 @@ def settle(
     handed_over: bool = False,
     undone: bool = False,
 ) -> Settlement:
-    """Decide by the agent's policy; of an attempt that was `undone`, whatever the policy says.
+    """Decide by the agent's policy; an attempt that was `undone` is repeated under any policy.
 
-    `crashes`: recoveries so far. `had_effects`: the attempt completed a message or made a call that changed
-    something, so that doing it all again would do it twice: where the policy says `resume` and the runner is
-    not resumable, that decides between beginning again and failing. `handed_over`: the host gave the run back
-    in order, which is no crash.
+    `crashes`: recoveries so far. `had_effects`: the attempt completed a message or made a call with an
+    effect, so a restart would repeat it; if the policy is `resume` and the runner is not resumable, this
+    decides between restart and failure. `handed_over`: the host returned the run in order, which is no crash.
     """
     code = STATUS_CODES[cause]
     lost = "the plugin process ended" if cause == "plugin" else "the host ended"
@@ -98,7 +98,7 @@ def _refused(  # noqa: PLR0917
     had_effects: bool,
     handed_over: bool,
 ) -> str | None:
-    """Why there is no further attempt; None: there is one."""
+    """Return why there is no further attempt, or None if there is one."""
     if wanted == "fail":
         return "; the agent's policy is fail"
     if crashes + 1 >= policy.max_attempts and not handed_over:
@@ -109,16 +109,17 @@ def _refused(  # noqa: PLR0917
 
 
 def postpone(why: str, code: RunFailure, *, own_pause: bool, by_plugin: bool) -> Settlement:
-    """What follows where an attempt that people decided for could not be begun: it is tried again.
+    """Retry an attempt that resumes from a pause and could not be started.
 
-    `own_pause`: the runner paused the run itself; `by_plugin`: its plugin does not start, or has just died.
+    `own_pause`: the pause is explicit, made by the runner; `by_plugin`: its plugin does not start or has
+    died.
     """
     again = f"it could not be begun, and is tried again: {why}"
     return Settlement("resume", again, code, undone=own_pause and by_plugin, begun=False)
 
 
 def failure_of(error: HostlerError) -> RunFailure:
-    """What a run ends with whose attempt could not be started."""
+    """Return the failure of a run whose attempt could not be started."""
     code: RunFailure = "runner.config_invalid"
     if isinstance(error, PluginError):
         code = error.status_code

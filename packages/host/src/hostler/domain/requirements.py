@@ -1,4 +1,4 @@
-"""What a plugin may require: packages by name, as PEP 508 writes them, and wheels that its operator lists."""
+"""Check a plugin's requirements: packages by name (PEP 508), and wheels that the operator allows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 MAX_REQUIREMENTS = 100
-"""Of one plugin; what they require in turn is not counted."""
+"""Requirements of one plugin; transitive ones do not count."""
 MAX_REQUIREMENT_CHARS = 500
 
 
 def read_requirement(text: str) -> Requirement:
-    """One requirement. ValueError says what is wrong with it, and what would be right.
+    """Parse one requirement. ValueError names the mistake and what is expected.
 
-    Only names: no options, paths or addresses, and nothing that would be a second line of a file.
+    Only names: no options, paths or addresses, and no line breaks, which would add a line to a file.
     """
     shown = repr(text[:100])
     if len(text) > MAX_REQUIREMENT_CHARS:
@@ -36,12 +36,12 @@ def read_requirement(text: str) -> Requirement:
 
 
 def is_listed(text: str, allowed: Collection[str]) -> bool:
-    """Whether the operator lists this very requirement, which then may be a path or an address."""
+    """Whether the operator allows exactly this requirement, which then may be a path or an address."""
     return text in allowed
 
 
 def check_listed(text: str) -> None:
-    """Refuse what an operator cannot list. ValueError."""
+    """Check a requirement that an operator allows. ValueError."""
     if not text.isprintable() or len(text) > MAX_REQUIREMENT_CHARS or text.lstrip().startswith("-"):
         raise ValueError(f"{text[:100]!r} is no requirement that can be allowed: name a wheel (.whl)")
     if not place_of_wheel(text).partition("#")[0].partition("?")[0].endswith(".whl"):
@@ -52,13 +52,13 @@ def check_listed(text: str) -> None:
 
 
 def place_of_wheel(text: str) -> str:
-    """The path or address of a listed requirement, which may have a name before it (`name @ place`)."""
+    """Return the path or address of an allowed requirement, which may have the form `name @ place`."""
     name, at, place = text.partition(" @ ")
     return place.strip() if at and name.strip() else text.strip()
 
 
 def check_requires(requires: Sequence[str], allowed: Collection[str] = ()) -> None:
-    """Refuse a list that no plugin may have. ValueError for the first one that is wrong."""
+    """Check a plugin's requirements. ValueError for the first invalid one."""
     if len(requires) > MAX_REQUIREMENTS:
         raise ValueError(f"it requires {len(requires)} packages; at most {MAX_REQUIREMENTS} are allowed")
     for text in requires:
@@ -76,10 +76,10 @@ def check_requires(requires: Sequence[str], allowed: Collection[str] = ()) -> No
 def own_packages_mistake(
     requirements: Iterable[tuple[str, Requirement]], own: Mapping[str, str]
 ) -> str | None:
-    """Where somebody requires another version of the host's own packages than the host has.
+    """Return the first requirement of a host package in a version that the host does not have, or None.
 
-    `requirements`: who asks, and what for; `own`: the versions by name. They are never looked up in an index,
-    where anybody could have taken their names.
+    `requirements`: (who requires it, requirement); `own`: versions of the host's packages by name. These are
+    never looked up in an index, where anybody could have taken their names.
     """
     versions = {canonicalize_name(name): version for name, version in own.items()}
     for who, requirement in requirements:

@@ -1,8 +1,8 @@
-"""A run's results on the host: what is stored, in which order, and what follows from it.
+"""A run's results on the host: which are stored, in which order, and their projections.
 
-`ResultStream` is a state machine without IO. Results of the runner, its end and endings that the host makes
-go in; out come stored results with their host sequence and their projections, and warnings. The link has
-already checked the runner's own order, credit and sizes.
+`ResultStream` is a state machine without IO. Its input are results of the runner, the runner's end and
+endings by the host; its output are stored results with their host sequence and projections, and warnings. The
+link has already checked the runner's order, credit and sizes.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ from hostler_protocol.results import (
 )
 
 MAX_WARNINGS_PER_RUN = 100
-"""Each is a journal entry; those after it are counted, and told of once when the run ends."""
+"""Each is a journal entry; further ones are counted and reported once, when the run ends."""
 MAX_TYPE_CHARS = 100
-"""The name of a result type that this host does not know."""
+"""Length of the name of an unknown result type."""
 _CODE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _NO_OUTPUT_TYPES = (LogWritten, ToolCallStarted, ToolCallCompleted)
-"""A run that produced nothing but these, and deltas, said nothing."""
+"""Results that are no output: a run with only these and deltas fails with `runner.no_output`."""
 _LAST_RESULTS = TERMINAL_RESULTS | {"run.paused"}
-"""A runner that sent one of these meant it to be its last: one that was invalid is no end."""
+"""Results that end an attempt. If one was invalid, the end of the runner is a failure."""
 _encoder = msgspec.json.Encoder()
 
 Stop = Literal["cancelled", "timeout"]
@@ -75,23 +75,23 @@ Stop = Literal["cancelled", "timeout"]
 
 @dataclass(slots=True)
 class StreamState:
-    """What goes from one attempt to the next; after a restart read from the run and its transcript."""
+    """State shared by all attempts; after a restart of the host, read from the run and its transcript."""
 
     sequence: int = 0
-    """The last host sequence given out."""
+    """The last host sequence that was assigned."""
     kept_sequence: int = 0
     """The sequence of the last `message.completed`."""
     produced: bool = False
-    """Whether the run gave out anything but deltas, logs and telemetry."""
+    """Whether the run produced anything but deltas, logs and telemetry."""
     complete_ids: set[str] = field(default_factory=set)
-    """Ids of the messages that are complete."""
+    """Ids of completed messages."""
     usage: Usage | None = None
 
 
 class ResultStream:
     """The results of one run, during one attempt.
 
-    `uploads` is looked up live: the artifacts this run uploaded so far. `artifact_id` makes ids.
+    `uploads`: the artifacts that this run has uploaded so far, read live. `artifact_id` makes new ids.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ResultStream:
         self.state = state or StreamState()
         self.outcome: Ending | Paused | None = None
         self.ignored = 0
-        """Results that came after the end."""
+        """Results received after the end."""
         self._grant = grant
         self._uploads: Mapping[str, Uploaded] = uploads if uploads is not None else {}
         self._artifact_id = artifact_id
@@ -119,13 +119,13 @@ class ResultStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is taken any more from this attempt."""
+        """Whether the attempt has ended; further results are ignored."""
         return self.outcome is not None
 
-    # -- what comes in ------------------------------------------------------------------------------------
+    # -- input --------------------------------------------------------------------------------------------
 
     def receive(self, result: AgentRunResult, size: int = 0) -> list[Step]:
-        """Take one result of the runner; `size` in bytes of its JSON."""
+        """Take one result of the runner; `size` is that of its JSON in bytes."""
         if self.outcome is not None:
             self.ignored += 1
             return []
@@ -150,9 +150,9 @@ class ResultStream:
             return self.warn(f"{result.type[:MAX_TYPE_CHARS]} dropped: {text}", result.type)
 
     def receive_deltas(self, arrived: Sequence[ResultArrived], start: int = 0) -> StoredDeltas | None:
-        """Take as many from `start` on as are deltas of text and nothing more, which is what most are.
+        """Take the consecutive plain text deltas from `start` on, the fast path for most results.
 
-        None: the next one is something else, or wrong; `receive` it.
+        None: the result at `start` is something else or invalid; `receive` it.
         """
         if self.outcome is not None or not self._grant.streaming:
             return None
@@ -164,13 +164,13 @@ class ResultStream:
         return StoredDeltas(first, payloads)
 
     def skip_deltas(self, arrived: Sequence[ResultArrived], start: int = 0) -> int:
-        """How many from `start` on are such deltas that are not stored; 0: `receive` the next one."""
+        """Return how many plain text deltas from `start` on are not stored; 0: `receive` the next one."""
         if self.outcome is not None or self._grant.streaming:
             return 0
         return len(plain_deltas(arrived, start, self.run_id))
 
     def end(self) -> list[Step]:
-        """The runner's generator finished (`run/end`)."""
+        """End the run, after the runner's generator finished (`run/end`)."""
         if self.outcome is not None:
             return []
         if self._stop is not None:
@@ -185,9 +185,9 @@ class ResultStream:
         return self._finish(RunCompleted(finish_reason="stop"), Ending("completed", finish_reason="stop"))
 
     def fail(self, code: RunFailure, error: str) -> list[Step]:
-        """The host ends the run: the plugin crashed, broke the protocol, sent too much.
+        """End the run as failed: the plugin crashed, broke the protocol or sent too much.
 
-        A run that is being stopped ends as stopped, whatever went wrong on the way.
+        A run that is being stopped ends as stopped, whatever the failure.
         """
         if self.outcome is not None:
             return []
@@ -199,9 +199,9 @@ class ResultStream:
         )
 
     def stopping(self, stop: Stop, reason: str) -> None:
-        """Cancellation was asked for, or the deadline is over. The first reason stays.
+        """Note that cancellation was requested or the deadline has passed. The first reason stays.
 
-        The runner has its grace time: what it still sends is taken, and a completion still counts.
+        The runner has a grace time: results are still accepted, and a completion still counts.
         """
         if self._stop is None:
             self._stop = (stop, reason)
@@ -209,7 +209,7 @@ class ResultStream:
     def stop(self, stop: Stop, reason: str) -> list[Step]:
         """End the run now: the grace time is over, or there is nothing to wait for.
 
-        Also where its runner paused it, as long as that is not kept.
+        This also ends a run that its runner has paused, unless the pause is already stored.
         """
         self.stopping(stop, reason)
         if isinstance(self.outcome, Paused):
@@ -217,55 +217,55 @@ class ResultStream:
         return [] if self.outcome is not None else self._stopped()
 
     def attempt_started(self, attempt: int, cause: str, frontier: int = 0) -> list[Step]:
-        """Say that a new attempt begins: clients drop what came after the last completed message.
+        """Announce a new attempt: clients discard results after the last completed message.
 
-        `frontier`: of an attempt that goes on from a recording, the last result that it made again; what came
-        up to there stays as well.
+        `frontier`: in an attempt that continues a recording, the last result that it repeated; results up to
+        there stay as well.
         """
         kept = max(self.state.kept_sequence, frontier)
         started = AttemptStarted(attempt=attempt, cause=cause, discard_after=kept)
         return [self._stored(TYPE_OF[AttemptStarted], _encoder.encode(started))]
 
     def requested(self, asked: InteractionRequested) -> list[Step]:
-        """Tell that a person or a client is asked."""
+        """Announce a question to a person or a client."""
         return [self._stored(TYPE_OF[InteractionRequested], _encoder.encode(asked))]
 
     def park(self, pending: list[PendingCall]) -> Stored:
-        """The attempt ends here, since its calls wait for people; the run does not."""
+        """End the attempt, but not the run: its calls wait for people."""
         return self._stored(TYPE_OF[RunPaused], _encoder.encode(RunPaused(pending=pending)))
 
     def paused_with(self, calls: int) -> int:
-        """Number the results of a pause that the runner asked for: so many calls, then `run.paused`.
+        """Reserve sequences for an explicit pause: one per call, then `run.paused`.
 
-        The sequence of the first; what they say is known when the pause is stored.
+        Returns the first sequence; the contents are known when the pause is stored.
         """
         first = self.state.sequence + 1
         self.state.sequence += calls + 1
         return first
 
     def unpaused(self) -> None:
-        """A pause that the runner asked for cannot be kept: the run ends in another way."""
+        """Revoke an explicit pause that cannot be stored: the run ends in another way."""
         self.outcome = None
 
     def take_back(self, stored: Stored, kept_sequence: int) -> None:
-        """Take back the number of a result just received, which may stand in the journal already."""
+        """Take back the sequence of a result just received, which may already be in the journal."""
         self.state.sequence -= 1
         if stored.type == TYPE_OF[MessageCompleted]:
             self.state.kept_sequence = kept_sequence
 
     def number(self, stored: Stored) -> Stored:
-        """Give a result whose number was taken back the next one."""
+        """Assign the next sequence to a result whose sequence was taken back."""
         self.state.sequence += 1
         if stored.type == TYPE_OF[MessageCompleted]:
             self.state.kept_sequence = self.state.sequence
         return msgspec.structs.replace(stored, sequence=self.state.sequence)
 
     def keep_ids(self, message_ids: Iterable[str]) -> None:
-        """Give none of these to a new message: ids that this host gave to messages of an attempt before."""
+        """Reserve message ids that this host assigned in an earlier attempt."""
         self._ids.keep(message_ids)
 
     def warn(self, reason: str, result_type: str | None = None) -> list[Step]:
-        """Keep a warning, as long as there are not too many of this run."""
+        """Return a warning to store, at most MAX_WARNINGS_PER_RUN per run."""
         self._warnings += 1
         if self._warnings > MAX_WARNINGS_PER_RUN:
             return []
@@ -296,7 +296,7 @@ class ResultStream:
                 return [self._accept(result, raw, said=not isinstance(data, _NO_OUTPUT_TYPES))]
 
     def _take_delta(self, result: AgentRunResult, raw: bytes) -> list[Step]:
-        """Where the agent's policy has streaming switched off a delta is neither stored nor numbered."""
+        """Without streaming, by the agent's policy, a delta is neither stored nor numbered."""
         if self._grant.streaming:
             return [self._accept(result, raw, said=False)]
         self._add_usage(result.usage)
@@ -363,7 +363,7 @@ class ResultStream:
             return self._stopped()
         self.outcome = Paused(data.pending, data.state, data.expires_in)
         self._add_usage(result.usage)
-        # it is stored once it is known what is shown of it
+        # stored later, when its public form is known
         return [Stored(self.state.sequence, result.type, raw, outcome=self.outcome)]
 
     def _take_completion(self, result: AgentRunResult, data: RunCompleted) -> list[Step]:
@@ -377,8 +377,10 @@ class ResultStream:
 
     def _take_failure(self, result: AgentRunResult, data: RunFailed) -> list[Step]:
         if self._stop is not None:
-            told = [] if data.code == "cancelled" else self.warn(f"while stopping: {data.code}: {data.error}")
-            return [*told, *self._stopped(result)]
+            warned = (
+                [] if data.code == "cancelled" else self.warn(f"while stopping: {data.code}: {data.error}")
+            )
+            return [*warned, *self._stopped(result)]
         if not _CODE.fullmatch(data.code) or len(data.code) > MAX_TYPE_CHARS:
             odd = self.warn(
                 f"code {data.code!r:.80} is not a dotted name: kept as 'runner.error'", result.type
@@ -406,7 +408,7 @@ class ResultStream:
         result: AgentRunResult | None = None,
         projection: Projection | None = None,
     ) -> list[Step]:
-        """Store the terminal result; before it, how many warnings were left out."""
+        """Store the terminal result, preceded by the number of warnings that were left out."""
         steps: list[Step] = []
         if self._warnings > MAX_WARNINGS_PER_RUN:
             steps.append(Warned(f"{self._warnings - MAX_WARNINGS_PER_RUN:,} further warnings were left out"))
@@ -439,7 +441,7 @@ class ResultStream:
         projection: Projection | None = None,
         outcome: Ending | Paused | None = None,
     ) -> Stored:
-        """Give out the next sequence. Without `result` the host made it."""
+        """Assign the next sequence. Without `result` the host made the stored one."""
         self.state.sequence += 1
         usage, timestamp = (None, None) if result is None else (result.usage, result.timestamp)
         return Stored(self.state.sequence, result_type, data, usage, timestamp, projection, outcome)

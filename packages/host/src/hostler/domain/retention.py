@@ -1,4 +1,4 @@
-"""How long things are kept."""
+"""Retention: how long data is kept."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_DAYS = 36_500
 
 
 class RetentionPolicy(Strict):
-    """How many days things are kept; None: for ever.
+    """Days that data is kept; None: forever.
 
-    `deltas`: the pieces of streamed messages in journals (whole messages stay); `journals`: all of what ended
-    runs did; `states`: state of conversations that nobody has touched.
+    `deltas`: the pieces of streamed messages in journals (whole messages stay); `journals`: the journals of
+    ended runs; `states`: state of conversations without any activity.
     """
 
     events: float | None = None
@@ -27,7 +27,7 @@ class RetentionPolicy(Strict):
 
 
 class WorkspaceRetention(Strict):
-    """What one workspace keeps for another time than all; None: as long as all, "forever": without an end."""
+    """Overrides for one workspace; None: the general policy, "forever": without end."""
 
     events: float | Literal["forever"] | None = None
     transcripts: float | Literal["forever"] | None = None
@@ -38,22 +38,24 @@ class WorkspaceRetention(Strict):
 
 
 class Retention(RetentionPolicy):
-    """The policy of all workspaces, and by workspace what differs from it there."""
+    """The general policy, and overrides by workspace."""
 
     workspaces: dict[str, WorkspaceRetention] = {}
 
     def of(self, workspace_id: str) -> RetentionPolicy:
-        """The policy of one workspace."""
+        """Return the policy of one workspace."""
         own = self.workspaces.get(workspace_id, WorkspaceRetention())
         days: dict[str, float | None] = {}
         for kind in RetentionPolicy.__struct_fields__:
-            said = getattr(own, kind)
-            days[kind] = None if said == "forever" else getattr(self, kind) if said is None else said
+            override = getattr(own, kind)
+            days[kind] = (
+                None if override == "forever" else getattr(self, kind) if override is None else override
+            )
         return RetentionPolicy(**days)
 
 
 def check_retention(retention: Retention) -> None:
-    """Refuse days that no operator can mean. InvalidArgumentError names the workspace and the kind."""
+    """Check the range of all days. InvalidArgumentError names the workspace and the kind."""
     _check_days(retention, "retention")
     for workspace_id, own in retention.workspaces.items():
         if not workspace_id:
@@ -69,7 +71,7 @@ def _check_days(policy: RetentionPolicy | WorkspaceRetention, where: str) -> Non
 
 
 class CursorLostError(ExpiredError):
-    """What a cursor points at was dropped. `snapshot`: the address of the run as it stands."""
+    """The entries after a cursor were dropped. `snapshot`: the address of the run's current state."""
 
     def __init__(self, run_id: str, counted: Literal["sequence", "position"], after: int) -> None:
         snapshot = f"/v1/runs/{run_id}"

@@ -1,8 +1,7 @@
-"""Whose state an event reaches: one storage key per scope, or the reason why there is none.
+"""State scopes of an event: one storage key per scope, or the reason why there is none.
 
-A storage key is the digest of canonical JSON, so no name, whatever it contains, can be mistaken for another
-combination of names. Names are compared as they are: nothing is trimmed, folded or normalised, since two
-spellings may be two people.
+A storage key is the digest of canonical JSON, so no two combinations of names can have the same key. Names
+are compared exactly: nothing is trimmed, folded or normalised, since two spellings may be two people.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from hostler_protocol.grants import STATE_SCOPES, StateScope
 from hostler_protocol.ids import digest
 
 KEY_VERSION = 1
-"""Part of every key: another way of building keys can never read what this one wrote."""
+"""Part of every key, so that another way of building keys cannot read values written with this one."""
 
 
 class StateScopes(NamedTuple):
-    """What the event has identities for, and why not for the rest. Together all four scopes."""
+    """The keys of an event, and the reason for each scope without one. Together all four scopes."""
 
     keys: dict[StateScope, str]
     missing: dict[StateScope, str]
 
 
 class StateArea(msgspec.Struct, frozen=True):
-    """One scope of one binding, as the store needs it: where values lie and whose they are.
+    """One scope of one binding for the store: the key of its values, and their owner.
 
     `conversation_id`, `actor_type` and `actor_id` only serve deletion on request; for the subject scope the
-    latter two name the subject, who may be a person as well.
+    latter two identify the subject, who may be a person as well.
     """
 
     scope: str
@@ -51,9 +50,9 @@ def storage_key(
     agent_id: str,
     identity: dict[str, Any],
 ) -> str:
-    """The key that state of `scope` lies under: 64 hexadecimal digits.
+    """Return the storage key of a scope: 64 hexadecimal digits.
 
-    `agent_id` is the binding's identity. `identity` is the scope's own: names to strings or None.
+    `agent_id` identifies the binding. `identity` identifies the scope: names to strings or None.
     """
     return digest(
         {
@@ -69,9 +68,9 @@ def storage_key(
 
 
 def scopes_for(*, workspace_id: str, runner_id: str, agent_id: str, envelope: EventEnvelope) -> StateScopes:
-    """The storage keys an event gives, and for each other scope what it would take.
+    """Return the storage keys of an event, and for each other scope what the event lacks.
 
-    Says nothing about policy: which of them are open is for the grant.
+    Policy is not considered: the grant decides which scopes are open.
     """
     keys: dict[StateScope, str] = {}
     missing: dict[StateScope, str] = {}
@@ -92,7 +91,7 @@ def scopes_for(*, workspace_id: str, runner_id: str, agent_id: str, envelope: Ev
 
 
 def area_of(scope: StateScope, scope_key: str, agent_id: str, envelope: EventEnvelope) -> StateArea:
-    """The area of `scope` for the event that `scope_key` was made from."""
+    """Return the area of `scope` for the event from which `scope_key` was made."""
     match scope:
         case "conversation":
             return StateArea(scope, scope_key, agent_id, conversation_id=envelope.conversation_id)
@@ -111,7 +110,7 @@ def area_of(scope: StateScope, scope_key: str, agent_id: str, envelope: EventEnv
 
 
 def _identity(scope: StateScope, envelope: EventEnvelope) -> dict[str, Any] | str:
-    """The scope's own identity, or the reason why there is none. An empty id identifies nobody."""
+    """Return the scope's identity, or the reason why there is none. An empty id is no identity."""
     match scope:
         case "conversation":
             if envelope.conversation_id:

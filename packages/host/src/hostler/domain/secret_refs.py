@@ -1,7 +1,7 @@
-"""References to secrets: texts that name where a secret is kept, in place of the secret.
+"""References to secrets: texts that name the place of a secret instead of the secret itself.
 
-A reference is looked up only where an operator wrote it. Whatever else looks like one, in a manifest, an
-event, a tool's answer or a tenant's agent, is text.
+A reference is resolved only where an operator wrote it. Anywhere else (a manifest, an event, a tool's result,
+a tenant's agent) it is plain text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 SECRET_PREFIXES = ("env:", "file:", "secret://")
-"""How a reference begins: `env:NAME`, `file:PATH`, `secret://NAME`. Any other text is the secret itself."""
+"""Prefixes: `env:NAME`, `file:PATH`, `secret://NAME`. Any other text is the secret itself."""
 
 _VARIABLE = re.compile(r"[^\s=\x00]+")
 _ORDINARY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -22,17 +22,17 @@ _LIKE_A_REFERENCE = re.compile(
 
 
 def is_reference(value: Any) -> bool:
-    """Whether a value names a secret instead of being one."""
+    """Whether a value is a reference to a secret."""
     return isinstance(value, str) and value.startswith(SECRET_PREFIXES)
 
 
 def reference_names(config: Mapping[str, Any]) -> list[str]:
-    """The keys of a runner's configuration that hold references, whatever their type in its form."""
+    """Return the keys of a runner's configuration whose values are references, of any type in its form."""
     return sorted(name for name, value in config.items() if is_reference(value))
 
 
 def reference_mistake(value: str) -> str | None:
-    """What is wrong with the form of a reference; None where nothing is, or where it is no reference."""
+    """Return the mistake in a reference's form; None if there is none or it is no reference."""
     kind, _, rest = value.partition(":")
     if value.startswith("secret://"):
         return "this version keeps no secrets: write env:NAME or file:PATH"
@@ -44,12 +44,12 @@ def reference_mistake(value: str) -> str | None:
 
 
 def unset_variable(name: str) -> str:
-    """Say that the variable of a reference is not set; a secret in place of its name is not shown."""
+    """Return the error for a variable that is not set. A name that may be a secret itself is not shown."""
     if _ORDINARY.fullmatch(name):
         return f"env:{name}: the environment variable {name} is not set"
     return "env: the environment variable that this names is not set; is it a name, or the secret itself?"
 
 
 def looks_like_reference(value: str) -> bool:
-    """Whether a text that is taken for the secret itself was probably meant to be a reference."""
+    """Whether a text that is used as the secret itself was probably meant to be a reference."""
     return not is_reference(value) and _LIKE_A_REFERENCE.match(value) is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class SeqSet:
-    """Sequences from 1 to `last`; whatever lies outside is left out, however much a range claims."""
+    """A set of sequences from 1 to `last`; those outside are ignored."""
 
     def __init__(self, last: int) -> None:
         self._last = last
@@ -36,7 +36,7 @@ class SeqSet:
 
 
 def ranges_of(seqs: Iterable[int]) -> list[tuple[int, int]]:
-    """The ascending ranges, ends included, that hold exactly these sequences."""
+    """Return the ascending ranges, ends included, of these sequences."""
     ranges: list[tuple[int, int]] = []
     for seq in sorted(set(seqs)):
         if ranges and ranges[-1][1] == seq - 1:
@@ -47,5 +47,5 @@ def ranges_of(seqs: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def in_steps(seqs: Sequence[int], size: int) -> Iterable[Sequence[int]]:
-    """The sequences in pieces of at most `size`."""
+    """Split sequences into slices of at most `size`."""
     return (seqs[start : start + size] for start in range(0, len(seqs), size))

@@ -1,4 +1,4 @@
-"""Skills: what is known of one, whether it may be used, and the tool that a run reaches it by."""
+"""Skills: their pins, whether they may be used, and the tools through which runs use them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Literal
 from hostler_protocol.grants import ToolResource
 
 SKILL_TOOLS = "skill"
-"""The `tool_type` of tools that stand for a skill: a run has them because it has the skill."""
+"""The `tool_type` of tools of skills: granted with the skill."""
 
 SkillStatus = Literal["new", "known", "moved", "changed", "restored"]
 
 
 @dataclass(frozen=True, slots=True)
 class SkillPin:
-    """A skill as it was confirmed, and as it was last seen. Its source is a path on the host.
+    """A skill as confirmed, and as last seen. `source` is a path on the host.
 
-    Times in UTC epoch milliseconds. `confirmed_by` is None where nobody had to: the first sight counts.
+    Times in UTC epoch milliseconds. `confirmed_by` is None for the version first seen, which needs no
+    confirmation.
     """
 
     name: str
@@ -32,12 +33,12 @@ class SkillPin:
 
     @property
     def may_be_used(self) -> bool:
-        """Whether it is what was recorded at first, or what a person confirmed since."""
+        """Whether its contents are those first recorded or last confirmed."""
         return self.digest == self.seen_digest
 
 
 def skill_status(known: SkillPin | None, source: str, digest: str) -> SkillStatus:
-    """What it means to see a skill with this digest now. `known`: it is as it was last seen."""
+    """Classify a skill that was read with this digest. `known`: unchanged since it was last seen."""
     if known is None:
         return "new"
     if digest == known.seen_digest:
@@ -46,12 +47,12 @@ def skill_status(known: SkillPin | None, source: str, digest: str) -> SkillStatu
 
 
 def skill_tool(skill_name: str) -> str:
-    """The tool that a skill is reached by."""
+    """Return the name of a skill's tool."""
     return f"skill.{skill_name}"
 
 
 def skill_of(tool: ToolResource) -> str | None:
-    """The skill that a tool stands for; None for every other tool."""
+    """Return the skill of a skill's tool; None for every other tool."""
     if tool.tool_type != SKILL_TOOLS:
         return None
     return tool.tool_name.partition(".")[2]
@@ -68,7 +69,7 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True)
 class SkillText:
-    """What a SKILL.md says. `instructions` is what stands below its front matter."""
+    """The contents of a SKILL.md. `instructions` is the text below its front matter."""
 
     name: str
     description: str
@@ -79,7 +80,7 @@ class SkillText:
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill as read from its folder. The digest is of all its files, names and contents."""
+    """A skill read from its folder. The digest covers names and contents of all its files."""
 
     text: SkillText
     source: str
@@ -88,5 +89,5 @@ class Skill:
 
     @property
     def name(self) -> str:
-        """What it is called, and its folder too."""
+        """The skill's name, which is also its folder's name."""
         return self.text.name

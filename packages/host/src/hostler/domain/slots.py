@@ -1,4 +1,4 @@
-"""Slots: how many runs go on at once in one host process, and whose they are."""
+"""Slots: how many runs execute at once in one host process, and the limits that they count against."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SlotKey(NamedTuple):
     agent: str
 
     def kinds(self) -> tuple[tuple[Kind, str], ...]:
-        """The same, each with its kind."""
+        """Return each name with its kind."""
         return ("workspace", self.workspace), ("plugin", self.plugin), ("agent", self.agent)
 
 
@@ -31,7 +31,7 @@ def slot_key(workspace_id: str, runner_id: str, agent_id: str) -> SlotKey:
 
 @dataclass(slots=True)
 class Slots:
-    """What is taken. Limits that are None, or not known, do not limit.
+    """The slots in use. A limit of None, or an absent one, is no limit.
 
     Runs are claimed on the database's thread and opened on the loop's, so each change is made under a lock.
     """
@@ -46,11 +46,11 @@ class Slots:
 
     @property
     def free(self) -> int:
-        """How many more runs the process may take."""
+        """Number of free slots."""
         return max(0, self.most - self.taken)
 
     def take(self, key: SlotKey) -> bool:
-        """One more run goes on; False: there is no room for it."""
+        """Take a slot for a run. Returns False if a limit is reached."""
         with self._lock:
             if not self.free or any(self._is_full(kind, name) for kind, name in key.kinds()):
                 return False
@@ -59,7 +59,7 @@ class Slots:
             return True
 
     def give_back(self, key: SlotKey) -> None:
-        """A run has left."""
+        """Release the slot of a run."""
         with self._lock:
             self.taken -= 1
             for kind in key.kinds():
@@ -68,12 +68,12 @@ class Slots:
                     del self.counts[kind]
 
     def limit_agent(self, agent_id: str, most: int | None) -> None:
-        """Let an agent have so many runs at once; None: as many as there are slots."""
+        """Set an agent's limit; None: as many runs as there are slots."""
         with self._lock:
             self.per_agent[agent_id] = most
 
     def full(self, kind: Kind) -> list[str]:
-        """Whose runs of this kind wait, although there may be slots; sorted."""
+        """Return the sorted names of this kind that have reached their limit, even if slots are free."""
         with self._lock:
             found = {name for each, name in self.counts if each == kind and self._is_full(kind, name)}
             if kind == "agent":

@@ -1,8 +1,8 @@
-"""All struct types made known to msgspec before there are threads.
+"""Prepare msgspec's type information of all structs before threads start.
 
-msgspec learns a type the first time it decodes one. Where two threads come to an unknown type at once, the
-one uses what the other has half learnt, and the process is gone with a segmentation fault (msgspec 0.22.0).
-Known types are safe in any number of threads.
+msgspec builds the information of a type when it first decodes one. If two threads do so at once, one uses the
+other's half-built information and the process ends with a segmentation fault (msgspec 0.22.0). Afterwards any
+number of threads may decode the type.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import msgspec
 
 
 def learn_struct_types() -> None:
-    """Make every struct type of ours that is imported so far known. Cheap where they are known already."""
+    """Prepare every struct type of the project that is imported so far. Cheap if already done."""
     for kind in _subclasses(msgspec.Struct):
         if kind.__module__.startswith("hostler"):
-            with contextlib.suppress(TypeError, NameError):  # only ever encoded: nobody decodes it
+            with contextlib.suppress(TypeError, NameError):  # a type that is only encoded
                 msgspec.json.Decoder(kind)
 
 

@@ -1,4 +1,4 @@
-"""The nearest right word, for errors that name it."""
+"""The nearest known word, for error messages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 MAX_LISTED = 20
-"""Known words that an error lists."""
+"""Known words listed in an error."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A sentence part that names the nearest known word, or all of them: `did you mean 'name'?`."""
+    """Return `did you mean 'name'?` for the nearest known word, or a list of the known words."""
     words = sorted(known)
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.6)
     if close:

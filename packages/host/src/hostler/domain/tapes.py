@@ -1,8 +1,7 @@
-"""A recorded run as a tape: how it began, what it asked and was told, what it gave out.
+"""A recorded run as a tape: its start, its calls with their outcomes, and its results.
 
-`TapeFile` is the document that a run is exported as. `read_tape` makes of it what a replay works with:
-numbered steps, and the outcome of every call by method, digest of its parameters and n-th use of that pair,
-which is how a resumed attempt finds them too.
+`TapeFile` is the exported document. `read_tape` converts it for replay: numbered steps, and the outcome of
+every call by method, digest of its parameters and n-th use of that pair, as in a resumed attempt.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ MADE_BY_THE_HOST = frozenset(
         "replay.diverged",
     }
 )
-"""Codes of endings that the runner did not write: its own stream was cut off there."""
+"""Codes of endings by the host, where the runner's own stream was cut off."""
 
 
 class TapeEntry(Lenient):
-    """One entry of the journal. `left_out`: bytes of data that were too large to be exported."""
+    """One entry of the journal. `left_out`: size in bytes of data that was too large to be exported."""
 
     position: int
     kind: str
@@ -54,7 +53,7 @@ class TapeEntry(Lenient):
 
 
 class TapeRun(Lenient):
-    """Which run it was. `config` is what was stored for its runner, without what the form adds by default."""
+    """The recorded run. `config` is the stored configuration of its runner, without the form's defaults."""
 
     run_id: str
     agent: str
@@ -68,7 +67,7 @@ class TapeRun(Lenient):
 
 
 class TapeFile(Lenient):
-    """A recorded run as one JSON document. `grant` is what it was permitted."""
+    """A recorded run as one JSON document. `grant` is the run's grant."""
 
     format: Literal["hostler.tape"]
     version: int
@@ -80,15 +79,15 @@ class TapeFile(Lenient):
 
 @dataclass(frozen=True, slots=True)
 class TapedCall:
-    """A call with its outcome. `name` None: of a refusal that was recorded without its parameters.
+    """A call with its outcome. `name` None: a refusal that was recorded without its parameters.
 
-    `known` False: it has no outcome on the tape, since it had none yet or it was too large to be exported.
+    `known` False: the tape has no outcome, since there was none yet or it was too large to be exported.
     """
 
     step: int
     position: int
     results_before: int
-    """How many results of the runner were recorded before the outcome."""
+    """Number of the runner's results recorded before the outcome."""
     method: str
     name: CallName | None
     params: Any
@@ -97,12 +96,12 @@ class TapedCall:
     chunks: tuple[msgspec.Raw, ...] = ()
     known: bool = True
     given_up: bool = False
-    """The runner did not wait for the outcome: after the chunks there is none."""
+    """The runner stopped waiting: there is no outcome after the chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class TapedResult:
-    """A result that the runner gave out, or deltas of one message that followed each other."""
+    """A result of the runner, or consecutive deltas of one message."""
 
     step: int
     type: str
@@ -118,26 +117,26 @@ class Tape:
     grant: msgspec.Raw
     context: AgentRunContext
     began_position: int
-    """Of the context in the journal."""
+    """Position of the context in the journal."""
     began_at: float
-    """UTC epoch seconds: what the recorded deadline is counted from."""
+    """UTC epoch seconds; the recorded deadline counts from here."""
     calls: tuple[TapedCall, ...]
     results: tuple[TapedResult, ...]
     raw_results: int
-    """How many results those are, one by one."""
+    """Number of recorded results before deltas were joined."""
     artifact_ids: tuple[str, ...]
-    """Ids that the host made for artifacts, in order."""
+    """Artifact ids made by the host, in order."""
     whole: bool
-    """Whether the deltas are still there: retention may have dropped them."""
+    """Whether all deltas are present; retention may have dropped them."""
 
     @property
     def ended_by_host(self) -> bool:
-        """Whether the host ended the run: what the runner would have done further is not known."""
+        """Whether the host ended the run, so that the runner's further steps are not known."""
         return self.run.status in ("cancelled", "timeout") or self.run.status_code in MADE_BY_THE_HOST
 
     @property
     def steps(self) -> int:
-        """How many there are."""
+        """Number of steps."""
         return len(self.calls) + len(self.results)
 
 
@@ -161,7 +160,7 @@ class _Result(Lenient):
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read of the entries so far; steps get their numbers at the end."""
+    """Entries read so far; steps are numbered at the end."""
 
     calls: list[tuple[int, TapedCall]] = field(default_factory=list)
     results: list[tuple[int, TapedResult]] = field(default_factory=list)
@@ -169,7 +168,7 @@ class _Reading:
 
 
 def decode_tape(text: bytes) -> TapeFile:
-    """Read an exported run. InvalidArgumentError says what is wrong with it."""
+    """Decode an exported run. InvalidArgumentError."""
     try:
         found = msgspec.json.decode(text, type=TapeFile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -184,7 +183,7 @@ def decode_tape(text: bytes) -> TapeFile:
 
 
 def read_tape(file: TapeFile) -> Tape:
-    """What a replay works with. InvalidArgumentError where the run never began or was dropped."""
+    """Convert an exported run for replay. InvalidArgumentError if it never began or was dropped."""
     run = file.run
     entries = [entry for entry in file.entries if entry.attempt >= run.base_attempt]
     began = next((entry for entry in entries if entry.kind == "context"), None)
@@ -224,7 +223,7 @@ def _positions(reading: _Reading) -> set[int]:
 
 
 def _once(calls: Sequence[tuple[int, TapedCall]]) -> Iterator[tuple[int, TapedCall]]:
-    """Each call once, with its first outcome; an intent only where none followed it."""
+    """Yield each call once, with its first outcome, or its intent if no outcome followed."""
     best: dict[Any, tuple[int, TapedCall]] = {}
     for at, call in calls:
         key = at if call.name is None else call.name
@@ -241,7 +240,7 @@ def _numbered(step: _S, number: int) -> _S:
 
 
 def _kept(entries: Sequence[TapeEntry]) -> list[TapeEntry]:
-    """Without what a later attempt took back: deltas beyond where it was live, and lifted pauses."""
+    """Drop what a later attempt superseded: deltas beyond its frontier, and resumed pauses."""
     kept: list[TapeEntry] = []
     for entry in entries:
         if entry.kind == "attempt" and entry.type == RESUMED:
@@ -254,7 +253,7 @@ def _kept(entries: Sequence[TapeEntry]) -> list[TapeEntry]:
 
 
 def _is_whole(entries: Sequence[TapeEntry]) -> bool:
-    """Whether no result is missing among those that are there."""
+    """Whether the sequences of the results have no gap."""
     numbers = [entry.sequence for entry in entries if entry.sequence is not None]
     return all(after == before + 1 for before, after in pairwise([0, *numbers]))
 
@@ -266,7 +265,7 @@ def _context_of(entry: TapeEntry) -> AgentRunContext:
 
 
 def _call_of(entry: TapeEntry, results_before: int) -> TapedCall | None:
-    """A call of the runner; None for one that somebody else made."""
+    """Read a call of the runner; None for a guest call."""
     data = msgspec.json.decode(entry.data, type=_Call)
     if is_guest_call(data.digest, data.nth):
         return None
@@ -304,9 +303,9 @@ def _take_result(reading: _Reading, entry: TapeEntry) -> None:
 
 
 def joined_deltas(first: TapedResult, second: TapedResult) -> TapedResult | None:
-    """Two results as one where both are text of one message; else None.
+    """Join two results if both are text deltas of one message; else return None.
 
-    How a text was cut into pieces says nothing about a runner.
+    How a text was split into deltas is not part of a runner's behaviour.
     """
     if first.type != DELTA or second.type != DELTA or first.usage or second.usage:
         return None
@@ -319,11 +318,11 @@ def joined_deltas(first: TapedResult, second: TapedResult) -> TapedResult | None
     return TapedResult(first.step, DELTA, {**first.data, "chunk": chunk}, None)
 
 
-# -- playing it -----------------------------------------------------------------------------------
+# -- replay ---------------------------------------------------------------------------------------
 
 
 class Player:
-    """Finds the recorded outcome of each call that a replay makes. Every outcome is given once."""
+    """Finds the recorded outcome of each call that a replay makes. Each outcome is used once."""
 
     def __init__(self, tape: Tape) -> None:
         self._by_name = {call.name: call for call in tape.calls if call.name is not None}
@@ -333,7 +332,7 @@ class Player:
         self._used: set[int] = set()
 
     def find(self, method: str, digest: str) -> TapedCall | None:
-        """The outcome of this call, by its n-th use; None: the tape does not hold it."""
+        """Return the outcome for the next use of this call, or None if it is not recorded."""
         self._asked[method, digest] += 1
         found = self._by_name.get(CallName(method, digest, self._asked[method, digest]))
         if found is None:
@@ -343,7 +342,7 @@ class Player:
         return found
 
     def unused(self, method: str | None = None) -> list[TapedCall]:
-        """Recorded calls that were not made (yet), in their order."""
+        """Return the recorded calls that were not made yet, in order."""
         return [
             call
             for call in self._calls
@@ -351,19 +350,19 @@ class Player:
         ]
 
 
-# -- going on from it -----------------------------------------------------------------------------
+# -- forks ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Inheritance:
-    """What a fork has of its source: steps up to `step`, answered from the journal up to `until_position`."""
+    """The part of its source that a fork inherits: steps up to `step`, the journal up to `until_position`."""
 
     step: int
     until_position: int
 
 
 def inherit(tape: Tape, at: int | None) -> Inheritance:
-    """What a run has that goes on after step `at`; None: after the last one, 0: from the beginning.
+    """Return the inheritance of a fork after step `at`; None: after the last one, 0: from the beginning.
 
     InvalidArgumentError for a step that the recording does not have.
     """

@@ -1,4 +1,4 @@
-"""What the configuration file says of tools: one entry for each server, document or built-in tool.
+"""The configuration of tools: one entry for each server, document or built-in tool.
 
 Each kind has its own struct and its own key in `ToolEntry`; an entry names exactly one of them.
 """
@@ -30,17 +30,17 @@ Mebibytes = Annotated[int, msgspec.Meta(ge=1, le=1_048_576)]
 class ExecEntry(Strict):
     """`exec`: a tool that runs commands in a sandbox.
 
-    `network`: what they may reach (`name:port`), nothing by default. `environment`: variables that they get
-    besides PATH, HOME and LANG; no secrets belong there, since commands can print them.
+    `network`: endpoints that commands may reach (`name:port`), none by default. `environment`: variables in
+    addition to PATH, HOME and LANG; put no secrets there, since commands can print them.
     """
 
     name: str = "exec"
     description: str | None = None
     approval: Approval = "never"
     seconds: Seconds = 60.0
-    """The longest that one command may take; a call can ask for less."""
+    """Time limit of one command; a call can request less."""
     output_kib: Annotated[int, msgspec.Meta(ge=1, le=65_536)] = MAX_TOOL_RESULT_BYTES // KIB
-    """What a command may print, stdout and stderr together."""
+    """Output limit of a command, stdout and stderr together."""
     memory_mib: Mebibytes = 512
     processes: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 64
     network: list[str] = []
@@ -60,7 +60,7 @@ class ExecEntry(Strict):
 class FilesEntry(Strict):
     """`files`: tools that list, read, write, edit and search the files of the working folder.
 
-    `approval` is for those that change something. `read_only`: those are not offered.
+    `approval` applies to the tools that change something. `read_only`: these are not offered.
     """
 
     name: str = "files"
@@ -71,9 +71,9 @@ class FilesEntry(Strict):
 class FetchEntry(Strict):
     """`fetch`: a tool that reads pages and files from the web.
 
-    `only`: hosts (`example.org`, `*.example.org`) beside which nothing is read; `deny`: those that never are.
-    `network`: hosts and networks that are not public, or on other ports than 80 and 443, and may be read all
-    the same.
+    `only`: the only hosts (`example.org`, `*.example.org`) that may be read; `deny`: hosts that may not.
+    `network`: hosts and networks that may be read although they are not public or use other ports than 80
+    and 443.
     """
 
     name: str = "fetch"
@@ -83,11 +83,11 @@ class FetchEntry(Strict):
     deny: list[str] = []
     network: list[str] = []
     seconds: Annotated[float, msgspec.Meta(gt=0, le=600)] = 30.0
-    """From the first look-up to the last byte, with all redirects."""
+    """Time limit from the name look-up to the last byte, all redirects included."""
     page_kib: Annotated[int, msgspec.Meta(ge=1, le=8_192)] = 1_024
-    """What is read of a text."""
+    """Size limit of a text."""
     file_kib: Annotated[int, msgspec.Meta(ge=1, le=262_144)] = 20_480
-    """What is read of anything else, which becomes an artifact."""
+    """Size limit of any other content, which becomes an artifact."""
     redirects: Annotated[int, msgspec.Meta(ge=0, le=20)] = 5
 
     @property
@@ -103,7 +103,7 @@ class FetchEntry(Strict):
 
 READING_FILES = ("list", "read", "search", "keep")
 CHANGING_FILES = ("write", "edit", "remove", "load")
-"""The tools of a `files` entry; those that change something are left out where it is read-only."""
+"""The tools of a `files` entry; a read-only entry has only READING_FILES."""
 
 
 class ToolEntry(Strict, omit_defaults=True):
@@ -117,45 +117,45 @@ class ToolEntry(Strict, omit_defaults=True):
 
     @property
     def kind(self) -> str:
-        """Its one key: `exec`, `files`, `mcp`."""
-        return self._said[0]
+        """The entry's one key, such as `exec`, `files` or `mcp`."""
+        return self._named[0]
 
     @property
     def name(self) -> str:
-        """What it is known by among those of its kind."""
-        name: str = self._said[1].name
+        """The entry's name, unique within its kind."""
+        name: str = self._named[1].name
         return name
 
     @property
     def key(self) -> str:
-        """What it is stored under: unique among all entries."""
+        """The key for storage, unique among all entries."""
         return f"{self.kind}:{self.name}"
 
     @property
-    def _said(self) -> tuple[str, Any]:
+    def _named(self) -> tuple[str, Any]:
         kind = kinds_of(self)[0]
         return kind, getattr(self, kind)
 
 
 class ToolKind(Protocol):
-    """Whoever makes tools of the entries of one kind."""
+    """A service that makes tools from the entries of one kind."""
 
     def check(self, entries: Sequence[ToolEntry]) -> None:
-        """InvalidArgumentError, naming the entry and what would be right, where one can't be used."""
+        """Check the entries. InvalidArgumentError names the entry and what is expected."""
         ...
 
     async def configure(self, entries: Sequence[ToolEntry]) -> None:
-        """Offer the tools of these entries (all kinds are given, others ignored), and no others any more."""
+        """Offer exactly the tools of these entries; entries of other kinds are ignored."""
         ...
 
 
 def kinds_of(entry: ToolEntry) -> list[str]:
-    """The keys that an entry names: one, where it was checked."""
+    """Return the kinds that an entry names; exactly one in a checked entry."""
     return [name for name in entry.__struct_fields__ if getattr(entry, name) is not None]
 
 
 def tool_names(entry: ToolEntry) -> list[str] | None:
-    """The names of the tools that an entry gives; None: only the server or the document knows."""
+    """Return the names of an entry's tools; None: only the server or the document knows them."""
     if entry.exec is not None:
         return [entry.exec.name]
     if entry.fetch is not None:
@@ -167,12 +167,12 @@ def tool_names(entry: ToolEntry) -> list[str] | None:
 
 
 def entry_mistake(entry: ToolEntry) -> Mistake | None:
-    """What is wrong with an entry: it says nothing, or too much, or its name is none."""
+    """Return the mistake in an entry (not exactly one kind, invalid name), or None."""
     kinds = kinds_of(entry)
     if len(kinds) != 1:
         allowed = ", ".join(ToolEntry.__struct_fields__)
-        told = " and ".join(kinds) or "nothing"
-        return Mistake("", f"this names {told}; expected exactly one of {allowed}")
+        named = " and ".join(kinds) or "nothing"
+        return Mistake("", f"this names {named}; expected exactly one of {allowed}")
     if not _NAME.fullmatch(entry.name):
         text = f"{entry.name!r:.80} is no name; expected a letter, then up to 31 letters, digits, _ or -"
         return Mistake(f"{entry.kind}.name", text)
@@ -180,7 +180,7 @@ def entry_mistake(entry: ToolEntry) -> Mistake | None:
 
 
 def entries_by_key(entries: Sequence[ToolEntry]) -> Mapping[str, ToolEntry]:
-    """Entries by what they are stored under. InvalidArgumentError for one that says nothing, or too much."""
+    """Return the entries by key. InvalidArgumentError for an invalid entry or a name used twice."""
     if len(entries) > MAX_TOOL_ENTRIES:
         raise InvalidArgumentError(f"tools: {len(entries)} entries; at most {MAX_TOOL_ENTRIES}")
     found: dict[str, ToolEntry] = {}

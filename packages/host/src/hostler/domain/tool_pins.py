@@ -1,7 +1,7 @@
-"""Which tools of a server the operator has approved, and what a new list of them means. Pure.
+"""Pins of tools: those of a grant, and those that the operator has approved of a server. Pure.
 
-The first list that a server ever gives is approved by its configuration. Whatever it changes or adds later
-waits for the operator.
+The first list that a server ever sends is approved by its configuration. Later changes and additions wait for
+the operator.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ PinState = Literal["approved", "changed", "new"]
 
 
 class ToolPin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool as it stood when the grant was built. Two equal pins are the same tool.
+    """A tool's identity when the grant was built. Two equal pins are the same tool.
 
-    `schema_digest` is of the JSON Schema of its parameters (for tools of a server that the operator does not
-    hold in the hand, of its description too).
+    `schema_digest` covers the JSON Schema of the parameters; for tools of servers, which the operator does
+    not control, also the description.
     """
 
     tool_id: str
     """Stable, like `plugin:acme/shop#book`."""
     owner: str
-    """Who offers it: a plugin's key, `mcp:...`."""
+    """The owner of the tool: a plugin's key, `mcp:...`."""
     schema_digest: str
     effect: ToolEffect = "default"
     client: bool = False
-    """Run by the client."""
+    """Whether the client executes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPin:
-    """A tool as it was approved, and as it was last seen. `digest` None: it never was approved."""
+    """A tool as approved, and as last seen. `digest` None: never approved."""
 
     tool: str
     digest: str | None
@@ -46,7 +46,7 @@ class StoredPin:
 
     @property
     def state(self) -> PinState:
-        """How they go together."""
+        """Whether the tool last seen is the approved one."""
         if self.digest is None:
             return "new"
         return "approved" if self.digest == self.seen_digest else "changed"
@@ -54,7 +54,7 @@ class StoredPin:
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """A tool in a new list."""
+    """A tool in a new list of its server."""
 
     tool: str
     digest: str
@@ -63,14 +63,16 @@ class ListedTool:
 
 @dataclass(frozen=True, slots=True)
 class PinChange:
-    """What is to be stored of one tool, and the audit fact that goes with it."""
+    """A pin to store, and its action for the audit log."""
 
     pin: StoredPin
     action: Literal["tool.first_seen", "tool.added", "tool.changed", "tool.changed_back"]
 
 
 def pin_changes(known: Mapping[str, StoredPin], seen: Mapping[str, ListedTool]) -> list[PinChange]:
-    """What a list changes. A tool that is gone from it keeps its pin: it may come back as another."""
+    """Return the changes that a new list makes. A tool that is not listed any more keeps its pin: it may
+    return with another definition.
+    """
     first = not known
     found: list[PinChange] = []
     for tool, sight in seen.items():

@@ -1,7 +1,6 @@
-"""Everything in plain data that does not fit a type, at once, and what is left when it is taken out.
+"""Check plain data against a type: `fit` finds all mistakes, `convert` and `misfit` describe the first one.
 
-`msgspec.convert` stops at the first mistake. This walks data and type together, and asks msgspec about each
-leaf.
+`msgspec.convert` stops at the first mistake. `fit` walks data and type together and converts each leaf.
 """
 
 from __future__ import annotations
@@ -22,16 +21,17 @@ T = TypeVar("T")
 
 
 class _Nothing:
-    """No usable value."""
+    """The type of `_NOTHING`: no usable value."""
 
 
 _NOTHING = _Nothing()
 
 
 def fit(data: Any, kind: type[T]) -> tuple[T | None, list[Mistake]]:
-    """Convert as much of `data` as fits `kind` (a type without `msgspec.Raw`), and list what does not.
+    """Convert the part of `data` that fits `kind` (a type without `msgspec.Raw`); return it with all
+    mistakes.
 
-    Keys, elements and values with a mistake are left out. None: without them nothing of `kind` is left.
+    Keys, elements and values with a mistake are left out. None: the rest does not fit `kind`.
     """
     mistakes: list[Mistake] = []
     cleaned = _fit(data, kind, "", mistakes)
@@ -41,7 +41,7 @@ def fit(data: Any, kind: type[T]) -> tuple[T | None, list[Mistake]]:
 
 
 def _fit(data: Any, kind: Any, place: str, mistakes: list[Mistake]) -> Any:
-    """The data without what does not fit, or `_NOTHING`."""
+    """Return the data without the parts that do not fit, or `_NOTHING`."""
     if len(mistakes) >= MAX_MISTAKES:
         return _NOTHING
     branch = _branch(data, kind)
@@ -64,7 +64,7 @@ def _fit(data: Any, kind: Any, place: str, mistakes: list[Mistake]) -> Any:
 
 
 def _branch(data: Any, kind: Any) -> Any:
-    """The one branch of a type that data of this form can be walked along with; None: there is none."""
+    """Return the member of a type that can be walked together with the data, or None."""
     if isinstance(data, list):
         found = [one for one in _branches(kind) if get_origin(one) is list]
     elif isinstance(data, Mapping):
@@ -81,7 +81,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def _branches(kind: Any) -> tuple[Any, ...]:
-    """The members of a union, without annotations; the type itself where it is none."""
+    """Return the members of a union, without annotations; of any other type, the type itself."""
     if get_origin(kind) is Annotated:
         return _branches(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
@@ -118,7 +118,7 @@ def _fit_struct(
 
 
 def _whole(data: Any, kind: Any, place: str, mistakes: list[Mistake]) -> Any:
-    """The data if msgspec takes it as `kind`; else it is a mistake."""
+    """Return the data if msgspec converts it to `kind`; else add a mistake."""
     try:
         msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
@@ -162,11 +162,11 @@ _WORDS = {
     "object": "an object",
     "str": "a text",
 }
-"""How the types of JSON and YAML are called among people."""
+"""Names of JSON types for people."""
 
 
 class Misfit(NamedTuple):
-    """`place`: where in the data, "" for all of it. `sentence` says the place as well."""
+    """`place`: the path in the data, "" for all of it. `sentence` includes the place."""
 
     place: str
     expected: str
@@ -174,7 +174,7 @@ class Misfit(NamedTuple):
 
 
 def convert(data: Any, kind: type[T], name: str) -> T:
-    """Turn plain data into `kind`; errors name the place, and the nearest right key where one is wrong."""
+    """Convert plain data to `kind`. InvalidArgumentError names the place, and the nearest valid key."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
@@ -182,7 +182,7 @@ def convert(data: Any, kind: type[T], name: str) -> T:
 
 
 def misfit(error: msgspec.ValidationError, kind: Any) -> Misfit:
-    """What an error of decoding something as `kind` means."""
+    """Describe an error of decoding data as `kind`."""
     message, _, path = str(error).partition(" - at `")
     path = path.rstrip("`") or "$"
     place = path.removeprefix("$").lstrip(".")
@@ -210,12 +210,12 @@ def _in_words(types: str) -> str:
 
 
 def _fields_at(kind: Any, path: str) -> set[str]:
-    """The field names of the struct that a msgspec error path points at."""
+    """Return the field names of the struct at a path in a msgspec error."""
     return {f.encode_name for found in _types_at(kind, path) for f in _structs(found)}
 
 
 def _values_at(kind: Any, path: str) -> list[Any]:
-    """The values that a literal at this path may have."""
+    """Return the permitted values of the literal at a path."""
     found = _types_at(kind, path)
     found += [inner for one in found if isinstance(one, msgspec.inspect.UnionType) for inner in one.types]
     return [v for one in found if isinstance(one, msgspec.inspect.LiteralType) for v in one.values]

@@ -1,21 +1,21 @@
-"""YAML that a stranger wrote: a plugin's manifest, a skill's front matter."""
+"""Read untrusted YAML: a plugin's manifest, a skill's front matter."""
 
 from __future__ import annotations
 
 from typing import Any
 
 MAX_DEPTH = 64
-"""Lists and mappings within each other. The time that a reader takes grows with the square of the depth."""
+"""Nesting of lists and mappings. The time to parse grows with the square of the depth."""
 
 
 def read_foreign_yaml(data: bytes | str) -> Any:
-    """The value of a YAML text without aliases, which could stand for more than any memory holds.
+    """Return the value of a YAML text. Aliases are refused, since they could expand beyond any memory.
 
-    ValueError, with the line where it is known, says what is wrong.
+    ValueError names the mistake, and the line if it is known.
     """
     import yaml  # noqa: PLC0415  not needed by a host without plugins and skills
 
-    # the one in C is ten times faster; it recurses without a bound, so the depth is known before it builds
+    # the C loader is ten times faster, but recurses without a bound: the depth is checked before it builds
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         depth = 0

@@ -1,4 +1,4 @@
-"""What runs use, summed up."""
+"""Sums of token usage."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hostler_protocol.limits import MAX_INTEGER
 
 
 def add_usage(total: Usage | None, usage: Usage | None) -> Usage | None:
-    """The sum of what is known; a number that nobody gave stays unknown."""
+    """Return the sum; a number that is in neither stays unknown."""
     if total is None or usage is None:
         return total or usage
     sums: dict[str, int | None] = {}

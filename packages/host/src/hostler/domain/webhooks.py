@@ -1,4 +1,4 @@
-"""Webhooks: what is told to whom, how it is signed, and when a try follows a failed one."""
+"""Webhooks: events and receivers, signatures, and waits between deliveries."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ NoticeEvent = Literal[
     "pause.superseded",
     "pause.failed",
 ]
-"""`opened`: people are asked (again, with a higher revision); `extended`: further calls wait with it;
-`settled`: every call is decided or expired; the rest are the states of the same names."""
+"""`opened`: people are asked (again, with a higher revision); `extended`: further calls joined the pause;
+`settled`: every call is decided or expired; the rest are the statuses of the same names."""
 EVENTS: tuple[NoticeEvent, ...] = get_args(NoticeEvent)
 
 MAX_WEBHOOKS = 100
@@ -38,15 +38,15 @@ TIMESTAMP_HEADER = "Hostler-Timestamp"
 SIGNATURE_HEADER = "Hostler-Signature"
 EVENT_HEADER = "Hostler-Event"
 DELIVERY_HEADER = "Hostler-Delivery"
-"""The same at every try: who has seen it need not act again."""
+"""The same in every attempt, so that receivers can recognise repeated deliveries."""
 ATTEMPT_HEADER = "Hostler-Attempt"
 
 MAX_ATTEMPTS = 15
-"""With the waits below some seven hours: a night in which a receiver is away and nobody looks."""
+"""With the waits below about seven hours: a receiver may be down for a night."""
 FIRST_WAIT_SECONDS = 5.0
 LAST_WAIT_SECONDS = 3_600.0
 GONE = 410
-"""The receiver says that it wants nothing more: no further try."""
+"""Status by which the receiver refuses further attempts."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _EVENT_OF: dict[PauseStatus, NoticeEvent] = {
     "open": "pause.opened",
@@ -59,9 +59,9 @@ _EVENT_OF: dict[PauseStatus, NoticeEvent] = {
 
 
 class Webhook(Strict):
-    """A receiver. `url` may be a reference (`env:NAME`, `file:PATH`); `secret` must be one, since what stands
-    here is stored. `events`: empty for all. `network`: hosts and networks that are not public, where it
-    may be all the same (`10.0.0.0/8`, `hooks.internal`, `127.0.0.1:9000`).
+    """A receiver. `url` may be a reference (`env:NAME`, `file:PATH`); `secret` must be one, since the entry
+    is stored. `events`: empty for all. `network`: non-public hosts and networks that the receiver may have
+    (`10.0.0.0/8`, `hooks.internal`, `127.0.0.1:9000`).
     """
 
     name: str
@@ -71,12 +71,12 @@ class Webhook(Strict):
     network: list[str] = []
 
     def wants(self, event: NoticeEvent) -> bool:
-        """Whether it is told of such an event."""
+        """Whether the receiver gets this event."""
         return not self.events or event in self.events
 
 
 def check_webhooks(webhooks: Sequence[Webhook]) -> None:
-    """Refuse what cannot be delivered to. InvalidArgumentError names the webhook, and shows no address."""
+    """Check webhooks. InvalidArgumentError names the webhook, but not its address."""
     if len(webhooks) > MAX_WEBHOOKS:
         raise InvalidArgumentError(f"webhooks: {len(webhooks)} of them; at most {MAX_WEBHOOKS} are possible")
     for webhook in webhooks:
@@ -85,7 +85,7 @@ def check_webhooks(webhooks: Sequence[Webhook]) -> None:
 
 
 def webhook_mistake(webhook: Webhook) -> Mistake | None:
-    """What is wrong with a webhook, without its address."""
+    """Return the mistake in a webhook, without its address, or None."""
     if not _NAME.fullmatch(webhook.name):
         return Mistake("name", f"{webhook.name!r:.80} is no name: 1 to 100 letters, digits, '_', '.', '-'")
     if not webhook.secret.startswith(("env:", "file:")):
@@ -98,7 +98,7 @@ def webhook_mistake(webhook: Webhook) -> Mistake | None:
 
 
 def check_address(name: str, url: str) -> None:
-    """Refuse an address that is none, or that carries a password."""
+    """Check a resolved address. InvalidArgumentError."""
     if (wrong := _address_mistake(url)) is not None:
         raise InvalidArgumentError(f"webhook {name!r}: {wrong}")
 
@@ -119,7 +119,7 @@ def _address_mistake(url: str) -> str | None:
 
 
 def check_event(event: str) -> NoticeEvent:
-    """The event of this name. InvalidArgumentError names the nearest right one."""
+    """Return the event of this name. InvalidArgumentError names the nearest one."""
     for known in EVENTS:
         if event == known:
             return known
@@ -127,27 +127,28 @@ def check_event(event: str) -> NoticeEvent:
 
 
 def event_of(before: PauseStatus | None, after: PauseStatus) -> NoticeEvent | None:
-    """What a change of a pause is told as; None: that is nobody's business (the host is at work)."""
+    """Return the event for a change of a pause; None: a change that is not published."""
     if after == "ready":
         return "pause.settled" if before in ("open", "needs_review") else None
     return _EVENT_OF.get(after)
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """`v1=` and the HMAC-SHA256, in hexadecimal digits, of timestamp, a dot and the body as it is sent."""
+    """Return `v1=` and the hexadecimal HMAC-SHA256 of the timestamp, a dot and the body as sent."""
     signed = b"%d." % timestamp + body
     return f"{SIGNATURE_VERSION}={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 
 
 def is_signed(secret: str, timestamp: int, body: bytes, given: str) -> bool:
-    """Whether a signature is right, compared in constant time."""
+    """Whether a signature is valid, compared in constant time."""
     return hmac.compare_digest(signature(secret, timestamp, body).encode(), given.encode())
 
 
 def wait_seconds(attempts: int, random: float, asked: float | None = None) -> float:
-    """How long to wait after the n-th try (from 1): 5 s doubled each time, at most an hour, half to one and a
-    half of it (`random` is 0 to 1), so that receivers do not get everything at once after an outage. At least
-    what the receiver asked for, within the hour.
+    """Return the wait after the n-th attempt (from 1): 5 s, doubled each time, at most an hour.
+
+    It is multiplied by 0.5 to 1.5 (`random` is 0 to 1), so that a receiver does not get everything at once
+    after an outage, and is at least what the receiver requested (`asked`), within the hour.
     """
     wait = back_off(attempts, FIRST_WAIT_SECONDS, LAST_WAIT_SECONDS) * (0.5 + random)
     return min(max(wait, asked or 0.0), LAST_WAIT_SECONDS)

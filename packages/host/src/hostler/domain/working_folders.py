@@ -1,4 +1,4 @@
-"""Owners of working folders."""
+"""Working folders: their settings and owners."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from hostler_protocol.limits import MIB
 class WorkingFolderSettings(Strict):
     """The folders that `exec` and `files` work in, below the data directory.
 
-    `per`: one for each conversation (with its agent and thread), which lasts, or one for each run. What lies
-    in one folder together has at most `disk_mib` in at most `max_files` files and folders. A folder that
-    nothing has used for `keep_days` is removed. There are at most `max_folders`; they leave `spare_mib`
-    of the disk free.
+    `per`: one persistent folder for each conversation (with its agent and thread), or one for each run. The
+    contents of one folder are limited to `disk_mib` and to `max_files` files and folders. A folder that was
+    not used for `keep_days` is removed. There are at most `max_folders`; `spare_mib` of the disk stay free.
     """
 
     per: Literal["conversation", "run"] = "conversation"
@@ -29,7 +28,7 @@ class WorkingFolderSettings(Strict):
 
     @property
     def disk_bytes(self) -> int:
-        """The same in bytes."""
+        """`disk_mib` in bytes."""
         return self.disk_mib * MIB
 
     @property
@@ -39,7 +38,7 @@ class WorkingFolderSettings(Strict):
 
 
 class FolderOwner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose a folder is: a conversation with an agent (and its bot and thread), or one run."""
+    """The owner of a folder: a conversation with an agent (and its bot and thread), or one run."""
 
     kind: Literal["conversation", "run"]
     workspace_id: str
