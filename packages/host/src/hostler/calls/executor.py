@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,8 @@ from hostler.journal.call_records import (
     CallEntry,
     Intent,
     JournalledError,
+    RecordedAnswer,
+    answer_of,
     chunk_of,
     chunk_record,
     digest_of,
@@ -56,6 +58,16 @@ from hostler_protocol.pausing import Decision
 
 log = logging.getLogger(__name__)
 _encoder = msgspec.json.Encoder()
+
+
+class _Alone(NamedTuple):
+    """A call whose answer is recorded, and that no other one has joined in this turn of the loop."""
+
+    call_id: MessageId
+    method: str
+    params: CallParams
+    digest: str
+    handle: asyncio.Handle
 
 
 class CallExecutor:
@@ -92,6 +104,7 @@ class CallExecutor:
         self.tools = ToolCalls(scope, journal, people, confirm)
         self._seen: Counter[tuple[str, str]] = Counter()
         self._tasks: dict[MessageId, asyncio.Task[None]] = {}
+        self._alone: _Alone | None = None
         self._given_up: dict[MessageId, bool] = {}
         """Calls that the runner gave up, and whether it goes on without them."""
         self._guests: dict[MessageId, Guest] = {}
@@ -108,6 +121,17 @@ class CallExecutor:
         """Take a call; it is answered when it is done. `guest`: who makes it, where it is not the runner."""
         if guest is not None:
             self._guests[call_id] = guest
+        before, self._alone = self._alone, None
+        if before is not None:  # of calls that came together the recording says which is answered first
+            before.handle.cancel()
+            self._start(before.call_id, before.method, before.params)
+        elif guest is None and not self._tasks and (digest := self._digest_of_recorded(method, params)):
+            handle = asyncio.get_running_loop().call_soon(self._answer_alone)
+            self._alone = _Alone(call_id, method, params, digest, handle)
+            return
+        self._start(call_id, method, params)
+
+    def _start(self, call_id: MessageId, method: str, params: CallParams) -> None:
         task = asyncio.create_task(self._carry(call_id, method, params), name=f"{method} {call_id}")
         self._tasks[call_id] = task
         task.add_done_callback(lambda _: self._left(call_id))
@@ -124,6 +148,8 @@ class CallExecutor:
 
         What is already on its way into the database stays.
         """
+        if self._alone is not None and self._alone.call_id == call_id:
+            self._drop_alone()
         task = self._tasks.get(call_id)
         if task is not None:
             self._given_up[call_id] = goes_on
@@ -131,6 +157,7 @@ class CallExecutor:
 
     def stop(self) -> None:
         """The attempt is over."""
+        self._drop_alone()
         for task in list(self._tasks.values()):
             task.cancel()
         self.tools.stop()
@@ -138,7 +165,7 @@ class CallExecutor:
     @property
     def under_way(self) -> bool:
         """Whether a call has no answer yet, or a tool is being asked although nobody waits for it."""
-        return bool(self._tasks) or self.tools.under_way
+        return bool(self._tasks) or self._alone is not None or self.tools.under_way
 
     def look_again(self) -> None:
         """A call has begun to wait for people: who waits for quiet looks once more."""
@@ -155,14 +182,11 @@ class CallExecutor:
     # -- one call ---------------------------------------------------------------------------------
 
     async def _carry(self, call_id: MessageId, method: str, params: CallParams) -> None:
-        try:
-            call = self._gate.admit(self._gated, self._connection, self._scope.attempt, method, params)
-        except HostlerError as error:
-            nth = self._guest_number(call_id)
-            self._written.refused(CallEntry(method[:100], nth=nth, error=to_fault(error)))
-            self._caller(call_id).refuse(call_id, error)
+        call = self._admit(call_id, method, params)
+        if call is None:
             return
-        record = self._record(method, params, self._guest_number(call_id))
+        guest = self._guest_number(call_id)
+        record = self._record(method, params, "" if guest else digest_of(params), guest)
         going_on = self._going_on
         recorded = None if going_on is None else going_on.find(record.name)
         try:
@@ -187,6 +211,16 @@ class CallExecutor:
             log.exception("run %s: %s failed", self._scope.run_id, method)
             self._refuse(call_id, record, HostlerError(f"the host failed to carry out {method}"))
 
+    def _admit(self, call_id: MessageId, method: str, params: CallParams) -> Call | None:
+        """Let a call through the gate; None: it was refused."""
+        try:
+            return self._gate.admit(self._gated, self._connection, self._scope.attempt, method, params)
+        except HostlerError as error:
+            nth = self._guest_number(call_id)
+            self._written.refused(CallEntry(method[:100], nth=nth, error=to_fault(error)))
+            self._caller(call_id).refuse(call_id, error)
+            return None
+
     def _caller(self, call_id: MessageId) -> PluginConnection | Guest:
         """Who is answered."""
         return self._guests.get(call_id, self._connection)
@@ -198,10 +232,9 @@ class CallExecutor:
         self._by_guests += 1
         return guest_call_number(self._scope.attempt, self._by_guests)
 
-    def _record(self, method: str, params: CallParams, guest: int) -> CallRecord:
-        known = "" if guest else digest_of(params)
-        self._seen[method, known] += 1
-        name = CallName(method, known, guest or self._seen[method, known])
+    def _record(self, method: str, params: CallParams, digest: str, guest: int = 0) -> CallRecord:
+        self._seen[method, digest] += 1
+        name = CallName(method, digest, guest or self._seen[method, digest])
         record = CallRecord(name, params)
         if method == "tool.call":
             pin = self._scope.grant.tool_pins.get(getattr(params, "tool_name", ""))
@@ -267,6 +300,38 @@ class CallExecutor:
 
     # -- from the recording -----------------------------------------------------------------------
 
+    def _digest_of_recorded(self, method: str, params: CallParams) -> str | None:
+        """The digest of a call that may be answered from the recording at once; None for any other."""
+        if self._going_on is None or self._going_on.is_over or method in STREAM_FUNCTIONS:
+            return None
+        digest = digest_of(params)
+        recorded = self._going_on.look(CallName(method, digest, self._seen[method, digest] + 1))
+        return None if recorded is None or recorded.data is None else digest
+
+    def _answer_alone(self) -> None:
+        """Answer one recorded call without a task of its own: a thousand of them make up a resume."""
+        alone, going_on = self._alone, self._going_on
+        if alone is None or going_on is None:
+            return
+        self._alone = None
+        call_id, method, params, digest, _ = alone
+        recorded = going_on.look(CallName(method, digest, self._seen[method, digest] + 1))
+        if recorded is None or recorded.data is None or not going_on.may_answer(recorded):
+            self._start(call_id, method, params)
+            return
+        call = self._admit(call_id, method, params)
+        if call is not None:
+            self._gate.repeat(call)
+            going_on.find(self._record(method, params, digest).name)
+            self._repeat(call_id, recorded, answer_of(recorded.data))
+            going_on.answered(recorded)
+        self._active()
+
+    def _drop_alone(self) -> None:
+        if self._alone is not None:
+            self._alone.handle.cancel()
+            self._alone = None
+
     async def _answer_again(
         self, call_id: MessageId, call: Call, going_on: Resumption, recorded: RecordedCall
     ) -> None:
@@ -277,20 +342,22 @@ class CallExecutor:
             for chunk in answer.chunks if call.chunk is not None else ():
                 if not await self._caller(call_id).stream(call_id, chunk_of(chunk)):
                     return
-            await going_on.turn(
-                recorded
-            )  # what the runner made of the chunks was recorded before the outcome
-            if answer.given_up:
-                return  # the runner did not wait for more
-            if answer.error is not None:
-                self._caller(call_id).refuse(call_id, from_fault(answer.error))
-            else:
-                self._had_effects |= recorded.effect
-                self._caller(call_id).reply(call_id, answer.reply)
+            # what the runner made of the chunks was recorded before the outcome
+            await going_on.turn(recorded)
+            self._repeat(call_id, recorded, answer)
         except HostlerError as error:
             self._caller(call_id).refuse(call_id, error)
         finally:
             going_on.answered(recorded)
+
+    def _repeat(self, call_id: MessageId, recorded: RecordedCall, answer: RecordedAnswer) -> None:
+        if answer.given_up:
+            return  # the runner did not wait for more
+        if answer.error is not None:
+            self._connection.refuse(call_id, from_fault(answer.error))
+        else:
+            self._had_effects |= recorded.effect
+            self._connection.reply(call_id, answer.reply)
 
     async def _pass_on(
         self, call_id: MessageId, call: Call, record: CallRecord, inherited: Inherited, passed: RecordedCall

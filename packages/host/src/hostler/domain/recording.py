@@ -249,6 +249,11 @@ class FastForward:
 
     # -- calls ------------------------------------------------------------------------------------
 
+    def look(self, name: CallName) -> RecordedCall | None:
+        """The recorded outcome of a call, which is not asked for by that."""
+        call = self._recording.calls.get(name)
+        return None if call is None or call.position is None else call
+
     def find(self, name: CallName) -> RecordedCall | None:
         """Return the recorded call that the runner makes now, or None."""
         call = self._recording.calls.get(name)

@@ -288,6 +288,14 @@ class Resumption:
             self._turns.progressed()
         return found
 
+    def look(self, name: CallName) -> RecordedCall | None:
+        """The recorded outcome of a call that the runner has not made yet."""
+        return self._forward.look(name)
+
+    def may_answer(self, call: RecordedCall) -> bool:
+        """Whether a recorded answer may go out now. Tell `answered` once it has."""
+        return self._forward.may_answer(call)
+
     async def read(self, call: RecordedCall) -> RecordedAnswer:
         """What a recorded call is answered with. Its chunks may go out at once, the answer in its `turn`."""
         return await self._read(call)
@@ -359,6 +367,11 @@ class Resumption:
     def is_live(self) -> bool:
         """Whether it does so already."""
         return self._forward.live
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the recording has nothing more to say."""
+        return self._forward.is_over
 
     def close(self) -> None:
         """The attempt is over."""
