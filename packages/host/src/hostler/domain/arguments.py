@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -86,19 +87,22 @@ RESERVED_MODEL_ARGUMENTS = frozenset(
 the grant."""
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _STATUSES = frozenset(get_args(RunStatus))
-_ID_FIELDS = (
-    "agent",
-    "artifact_id",
-    "conversation_id",
-    "event_id",
-    "file_id",
-    "kb_id",
-    "model_id",
-    "target_run_id",
-    "tool_call_id",
-    "tool_name",
-    "upload_id",
+_ID_FIELDS = frozenset(
+    {
+        "agent",
+        "artifact_id",
+        "conversation_id",
+        "event_id",
+        "file_id",
+        "kb_id",
+        "model_id",
+        "target_run_id",
+        "tool_call_id",
+        "tool_name",
+        "upload_id",
+    }
 )
+_CURSOR_FIELDS = frozenset({"cursor", "before_cursor", "after_cursor"})
 
 
 def check_arguments(params: CallParams) -> None:
@@ -106,12 +110,13 @@ def check_arguments(params: CallParams) -> None:
 
     InvalidArgumentError or PayloadTooLargeError names the field, the mistake and what is expected.
     """
-    for name in _ID_FIELDS:
-        value = getattr(params, name, None)
+    ids, cursors = _text_fields(type(params))
+    for name in ids:
+        value = getattr(params, name)
         if isinstance(value, str):
             check_id(name, value)
-    for name in ("cursor", "before_cursor", "after_cursor"):
-        value = getattr(params, name, None)
+    for name in cursors:
+        value = getattr(params, name)
         if isinstance(value, str) and len(value) > MAX_CURSOR_CHARS:
             raise InvalidArgumentError(f"{name} has {len(value):,} characters; it is no cursor of this host")
     if getattr(params, "limit", 1) == 0:
@@ -119,6 +124,13 @@ def check_arguments(params: CallParams) -> None:
     check = _CHECKS.get(type(params))
     if check is not None:
         check(params)
+
+
+@cache
+def _text_fields(params: type[CallParams]) -> tuple[list[str], list[str]]:
+    """Which fields of these parameters are ids, and which are cursors."""
+    names = params.__struct_fields__
+    return [name for name in names if name in _ID_FIELDS], [name for name in names if name in _CURSOR_FIELDS]
 
 
 def _model(params: ModelParams | CountTokensParams) -> None:

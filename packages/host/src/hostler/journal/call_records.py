@@ -6,6 +6,7 @@ A `call` says what came of one; a `refusal` is the outcome of a call that the ga
 
 from __future__ import annotations
 
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -113,7 +114,12 @@ _answers = msgspec.json.Decoder(RecordedAnswer)
 
 def digest_of(params: CallParams) -> str:
     """What the parameters are known by: all but what differs between attempts."""
-    return digest({name: value for name, value in fields_of(params).items() if name not in NOT_IN_DIGEST})
+    return digest({name: getattr(params, name) for name in _names_in_digest(type(params))})
+
+
+@cache
+def _names_in_digest(params: type[CallParams]) -> list[str]:
+    return [name for name in params.__struct_fields__ if name not in NOT_IN_DIGEST]
 
 
 def effect_key_of(run_id: str, call_id: str, arguments: Any, resolution: int) -> str:

@@ -222,6 +222,9 @@ class Turns:
 
     def progressed(self) -> None:
         """A result was made again, a call asked for or answered, or the attempt is live: others may go on."""
+        if not self._waiting and not self._new:
+            self.close()
+            return
         if self._forward.may_begin:
             for future in self._new:
                 if not future.done():
