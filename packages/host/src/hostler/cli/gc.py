@@ -42,7 +42,7 @@ def gc(
     """
     from hostler.cli.database import opened_facts, with_facts
     from hostler.host.lock import RemovalGate
-    from hostler.host.maintenance import Holdings, collect_all
+    from hostler.host.maintenance import HostData, collect_all
     from hostler.storage.stores.retention import RetentionPolicy, workspaces
     from hostler.tools.workspaces.folders import WorkingFolders
 
@@ -72,14 +72,14 @@ def gc(
             settings = await opened.read(lambda tx: configured(tx, own))
             folders = WorkingFolders(data_dir / "workspaces", settings)
             try:
-                held = Holdings(opened, blobs, folders, RemovalGate(data_dir))
+                host_data = HostData(opened, blobs, folders, RemovalGate(data_dir))
                 if workspace is not None and workspace not in (known := await workspaces(opened)):
                     raise InvalidArgumentError(
                         f"there is no workspace {workspace!r}: {did_you_mean(workspace, known)}"
                     )
                 with out().status("collecting"):
-                    async with held.gate.open(wait_seconds=0):
-                        return await collect_all(held, policy_of)
+                    async with host_data.gate.open(wait_seconds=0):
+                        return await collect_all(host_data, policy_of)
             finally:
                 blobs.close()
                 folders.close()

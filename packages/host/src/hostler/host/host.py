@@ -33,7 +33,7 @@ from hostler.host.diagnosis import Diagnosis, silent_sources
 from hostler.host.inventory import Inventories
 from hostler.host.lease import BEATS_PER_LEASE, HostLease, host_id_of
 from hostler.host.lock import DataDirLock, Holder, RemovalGate
-from hostler.host.maintenance import Holdings, keep_tidy
+from hostler.host.maintenance import HostData, keep_tidy
 from hostler.host.sandbox_audit import AuditedSandboxes
 from hostler.host.webhooks import WebhookSender
 from hostler.host.workers import Workers
@@ -200,7 +200,7 @@ class Host:
             self.dispatcher.look,
             member=Membership(self.host_id) if self.db.dialect == "sqlite" else None,
         )
-        self.held = Holdings(self.db, self.blobs, self.folders, RemovalGate(settings.data_dir))
+        self.data = HostData(self.db, self.blobs, self.folders, RemovalGate(settings.data_dir))
         self.audit_heads = AuditHeads(self.db, settings.data_dir)
         self.workers = Workers()
 
@@ -270,7 +270,7 @@ class Host:
         await recover(self.db, self._is_resumable)
         await self.mcp.settle(MCP_SECONDS)
         settings = self.settings
-        retention = partial(keep_tidy, self.held, self._retention, settings.collect_seconds)
+        retention = partial(keep_tidy, self.data, self._retention, settings.collect_seconds)
         self.workers.start("dispatcher", self.dispatcher.work, longest_wait=LOOK_SECONDS)
         self.workers.start("retention", retention)
         self.workers.start("audit heads", partial(self.audit_heads.keep, settings.note_heads_seconds))

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
+class HostData:
     """All that a data directory holds."""
 
     db: Database
@@ -31,10 +31,10 @@ class Holdings:
     gate: RemovalGate
 
 
-async def collect_all(held: Holdings, policy_of: Callable[[str], RetentionPolicy]) -> Collected:
+async def collect_all(data: HostData, policy_of: Callable[[str], RetentionPolicy]) -> Collected:
     """Collect what is no longer kept. `policy_of` a workspace."""
-    collected = await collect(held.db, held.blobs, policy_of)
-    swept = await sweep_folders(held.db, held.folders)
+    collected = await collect(data.db, data.blobs, policy_of)
+    swept = await sweep_folders(data.db, data.folders)
     counts = {**collected.counts, "working_folders": swept.folders}
     return Collected(counts, collected.freed_bytes + swept.size_bytes)
 
@@ -48,7 +48,7 @@ async def sweep_folders(db: Database, folders: WorkingFolders) -> Swept:
     return await folders.sweep(is_orphan)
 
 
-async def delete_conversation(held: Holdings, ws: str, conversation_id: str, *, by: str) -> DeletionReceipt:
+async def delete_conversation(data: HostData, ws: str, conversation_id: str, *, by: str) -> DeletionReceipt:
     """Delete all that is kept of a conversation; with its receipt it is gone, its files too.
 
     ConflictError while a run of it is active, UnavailableError while a backup is being made, StorageError
@@ -56,44 +56,44 @@ async def delete_conversation(held: Holdings, ws: str, conversation_id: str, *, 
     """
 
     async def folders() -> None:
-        await sweep_folders(held.db, held.folders)  # whose conversation is gone now
+        await sweep_folders(data.db, data.folders)  # whose conversation is gone now
 
-    async with held.gate.open():
+    async with data.gate.open():
         return await deletion.delete_conversation(
-            held.db, held.blobs, ws, conversation_id, by=by, elsewhere=folders
+            data.db, data.blobs, ws, conversation_id, by=by, elsewhere=folders
         )
 
 
 async def delete_actor(
-    held: Holdings, ws: str, actor_id: str, *, by: str, actor_type: str | None
+    data: HostData, ws: str, actor_id: str, *, by: str, actor_type: str | None
 ) -> DeletionReceipt:
     """Delete a person's data; the rest as for a conversation."""
 
-    async with held.gate.open():
-        theirs = await folders_with(held, ws, actor_id, actor_type)
+    async with data.gate.open():
+        theirs = await folders_with(data, ws, actor_id, actor_type)
 
         async def folders() -> None:
             for key in theirs:  # runs wrote there what was said
-                await held.folders.remove(key)
+                await data.folders.remove(key)
 
         return await deletion.delete_actor(
-            held.db, held.blobs, ws, actor_id, by=by, actor_type=actor_type, elsewhere=folders
+            data.db, data.blobs, ws, actor_id, by=by, actor_type=actor_type, elsewhere=folders
         )
 
 
-async def folders_with(held: Holdings, workspace_id: str, actor_id: str, actor_type: str | None) -> list[str]:
+async def folders_with(data: HostData, workspace_id: str, actor_id: str, actor_type: str | None) -> list[str]:
     """The keys of the working folders of conversations that a person took part in."""
 
     def found(tx: Tx, owner: FolderOwner) -> bool:
         return working_folders.took_part(tx, owner, actor_id, actor_type)
 
-    owners = [one.owner for one in await held.folders.found()]
+    owners = [one.owner for one in await data.folders.found()]
     theirs = [one for one in owners if one is not None and one.workspace_id == workspace_id]
-    return [one.key for one in theirs if await held.db.read(lambda tx, one=one: found(tx, one))]  # type: ignore[misc]
+    return [one.key for one in theirs if await data.db.read(lambda tx, one=one: found(tx, one))]  # type: ignore[misc]
 
 
 async def keep_tidy(
-    held: Holdings,
+    data: HostData,
     retention: Callable[[], Awaitable[Retention]],
     every_seconds: float,
     succeeded: Callable[[], None] = lambda: None,
@@ -103,15 +103,15 @@ async def keep_tidy(
     At once those bytes go that a deletion let go of before a host before this one ended.
     """
     try:
-        async with held.gate.open():
-            await blobs.collect(held.db, held.blobs)
+        async with data.gate.open():
+            await blobs.collect(data.db, data.blobs)
     except (UnavailableError, StorageError) as error:
         log.warning("files of what was deleted are still there, until they are collected: %s", error)
     while True:
         await asyncio.sleep(every_seconds)
         try:
-            async with held.gate.open(wait_seconds=0):
-                collected = await collect_all(held, (await retention()).of)
+            async with data.gate.open(wait_seconds=0):
+                collected = await collect_all(data, (await retention()).of)
         except UnavailableError as error:
             log.info("nothing is collected now: %s", error)
         except StorageError as error:

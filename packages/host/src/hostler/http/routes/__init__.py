@@ -1,1 +1,1 @@
-"""The routes, one module per subject; `http.route_table` lists them."""
+"""The routes, one module per resource; `http.route_table` lists them."""

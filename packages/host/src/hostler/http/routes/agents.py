@@ -1,4 +1,4 @@
-"""Agents: stored configuration, with every version kept."""
+"""Agents and their versions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hostler_protocol.errors import ConflictError, NotFoundError, UnauthorizedEr
 
 
 class AgentRecord(Strict):
-    """One version of an agent. `spec` is what a configuration file says of it, whole.
+    """One version of an agent. `spec` is its entry in a configuration file, with all fields.
 
-    `problems`: what is wrong with the current version now, and what may be; null where that was not asked.
+    `problems`: errors and warnings of the current version; null in the list of versions.
     """
 
     agent_id: str
@@ -53,7 +53,7 @@ async def list_agents(request: ApiRequest, query: PageQuery) -> Listing[AgentRec
 
 @endpoint("POST", "/v1/agents", right="agents:write", tag="agents", status=201)
 async def create_agent(request: ApiRequest, body: LenientBody[AgentSpec]) -> Json[AgentRecord]:
-    """Make a new agent. A name that is taken is a `conflict`."""
+    """Create an agent. A name in use is a `conflict`."""
     host, name = request.state.host, body.get().name
     if await host.db.read(lambda tx: agents.current_version(tx, request.workspace_id, name)) is not None:
         raise ConflictError(f"there is an agent named {name!r} already; PUT changes it")
@@ -64,22 +64,22 @@ async def create_agent(request: ApiRequest, body: LenientBody[AgentSpec]) -> Jso
 async def get_agent(request: ApiRequest) -> AgentRecord:
     """Get the current version of an agent."""
     name = request.parameters["name"]
-    return await _shown(
+    return await _with_problems(
         request, await request.state.host.db.read(lambda tx: agents.get(tx, request.workspace_id, name))
     )
 
 
 @endpoint("PUT", "/v1/agents/{name}", right="agents:write", tag="agents")
 async def put_agent(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecord:
-    """Make or change an agent. All that is wrong with it is named at once, and nothing is stored.
+    """Create or change an agent. If anything is wrong, all mistakes are reported and nothing is stored.
 
-    A change makes a new version, which the next event uses; unchanged it keeps its version. The body's name
-    is the path's.
+    A change creates a new version, which the next event uses; an unchanged agent keeps its version. The name
+    in the body has to match the path.
     """
-    named = request.parameters["name"]
-    if body.get().name != named:
-        other = Mistake("name", f"the path names {named!r}: both must be the same")
-        body = replace(body, mistakes=[*body.mistakes, other])
+    name = request.parameters["name"]
+    if body.get().name != name:
+        mismatch = Mistake("name", f"the path names {name!r}: both must be the same")
+        body = replace(body, mistakes=[*body.mistakes, mismatch])
     return await _save(request, body)
 
 
@@ -102,7 +102,7 @@ async def list_agent_versions(request: ApiRequest, query: PageQuery) -> Listing[
 
 @endpoint("DELETE", "/v1/agents/{name}", right="agents:write", tag="agents")
 async def delete_agent(request: ApiRequest) -> Empty:
-    """Delete an agent. Its runs go on, and stay with the version they used."""
+    """Delete an agent. Its runs continue, and keep the version that they use."""
     name, workspace, actor = request.parameters["name"], request.workspace_id, request.caller.subject
 
     def delete(tx: Tx) -> bool:
@@ -118,7 +118,10 @@ async def delete_agent(request: ApiRequest) -> Empty:
 
 
 async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecord:
-    """Check and store an agent; the next event sees it. What is stored like this already is not refused."""
+    """Check and store an agent for the next event.
+
+    An agent that is already stored like this is never refused.
+    """
     host, workspace, actor = request.state.host, request.workspace_id, request.caller.subject
     spec = body.get()
     known = await host.db.read(lambda tx: agents.readable(tx, workspace, spec.name))
@@ -139,15 +142,15 @@ async def _save(request: ApiRequest, body: LenientBody[AgentSpec]) -> AgentRecor
 
     agent = await host.db.write(save)
     host.event_router.changed(workspace)
-    return await _shown(request, agent)
+    return await _with_problems(request, agent)
 
 
 def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec) -> None:
-    """Refuse references to secrets of the installation from whoever has no right to all of it.
+    """Raise UnauthorizedError for references to secrets of the installation without the right `installation`.
 
-    Those that are there stay: for the same runner, with nothing else in its configuration changed. Another
-    runner, or another address beside the reference, would be a way to the secret. The type of an item counts
-    for nothing: a plugin may change that later.
+    Stored references may stay if runner and configuration are unchanged: another runner, or another address
+    next to the reference, could obtain the secret. The type of a form item is ignored, since a plugin may
+    change it later.
     """
     names = reference_names(spec.config)
     if not names or has_right(request.caller, "installation"):
@@ -156,25 +159,25 @@ def _check_references(request: ApiRequest, before: Agent | None, spec: AgentSpec
         return
     raise UnauthorizedError(
         f"config: {', '.join(map(repr, names))[:300]} refers to a secret of the installation (env:, file:, "
-        "secret://): only a key with the right 'installation' may write that, or change what stands beside "
-        "it; write the value itself",
+        "secret://): only a key with the right 'installation' may write that, or change the configuration "
+        "that contains it; write the value itself",
         right="installation",
     )
 
 
 async def _problems(request: ApiRequest, rows: Sequence[Agent]) -> dict[str, list[ConfigProblem]]:
-    """What is wrong with each of these agents, by their names."""
+    """Return the problems of each of these agents by name."""
     specs = [agent.spec for agent in rows]
-    found = await request.state.host.diagnosis.of_agents(request.workspace_id, specs)
-    return {spec.name: problems for spec, problems in zip(specs, found, strict=True)}
+    problems = await request.state.host.diagnosis.of_agents(request.workspace_id, specs)
+    return {spec.name: own for spec, own in zip(specs, problems, strict=True)}
 
 
-async def _shown(request: ApiRequest, agent: Agent) -> AgentRecord:
+async def _with_problems(request: ApiRequest, agent: Agent) -> AgentRecord:
     return agent_record(agent, (await _problems(request, [agent]))[agent.name])
 
 
 def agent_record(agent: Agent, problems: list[ConfigProblem] | None = None) -> AgentRecord:
-    """A stored agent as the API shows it."""
+    """Return a stored agent as the API shows it."""
     return AgentRecord(
         agent_id=agent.agent_id, name=agent.name, version=agent.version, spec=agent.spec, problems=problems
     )

@@ -1,4 +1,4 @@
-"""Artifacts: upload, metadata, content in ranges."""
+"""Artifacts: upload, metadata, content and its ranges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BYTES = Media("*/*", "The content, of the artifact's own type", schema={})
 
 
 class UploadQuery(Strict):
-    """What is said of the content. `sha256`: what it must be; another content is refused."""
+    """Metadata of the content. `sha256`: its digest; other content is refused."""
 
     name: Text | None = None
     artifact_type: Text = "file"
@@ -76,7 +76,7 @@ async def upload_artifact(request: ApiRequest, query: UploadQuery) -> Json[Artif
 
 @endpoint("GET", "/v1/artifacts/{artifact_id}", right="artifacts:read", tag="artifacts")
 async def get_artifact(request: ApiRequest) -> ArtifactMetadata:
-    """Get what is known of an artifact."""
+    """Get the metadata of an artifact."""
     return (await _find(request)).record()
 
 
@@ -85,7 +85,7 @@ async def get_artifact(request: ApiRequest) -> ArtifactMetadata:
     "/v1/artifacts/{artifact_id}/content",
     right="artifacts:read",
     tag="artifacts",
-    answers={200: BYTES, 206: Media("*/*", "The range that was asked for", schema={}), 304: None},
+    answers={200: BYTES, 206: Media("*/*", "The requested range", schema={}), 304: None},
 )
 async def get_artifact_content(request: ApiRequest) -> StreamedBody | Empty:
     """Get an artifact's content, whole or one range of it (Range, If-Range, ETag)."""
@@ -94,26 +94,26 @@ async def get_artifact_content(request: ApiRequest) -> StreamedBody | Empty:
     headers: Headers = [(b"etag", etag.encode()), (b"accept-ranges", b"bytes")]
     if etag_matches(request.headers.get("if-none-match"), etag, weakly=True):
         return Empty(304, headers)
-    wanted = None
+    byte_range = None
     condition = request.headers.get("if-range")
     if condition is None or etag_matches(condition, etag, weakly=False):
-        wanted = parse_range(request.headers.get("range"), artifact.size_bytes)
-    offset, length = wanted or (0, artifact.size_bytes)
+        byte_range = parse_range(request.headers.get("range"), artifact.size_bytes)
+    offset, length = byte_range or (0, artifact.size_bytes)
     headers += [
         (b"content-type", (_media_type(artifact.mime_type) or "application/octet-stream").encode("ascii")),
         (b"content-disposition", content_disposition(artifact.name)),
         (b"content-security-policy", b"default-src 'none'; sandbox"),
     ]
-    if wanted is not None:
-        place = b"bytes %d-%d/%d" % (offset, offset + length - 1, artifact.size_bytes)
-        headers.append((b"content-range", place))
-    pieces = artifacts.stream(artifact, request.state.host.blobs, offset, length)
-    return StreamedBody(pieces, length, 200 if wanted is None else 206, headers)
+    if byte_range is not None:
+        content_range = b"bytes %d-%d/%d" % (offset, offset + length - 1, artifact.size_bytes)
+        headers.append((b"content-range", content_range))
+    chunks = artifacts.stream(artifact, request.state.host.blobs, offset, length)
+    return StreamedBody(chunks, length, 200 if byte_range is None else 206, headers)
 
 
 @endpoint("DELETE", "/v1/artifacts/{artifact_id}", right="artifacts:write", tag="artifacts")
 async def delete_artifact(request: ApiRequest) -> Empty:
-    """Delete an artifact, and its bytes unless something else has the same. Messages keep its id."""
+    """Delete an artifact, and its bytes unless another artifact shares them. Messages keep its id."""
     artifact_id, workspace, actor = (
         request.parameters["artifact_id"],
         request.workspace_id,
@@ -127,13 +127,13 @@ async def delete_artifact(request: ApiRequest) -> Empty:
             audit.record(tx, workspace, actor, "artifact.deleted", artifact_id, details)
         return removed
 
-    held = request.state.host.held
-    async with held.gate.open():
-        removed = await held.db.write(delete)
+    data = request.state.host.data
+    async with data.gate.open():
+        removed = await data.db.write(delete)
         if removed is None:
             raise NotFoundError(f"there is no artifact {artifact_id!r}")
         if removed.registered is None:
-            await blobs.remove(held.db, held.blobs, [removed.blob])
+            await blobs.remove(data.db, data.blobs, [removed.blob])
     return Empty()
 
 
@@ -146,15 +146,17 @@ async def _find(request: ApiRequest) -> StoredArtifact:
 
 
 def content_disposition(name: str | None) -> bytes:
-    """Always an attachment: no browser shows a stranger's file as a page of ours."""
+    """Return a Content-Disposition of type attachment, so that no browser shows the file as a page of the
+    host.
+    """
     if not name:
         return b"attachment"
-    plain = _UNSAFE_IN_FILENAME.sub("_", name)
-    exact = quote(name.encode("utf-8", "replace"), safe="")
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{exact}".encode("ascii")
+    ascii_name = _UNSAFE_IN_FILENAME.sub("_", name)
+    encoded = quote(name.encode("utf-8", "replace"), safe="")
+    return f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{encoded}".encode("ascii")
 
 
 def _media_type(text: str | None) -> str | None:
-    """A media type without parameters; None where it is none."""
+    """Return a media type without its parameters; None if it is invalid."""
     kind = (text or "").partition(";")[0].strip().lower()
     return kind if _MEDIA_TYPE.fullmatch(kind) else None

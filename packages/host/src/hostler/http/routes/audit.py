@@ -1,4 +1,4 @@
-"""The audit log: who did what to what."""
+"""The audit log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hostler_protocol._base import Strict
 
 
 class AuditRecord(Strict):
-    """One fact. `action` is a dotted name, `target` what it was done to."""
+    """One entry: `actor` performed `action` (a dotted name) on `target`."""
 
     audit_id: str
     seq: int
@@ -27,7 +27,7 @@ class AuditRecord(Strict):
 
 @endpoint("GET", "/v1/audit", right="audit:read", tag="audit")
 async def list_audit(request: ApiRequest, query: PageQuery) -> Listing[AuditRecord]:
-    """List audit facts, newest first."""
+    """List the entries of the audit log, newest first."""
     cursors = list_cursors(request.state.host.cursors, "audit", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
     rows = await request.state.host.db.read(

@@ -1,4 +1,4 @@
-"""The configuration: as one document, and entry by entry."""
+"""The configuration, as one document and by entry."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ from hostler_protocol._base import Strict
 
 
 class ApplyQuery(Strict):
-    """`dry_run`: only say what would change. `prune`: remove what the configuration does not name."""
+    """`dry_run`: only report what would change.
+
+    `prune`: remove entries that the configuration does not name.
+    """
 
     dry_run: bool = False
     prune: bool = False
 
 
 class EntryRecord(Strict):
-    """One entry. `kind` is its key in a configuration file; `entry` is what the file says of it, without what
-    holds its default. `problem` says why it has no effect; an entry that cannot be read is null.
+    """One entry. `kind` is its key in a configuration file; `entry` is its content as in a file, without
+    default values; null if it cannot be read. `problem`: why it has no effect.
     """
 
     kind: str
@@ -40,9 +43,9 @@ class EntryRecord(Strict):
 
 @endpoint("POST", "/v1/config", right="installation", tag="configuration")
 async def apply_config(request: ApiRequest, query: ApplyQuery, body: LenientBody[ConfigFile]) -> ConfigDiff:
-    """Apply a configuration: what it names is made or changed, what it does not name stays unless `prune`.
+    """Apply a configuration: create and change the entries that it names, keep all others unless `prune`.
 
-    All that is wrong with it is named at once, and nothing is stored.
+    If anything is wrong, all mistakes are reported at once and nothing is stored.
     """
     config, actor = body.get(), request.caller.subject
     source = source_of(msgspec.json.decode(request.body or b"{}"), config, body.mistakes)
@@ -54,14 +57,15 @@ async def apply_config(request: ApiRequest, query: ApplyQuery, body: LenientBody
 
 @endpoint("GET", "/v1/problems", right="installation", tag="configuration")
 async def list_problems(request: ApiRequest) -> Listing[ConfigProblem]:
-    """List what does not work of the configuration now: entries, plugins, skills, servers, and why."""
+    """List the current problems of the configuration: entries, plugins, skills and servers that do not work.
+    """
     await request.state.host.skills.look()
     return Listing(items=await request.state.host.problems())
 
 
 @endpoint("GET", "/v1/config", right="installation", tag="configuration")
 async def export_config(request: ApiRequest) -> ConfigFile:
-    """Export the configuration as it stands. Secrets are references, as they were given."""
+    """Export the current configuration. Secrets are references, as they were configured."""
     return await request.state.host.export()
 
 
@@ -71,15 +75,15 @@ async def list_entries(request: ApiRequest) -> Listing[EntryRecord]:
     `tools`, `skills`, `agents`, `webhooks`, `retention`, `pause_key`, `working_folders`.
     """
     kind = entry_kind(request.parameters["kind"])
-    found, problems = await _look(request)
-    names = {*found.readable[kind.kind], *(one.name for one in found.unreadable if one.kind == kind.kind)}
-    return Listing(items=[_record(kind, name, found, problems) for name in sorted(names)])
+    entries, problems = await _entries_and_problems(request)
+    unreadable = (entry.name for entry in entries.unreadable if entry.kind == kind.kind)
+    names = sorted({*entries.readable[kind.kind], *unreadable})
+    return Listing(items=[_record(kind, name, entries, problems) for name in names])
 
 
 @endpoint("POST", "/v1/config/{kind}", right="installation", tag="configuration", status=201)
 async def add_entry(request: ApiRequest, body: dict[str, Any]) -> Json[ConfigDiff]:
-    """Add an entry, written as in a configuration file; a skill folder is `{"path": ...}`. 409 where it is
-    there already.
+    """Add an entry, written as in a configuration file; a skill folder is `{"path": ...}`. 409 if it exists.
     """
     kind = entry_kind(request.parameters["kind"])
     diff = await request.state.host.put_entry(kind, body, actor=request.caller.subject)
@@ -88,23 +92,23 @@ async def add_entry(request: ApiRequest, body: dict[str, Any]) -> Json[ConfigDif
 
 @endpoint("GET", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
 async def get_entry(request: ApiRequest) -> EntryRecord:
-    """Get one entry. A plugin is named `author/name` (in the path `author%2Fname`), a tool `mcp:files`, what
-    there is one of `policy`.
+    """Get one entry. A plugin is named `author/name` (in the path `author%2Fname`), a tool `mcp:files`, an
+    entry of a kind with a single entry `policy`.
     """
     kind, name = entry_kind(request.parameters["kind"]), request.parameters["name"]
-    return _record(kind, name, *await _look(request))
+    return _record(kind, name, *await _entries_and_problems(request))
 
 
 @endpoint("PUT", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
 async def put_entry(request: ApiRequest, body: dict[str, Any]) -> ConfigDiff:
-    """Make or change an entry: the body is the whole of it. Runs at work finish with what they began with."""
+    """Create or replace an entry. Active runs finish with the configuration that they started with."""
     kind, name = entry_kind(request.parameters["kind"]), request.parameters["name"]
     return await request.state.host.put_entry(kind, body, actor=request.caller.subject, name=name)
 
 
 @endpoint("DELETE", "/v1/config/{kind}/{name}", right="installation", tag="configuration")
 async def remove_entry(request: ApiRequest) -> ConfigDiff:
-    """Remove an entry. Runs at work finish; `problems` of the answer names the agents that need it."""
+    """Remove an entry. Active runs finish; `problems` of the response names the agents that need it."""
     kind, name = entry_kind(request.parameters["kind"]), request.parameters["name"]
     return await request.state.host.remove_entry(kind, name, actor=request.caller.subject)
 
@@ -112,18 +116,18 @@ async def remove_entry(request: ApiRequest) -> ConfigDiff:
 Problems = Mapping[tuple[Kind, str], str]
 
 
-async def _look(request: ApiRequest) -> tuple[Entries, Problems]:
+async def _entries_and_problems(request: ApiRequest) -> tuple[Entries, Problems]:
     host = request.state.host
     await host.skills.look()
-    problems = {(one.kind, one.name): one.problem for one in await host.problems()}
-    found = await host.configurator.entries()
-    for path in found.readable["skill"]:
+    problems = {(problem.kind, problem.name): problem.problem for problem in await host.problems()}
+    entries = await host.configurator.entries()
+    for path in entries.readable["skill"]:
         if (problem := folder_problem(path, host.skills.standings())) is not None:
             problems["skill", path] = problem
-    return found, problems
+    return entries, problems
 
 
-def _record(kind: EntryKind, name: str, found: Entries, problems: Problems) -> EntryRecord:
-    can_be_read = not any((one.kind, one.name) == (kind.kind, name) for one in found.unreadable)
-    entry = sparse(found.get(kind, name)) if can_be_read else None
+def _record(kind: EntryKind, name: str, entries: Entries, problems: Problems) -> EntryRecord:
+    unreadable = {(entry.kind, entry.name) for entry in entries.unreadable}
+    entry = None if (kind.kind, name) in unreadable else sparse(entries.get(kind, name))
     return EntryRecord(kind=kind.field, name=name, entry=entry, problem=problems.get((kind.kind, name)))

@@ -29,9 +29,9 @@ from hostler_protocol.runs import HistorySearchResult, Page, TranscriptItem
 
 
 class ConversationRecord(Strict):
-    """A conversation by its latest message.
+    """A conversation with its latest message.
 
-    `waiting`: nothing stands in it yet; its latest message waits for a run, and `latest_seq` is 0.
+    `waiting`: it is still empty; its latest message waits for a run, and `latest_seq` is 0.
     """
 
     conversation_id: str
@@ -43,10 +43,10 @@ class ConversationRecord(Strict):
 
 
 class WaitingRecord(Strict):
-    """A message that no run has taken up yet, and that therefore has no place in the conversation.
+    """A message that no run has taken up yet, so that it has no position in the conversation.
 
-    `waits_for`: `run`, it is the input of the run `run_id`, which has not begun; `pull`, that run is at work
-    and may pull it. `created_at`: when it was said.
+    `waits_for`: `run`: it is the input of the run `run_id`, which has not started; `pull`: that run is active
+    and may pull it. `created_at`: when it was sent.
     """
 
     event_id: str
@@ -64,9 +64,9 @@ class WaitingRecord(Strict):
 class ConversationHistory(Page[TranscriptItem]):
     """A page of a conversation.
 
-    `waiting`, on a page that reaches the conversation's end, and only where something waits: what follows,
-    once runs take it up, in the order in which it was said; at most 100 messages and about 1 MiB, with
-    `has_more_waiting` true where that is not all.
+    `waiting`: on a page that reaches the end of the conversation, the messages that wait for a run, if any,
+    in the order in which they were sent; at most 100 messages and about 1 MiB. `has_more_waiting` is true if
+    there are more.
     """
 
     waiting: list[WaitingRecord] | msgspec.UnsetType = msgspec.UNSET
@@ -74,7 +74,7 @@ class ConversationHistory(Page[TranscriptItem]):
 
 
 class HistoryQuery(Strict):
-    """Every thread and every bot unless named. `before`: `next_cursor` of the page before."""
+    """All threads and bots unless one is named. `before`: `next_cursor` of the previous page."""
 
     limit: Limit = DEFAULT_PAGE_ITEMS
     before: str | None = None
@@ -84,7 +84,7 @@ class HistoryQuery(Strict):
 
 
 class SearchQuery(Strict):
-    """`q`: words that an item must hold, all of them."""
+    """`q`: words, all of which an item has to contain."""
 
     q: str
     limit: Limit = 10
@@ -107,32 +107,32 @@ class StateRecord(Strict):
 
 
 class ActorQuery(Strict):
-    """`actor_type`: only this type of actor; without it every type of this id."""
+    """`actor_type`: only this type of actor; default: every type with this id."""
 
     actor_type: str | None = None
 
 
 @endpoint("GET", "/v1/conversations", right="conversations:read", tag="conversations")
 async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[ConversationRecord]:
-    """List conversations, the one with the latest message first.
+    """List conversations by their latest message, newest first.
 
-    Before all others those in which nothing but waiting messages was said. A page may be short, or even
-    empty, while `has_more` is true.
+    Conversations with waiting messages only come before all others. A page may be short, or even empty, while
+    `has_more` is true.
     """
     host = request.state.host
     cursors = list_cursors(host.cursors, "conversations", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
 
     def read(tx: Tx) -> tuple[list[UnstartedConversation], ConversationPage]:
-        unheard = waiting.unheard(tx, request.workspace_id, query.size) if before is None else []
-        room = query.size - len(unheard)
+        unstarted = waiting.unheard(tx, request.workspace_id, query.size) if before is None else []
+        room = query.size - len(unstarted)
         if not room:
-            return unheard, ConversationPage([], transcripts.NEWEST)
-        return unheard, conversations.page(tx, request.workspace_id, before=before, limit=room)
+            return unstarted, ConversationPage([], transcripts.NEWEST)
+        return unstarted, conversations.page(tx, request.workspace_id, before=before, limit=room)
 
-    unheard, page = await host.db.read(read)
+    unstarted, page = await host.db.read(read)
     return Listing(
-        items=[*map(_unheard, unheard), *map(_conversation, page.items)],
+        items=[*map(_unstarted, unstarted), *map(_conversation, page.items)],
         next_cursor=None if page.before is None else cursors.issue(page.before),
         has_more=page.before is not None,
     )
@@ -148,12 +148,12 @@ def _conversation(item: Conversation) -> ConversationRecord:
     )
 
 
-def _unheard(one: UnstartedConversation) -> ConversationRecord:
+def _unstarted(item: UnstartedConversation) -> ConversationRecord:
     return ConversationRecord(
-        conversation_id=one.conversation_id,
-        latest_at=one.created_at / 1000,
-        latest_role=one.role,
-        latest_content=one.content,
+        conversation_id=item.conversation_id,
+        latest_at=item.created_at / 1000,
+        latest_role=item.role,
+        latest_content=item.content,
         latest_seq=0,
         waiting=True,
     )
@@ -165,12 +165,12 @@ def _unheard(one: UnstartedConversation) -> ConversationRecord:
 async def get_history(request: ApiRequest, query: HistoryQuery) -> ConversationHistory:
     """Read a conversation, newest first; with `after` oldest first.
 
-    A page ends at 4 MiB. `next_cursor` goes on in the page's direction. A message stands where a run took it
-    up; those that wait for that are told apart, as `waiting`.
+    A page ends at 4 MiB. `next_cursor` continues in the direction of the page. A message has the position at
+    which a run took it up; messages that wait for that are listed separately, as `waiting`.
     """
     conversation_id = request.parameters["conversation_id"]
     if query.before is not None and query.after is not None:
-        raise InvalidArgumentError("before and after are given: send one of them")
+        raise InvalidArgumentError("both before and after were sent: send one of them")
     cursors = _history_cursors(request, conversation_id, query.thread_id, query.bot_id)
     before = None if query.before is None else cursors.read_sequence(query.before, "before")
     after = None if query.after is None else cursors.read_sequence(query.after, "after")
@@ -191,15 +191,15 @@ async def get_history(request: ApiRequest, query: HistoryQuery) -> ConversationH
             return page, WaitingPage([], False)
         return page, waiting.page(tx, request.workspace_id, conversation_id, **place)
 
-    page, left = await request.state.host.db.read(read)
-    found = transcript_page(page, cursors)
+    page, messages = await request.state.host.db.read(read)
+    items = transcript_page(page, cursors)
     return ConversationHistory(
-        items=found.items,
-        next_cursor=found.next_cursor,
-        prev_cursor=found.prev_cursor,
-        has_more=found.has_more,
-        waiting=[_waiting(message) for message in left.items] or msgspec.UNSET,
-        has_more_waiting=left.has_more or msgspec.UNSET,
+        items=items.items,
+        next_cursor=items.next_cursor,
+        prev_cursor=items.prev_cursor,
+        has_more=items.has_more,
+        waiting=[_waiting(message) for message in messages.items] or msgspec.UNSET,
+        has_more_waiting=messages.has_more or msgspec.UNSET,
     )
 
 
@@ -222,7 +222,7 @@ def _waiting(message: WaitingMessage) -> WaitingRecord:
     "GET", "/v1/conversations/{conversation_id}/search", right="conversations:read", tag="conversations"
 )
 async def search_history(request: ApiRequest, query: SearchQuery) -> HistorySearchResult:
-    """Search a conversation, in any script, newest first. Wildcards are plain text."""
+    """Search a conversation in any script, newest first. Wildcards are plain text."""
     conversation_id = request.parameters["conversation_id"]
     cursors = _history_cursors(request, conversation_id, query.thread_id, query.bot_id)
     hits = await request.state.host.db.read(
@@ -257,9 +257,7 @@ async def get_state(request: ApiRequest, query: PageQuery) -> Listing[StateRecor
             case [str() as scope_key, str() as key]:
                 after = (scope_key, key)
             case _:
-                raise InvalidArgumentError(
-                    "cursor does not hold a place in this list: begin again without it"
-                )
+                raise InvalidArgumentError("cursor is not a position in this list: start again without it")
     rows, more = await request.state.host.db.read(
         lambda tx: conversations.states(
             tx, request.workspace_id, conversation_id, after=after, limit=query.size
@@ -284,28 +282,28 @@ async def get_state(request: ApiRequest, query: PageQuery) -> Listing[StateRecor
 
 @endpoint("DELETE", "/v1/conversations/{conversation_id}", right="conversations:write", tag="conversations")
 async def delete_conversation(request: ApiRequest) -> DeletionReceipt:
-    """Delete all that is kept of a conversation, with a receipt.
+    """Delete all data of a conversation; return a receipt.
 
-    Its rows of the event log stay, empty, with their digests: the hash chain still verifies. While a run of
-    it is active that is a `conflict`; while a backup is being made nothing is deleted (503).
+    Its rows of the event log stay, emptied, with their digests, so that the hash chain still verifies. 409
+    while a run of it is active; 503 while a backup is being made.
     """
-    conversation_id, held = request.parameters["conversation_id"], request.state.host.held
-    if not await held.db.read(lambda tx: conversations.known(tx, request.workspace_id, conversation_id)):
+    conversation_id, data = request.parameters["conversation_id"], request.state.host.data
+    if not await data.db.read(lambda tx: conversations.known(tx, request.workspace_id, conversation_id)):
         raise NotFoundError(f"there is no conversation {conversation_id!r}")
     return await maintenance.delete_conversation(
-        held, request.workspace_id, conversation_id, by=request.caller.subject
+        data, request.workspace_id, conversation_id, by=request.caller.subject
     )
 
 
 @endpoint("DELETE", "/v1/actors/{actor_id}", right="conversations:write", tag="conversations")
 async def delete_actor(request: ApiRequest, query: ActorQuery) -> DeletionReceipt:
-    """Delete a person's data, with a receipt: what they said, what was answered, state about them.
+    """Delete a person's data: their messages, the replies, state about them. Return a receipt.
 
-    A person of whom nothing is kept gets a receipt of nothing. While a run of theirs is active that is a
-    `conflict`; while a backup is being made nothing is deleted (503).
+    The receipt is empty if nothing is stored of the person. 409 while a run of theirs is active; 503 while a
+    backup is being made.
     """
     return await maintenance.delete_actor(
-        request.state.host.held,
+        request.state.host.data,
         request.workspace_id,
         request.parameters["actor_id"],
         by=request.caller.subject,
@@ -316,13 +314,13 @@ async def delete_actor(request: ApiRequest, query: ActorQuery) -> DeletionReceip
 def _history_cursors(
     request: ApiRequest, conversation_id: str, thread_id: str | None, bot_id: str | None
 ) -> ScopedCursors:
-    where: dict[str, Any] = {
+    scope: dict[str, Any] = {
         "workspace": request.workspace_id,
         "conversation": conversation_id,
         "thread": thread_id,
         "bot": bot_id,
     }
-    return request.state.host.cursors.scoped("http history", where)
+    return request.state.host.cursors.scoped("http history", scope)
 
 
 def _any(value: str | None) -> AnyOr:

@@ -1,4 +1,4 @@
-"""Events: the way in, and the log of what came."""
+"""Events: sending them, and the log of those received."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from hostler_protocol.ids import digest
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
 
 MAX_DELAY_SECONDS = 366 * 86_400
-STEERING_LOOK_SECONDS = 0.2
-"""From one look at a message that is waited for to the next; whichever host reads it."""
+POLL_SECONDS = 0.2
+"""Between two reads of an event that is waited for; any host may settle it."""
 MAX_ROUTE_SECONDS = 60.0
-"""How long a stream waits for a deferred event; half of it, and it has failed."""
+"""How long a stream waits for a deferred event, which fails after half of that."""
 _SETTLED = {*TERMINAL_STATUSES, "paused"}
 
 
@@ -43,17 +43,17 @@ class PostEventQuery(Strict):
 
 
 class PostedEvent(EventEnvelope, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An event, and when its run may begin: not before `delay` seconds are over, at most 366 days."""
+    """An event. `delay`: seconds before its run may start, at most 366 days."""
 
     delay: Annotated[float, msgspec.Meta(ge=0, le=MAX_DELAY_SECONDS)] | None = None
 
     def envelope(self) -> EventEnvelope:
-        """The event alone."""
+        """Return the event without its delay."""
         return EventEnvelope(**{name: getattr(self, name) for name in EventEnvelope.__struct_fields__})
 
 
 class GetEventQuery(Strict):
-    """`wait`: seconds to wait until it is known what becomes of a message, at most 300."""
+    """`wait`: seconds to wait for the outcome of a message, at most 300."""
 
     wait: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
 
@@ -68,12 +68,12 @@ class EventsQuery(PageQuery):
 
 
 class EventRecord(Strict):
-    """One event of the log and what became of it.
+    """One event of the log and its outcome.
 
     `routing`: how its agent was found. `steering`: of a message that a run absorbed; its `status` is `queued`
     until it is `injected` (at the `step` of the run's journal), `requeued` (then it is the event of
-    `next_run_id`) or `dropped`. `envelope`: the event as it is kept, only for a single event; null
-    once its content was deleted.
+    `next_run_id`) or `dropped`. `envelope`: the stored event, only for a single event; null once its content
+    was deleted.
     """
 
     event_id: str
@@ -110,7 +110,7 @@ class EventRecord(Strict):
     answers={
         200: (
             RunRecord,
-            Media(EVENT_STREAM, "The run (`wait`), or its results as they come (Accept)", EVENT_SCHEMA),
+            Media(EVENT_STREAM, "The run (`wait`), or its results as a stream (Accept)", EVENT_SCHEMA),
         ),
         202: (Accepted, RunRecord),
     },
@@ -120,17 +120,16 @@ async def post_event(
 ) -> Json[Accepted] | Json[RunRecord] | EventStream:
     """Send an event.
 
-    It is stored once per `event_id` and workspace: sent again it is answered with the first one's event and
-    run, with `duplicate` true; another event under the same id is a `conflict`. Without an `event_id` an
-    `Idempotency-Key` serves as one. With `delay` its run begins that many seconds later. With `wait` the
-    answer is the run: 200 once it is over or paused, else 202. With `Accept: text/event-stream` the answer
-    is the run's stream.
+    It is stored once per `event_id` and workspace: a repetition gets the first event and run, with
+    `duplicate` true; another event with the same id is a `conflict`. An `Idempotency-Key` replaces a missing
+    `event_id`. With `delay` the run starts that many seconds later. With `wait` the response is the run: 200
+    once it has ended or paused, else 202. With `Accept: text/event-stream` the response is the run's stream.
 
-    Where filters could not be evaluated the outcome is `deferred`, and they are tried for half a minute more.
-    Then the event has failed: whoever waits for it gets 503. The same event sent again is tried again.
+    If filters could not be evaluated, the outcome is `deferred` and they are tried for half a minute more.
+    Then the event has failed, and a waiting request gets 503. The same event, sent again, is tried again.
     """
-    streams = EVENT_STREAM in request.headers.get("accept", "")
-    if streams or query.wait is not None:
+    wants_stream = EVENT_STREAM in request.headers.get("accept", "")
+    if wants_stream or query.wait is not None:
         require_right(request.caller, "runs:read")
     key = idempotency_key(request)
     if key is not None and body.event_id is None:
@@ -139,14 +138,14 @@ async def post_event(
     host = request.state.host
     accepted = await host.accept(body.envelope(), request.caller, delay=body.delay)
     request.state.metrics.count_event(accepted.outcome, duplicate=accepted.duplicate)
-    if accepted.outcome == "deferred" and (streams or query.wait is not None):
-        patience = MAX_ROUTE_SECONDS if query.wait is None else min(query.wait, MAX_WAIT_SECONDS)
-        accepted = await host.routed(request.workspace_id, accepted, patience)
+    if accepted.outcome == "deferred" and (wants_stream or query.wait is not None):
+        timeout = MAX_ROUTE_SECONDS if query.wait is None else min(query.wait, MAX_WAIT_SECONDS)
+        accepted = await host.routed(request.workspace_id, accepted, timeout)
     if accepted.run is None:
         return Json(accepted, 202)
     run_id = accepted.run.run_id
     headers: Headers = [(b"location", f"/v1/runs/{run_id}".encode())]
-    if streams:
+    if wants_stream:
         return await open_stream(request, run_id, query.last_event_id, headers)
     if query.wait is None:
         return Json(accepted, 202, headers)
@@ -158,8 +157,8 @@ async def post_event(
 async def list_events(request: ApiRequest, query: EventsQuery) -> Listing[EventRecord]:
     """List events, newest first.
 
-    `event_type` may come several times. `outcome=failed` gives those that no agent was given because filters
-    could not be evaluated, `outcome=deferred` those whose filters are tried again.
+    `event_type` may be repeated. `outcome=failed` lists events that reached no agent because filters could
+    not be evaluated, `outcome=deferred` those whose filters are tried again.
     """
     cursors = list_cursors(request.state.host.cursors, "events", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
@@ -182,25 +181,25 @@ async def list_events(request: ApiRequest, query: EventsQuery) -> Listing[EventR
 async def get_event(request: ApiRequest, query: GetEventQuery) -> EventRecord:
     """Get one event, with its content.
 
-    With `wait` a message that a run absorbed is answered once it was read, or went to another run, and a
-    `deferred` event once it is known what becomes of it; or when the time is over.
+    With `wait` the response comes once a message that a run absorbed was read or went to another run, once a
+    `deferred` event has an outcome, or after that time.
     """
     event_id = request.parameters["event_id"]
     until = asyncio.get_running_loop().time() + min(query.wait or 0.0, MAX_WAIT_SECONDS)
     while True:
-        found = await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, event_id))
-        if found is None:
+        event = await request.state.host.db.read(lambda tx: events.find(tx, request.workspace_id, event_id))
+        if event is None:
             raise NotFoundError(f"there is no event {event_id!r}")
-        waits = found.steering is not None and found.steering["status"] == "queued"
-        waits |= found.outcome == "deferred"
+        is_open = event.steering is not None and event.steering["status"] == "queued"
+        is_open |= event.outcome == "deferred"
         left = until - asyncio.get_running_loop().time()
-        if not waits or left <= 0:
-            return msgspec.structs.replace(event_record(found), envelope=found.envelope)
-        await asyncio.sleep(min(left, STEERING_LOOK_SECONDS))
+        if not is_open or left <= 0:
+            return msgspec.structs.replace(event_record(event), envelope=event.envelope)
+        await asyncio.sleep(min(left, POLL_SECONDS))
 
 
 def event_record(event: StoredEvent) -> EventRecord:
-    """A stored event as the API shows it in lists."""
+    """Return a stored event as the API shows it in lists."""
     return EventRecord(
         event_id=event.event_id,
         event_type=event.event_type,

@@ -1,4 +1,4 @@
-"""Health, readiness, metrics, and the documentation of all this."""
+"""Health, readiness, metrics, and the documentation of the API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hostler_protocol.errors import StorageError, UnavailableError
 
 
 class Health(Strict):
-    """The process answers."""
+    """The status of the process."""
 
     status: str
     version: str
@@ -25,13 +25,13 @@ class Health(Strict):
 
 @endpoint("GET", "/healthz", right=None, tag="operations")
 async def healthz(request: ApiRequest) -> Health:
-    """Say that the process answers."""
+    """Check that the process responds."""
     return Health(status="ok", version=VERSION)
 
 
 @endpoint("GET", "/readyz", right=None, tag="operations")
 async def readyz(request: ApiRequest) -> Health:
-    """Say whether events are taken now; 503 says what is not ready."""
+    """Check whether the host accepts events; 503 names what is not ready."""
     host = request.state.host
     if host.state != "ready":
         raise UnavailableError(f"not ready: the host is {host.state}", not_ready=["host"])
@@ -81,6 +81,6 @@ async def openapi_document(request: ApiRequest) -> RawBody:
     "GET", "/docs", right=None, tag="operations", answers={200: Media("text/html", "The documentation")}
 )
 async def docs(request: ApiRequest) -> RawBody:
-    """Read this documentation. It works without the internet."""
+    """Read this documentation. It needs no internet access."""
     policy = (b"content-security-policy", CONTENT_SECURITY_POLICY.encode("ascii"))
     return RawBody(request.state.docs.html, "text/html; charset=utf-8", headers=[policy])

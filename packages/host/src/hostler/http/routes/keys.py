@@ -1,4 +1,4 @@
-"""API keys: made, listed and revoked by an administrator of their workspace."""
+"""API keys: created, listed and revoked by an administrator of their workspace."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PLUGIN = r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}/[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$"
 
 
 class NewKey(Strict):
-    """What a key may do. `subject`: the name under which its holder appears and approves.
+    """A new key. `subject`: the name under which its holder appears and approves.
 
-    `plugin` (`author/name`) makes it the token of one remote plugin process, and nothing else.
+    `plugin` (`author/name`) makes it the token of one remote plugin process, without other rights.
     `workspace_id`: only the installation's administrator may name another one.
     """
 
@@ -55,7 +55,7 @@ class KeyRecord(Strict):
 
 
 class CreatedKey(Strict):
-    """`key` is shown this once; null when the answer is repeated."""
+    """`key` is shown only once; null if the response is repeated."""
 
     key: str | None
     record: KeyRecord
@@ -63,14 +63,14 @@ class CreatedKey(Strict):
 
 @endpoint("POST", "/v1/keys", right="admin", tag="keys", status=201)
 async def create_key(request: ApiRequest, body: NewKey) -> Json[CreatedKey]:
-    """Make a key. Its secret is in the answer and nowhere else."""
+    """Create a key. Its secret is in the response and nowhere else."""
     workspace = body.workspace_id or request.workspace_id
     _check_grantable(request, body, workspace)
     expires_at = None if body.expires_at is None else int(body.expires_at * 1000)
     rights: list[str] = ["plugins:connect"] if body.plugin else sorted(set(body.rights))
 
     def create(tx: Tx) -> tuple[ApiKey, str]:
-        made = keys.create(
+        key, token = keys.create(
             tx,
             workspace,
             name=body.name,
@@ -81,8 +81,8 @@ async def create_key(request: ApiRequest, body: NewKey) -> Json[CreatedKey]:
             expires_at=expires_at,
         )
         details: dict[str, Any] = {"name": body.name, "rights": rights, "plugin": body.plugin}
-        audit.record(tx, workspace, request.caller.subject, "key.created", made[0].key_id, details)
-        return made
+        audit.record(tx, workspace, request.caller.subject, "key.created", key.key_id, details)
+        return key, token
 
     key, token = await request.state.host.db.write(create)
     record = key_record(key)
@@ -91,7 +91,7 @@ async def create_key(request: ApiRequest, body: NewKey) -> Json[CreatedKey]:
 
 @endpoint("GET", "/v1/keys", right="admin", tag="keys")
 async def list_keys(request: ApiRequest, query: PageQuery) -> Listing[KeyRecord]:
-    """List keys, revoked and expired ones too."""
+    """List keys, including revoked and expired ones."""
     cursors = list_cursors(request.state.host.cursors, "keys", request.workspace_id, query)
     after = "" if query.cursor is None else cursors.read_text(query.cursor)
     rows = await request.state.host.db.read(
@@ -102,7 +102,7 @@ async def list_keys(request: ApiRequest, query: PageQuery) -> Listing[KeyRecord]
 
 @endpoint("DELETE", "/v1/keys/{key_id}", right="admin", tag="keys")
 async def revoke_key(request: ApiRequest) -> Empty:
-    """Revoke a key: from now on it opens nothing. Revoking it again changes nothing."""
+    """Revoke a key: it stops to work at once. Revoking it again changes nothing."""
     key_id = request.parameters["key_id"]
 
     def revoke(tx: Tx) -> tuple[ApiKey | None, list[str]]:
@@ -124,7 +124,7 @@ async def revoke_key(request: ApiRequest) -> Empty:
 
 
 def key_record(key: ApiKey) -> KeyRecord:
-    """A stored key as the API shows it."""
+    """Return a stored key as the API shows it."""
     return KeyRecord(
         key_id=key.key_id,
         workspace_id=key.workspace_id,
@@ -140,12 +140,15 @@ def key_record(key: ApiKey) -> KeyRecord:
 
 
 def _check_grantable(request: ApiRequest, body: NewKey, workspace: str) -> None:
-    """Nobody gives what they do not have."""
+    """Raise UnauthorizedError if the caller grants more than it has, InvalidArgumentError for invalid rights.
+    """
     if workspace != request.workspace_id and not has_right(request.caller, "installation"):
-        raise UnauthorizedError("only the installation's administrator makes keys for another workspace")
+        raise UnauthorizedError("only the installation's administrator may create keys for another workspace")
     for right in body.rights:
         if not has_right(request.caller, right):
-            raise UnauthorizedError(f"this key has no right {right!r}, so it cannot give it", right=right)
+            raise UnauthorizedError(
+                f"this key does not have the right {right!r}, so it cannot grant it", right=right
+            )
     if body.plugin is not None:
         require_right(request.caller, "installation")
         if body.rights or body.roles:

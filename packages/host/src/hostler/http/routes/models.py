@@ -1,4 +1,4 @@
-"""Models: what agents can be given."""
+"""Models that agents can use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hostler_protocol._base import Strict
 
 
 class ModelRecord(Strict):
-    """A model, without its address and its key. `price` per million tokens.
+    """A model, without its address and key. `price` per million tokens.
 
-    `problem` says why nobody is given it, as where its key is not set. It has no operations then.
+    `problem` says why it cannot be used, for example because its key is not set; `operations` is empty then.
     """
 
     model_id: str
@@ -26,20 +26,22 @@ class ModelRecord(Strict):
 
 @endpoint("GET", "/v1/models", right="models:read", tag="models")
 async def list_models(request: ApiRequest) -> Listing[ModelRecord]:
-    """List the configured models, by id; also those that cannot be used, and why."""
+    """List the configured models by id, including those that cannot be used, and why."""
     host = request.state.host
-    found = [
+    records = [
         _record(model.entry, list(model.operations), model.context_window) for model in host.models.list()
     ]
-    problems = {one.name: one.problem for one in host.configurator.problems if one.kind == "model"}
+    problems = {
+        problem.name: problem.problem for problem in host.configurator.problems if problem.kind == "model"
+    }
     if problems:
         stored = (await host.export()).models
-        found += [
+        records += [
             _record(entry, [], entry.context_window, problems[entry.id])
             for entry in stored
             if entry.id in problems
         ]
-    return Listing(items=sorted(found, key=lambda record: record.model_id))
+    return Listing(items=sorted(records, key=lambda record: record.model_id))
 
 
 def _record(

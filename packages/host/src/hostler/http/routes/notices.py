@@ -1,4 +1,4 @@
-"""What was told of pauses: the inbox, and what webhooks were sent."""
+"""Notices of pauses: the inbox, and deliveries to webhooks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hostler.storage.stores.notices import Delivery, DeliveryStatus, Notice
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 
-MAX_ROUNDS = 5
-"""Pages of the inbox that are read to fill one page of what the caller may see."""
+MAX_PAGES_READ = 5
+"""Pages of notices read to fill one page of the inbox with those that the caller may see."""
 
 
 class InboxEntry(Strict):
-    """One thing to know. `waiting`: the caller may decide something of it now. `at`: UTC epoch seconds."""
+    """One notice. `waiting`: the caller may decide a call of the pause now. `at`: UTC epoch seconds."""
 
     id: str
     event: str
@@ -31,14 +31,14 @@ class InboxEntry(Strict):
 
 
 class DeliveriesQuery(PageQuery):
-    """Filters of the list. `status` `dead`: given up."""
+    """Filters of the list. Status `dead`: given up after the last try."""
 
     status: DeliveryStatus | None = None
     webhook: str | None = None
 
 
 class DeliveryRecord(Strict):
-    """A notice on its way to a webhook. `http_status` and `error` are those of the last try."""
+    """The delivery of a notice to a webhook. `http_status` and `error` are of the last try."""
 
     id: str
     notice_id: str
@@ -55,34 +55,34 @@ class DeliveryRecord(Strict):
 
 @endpoint("GET", "/v1/inbox", right="pauses:read", tag="pauses")
 async def list_inbox(request: ApiRequest, query: PageQuery) -> Listing[InboxEntry]:
-    """List what was told of the pauses that the caller may see, newest first.
+    """List the notices of pauses that the caller may see, newest first.
 
-    Entries of pauses that retention has removed are left out. A page may be short although more follows.
+    Notices of pauses that retention has removed are left out. A page may be short although more follow.
     """
     host = request.state.host
     cursors = list_cursors(host.cursors, "inbox", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
     more = True
-    found: list[InboxEntry] = []
-    known: dict[str, InboxEntry | None] = {}
-    for _ in range(MAX_ROUNDS):
-        rows = await _page(request, before, query.size - len(found) + 1)
-        more = len(rows) > query.size - len(found)
-        rows = rows[: query.size - len(found)]
+    entries: list[InboxEntry] = []
+    by_pause: dict[str, InboxEntry | None] = {}
+    for _ in range(MAX_PAGES_READ):
+        rows = await _page(request, before, query.size - len(entries) + 1)
+        more = len(rows) > query.size - len(entries)
+        rows = rows[: query.size - len(entries)]
         for row in rows:
-            entry = await _entry(request, row, known)
+            entry = await _entry(request, row, by_pause)
             if entry is not None:
-                found.append(entry)
+                entries.append(entry)
         before = (rows[-1].created_at, rows[-1].notice_id) if rows else before
-        if not more or len(found) >= query.size:
+        if not more or len(entries) >= query.size:
             break
     cursor = cursors.issue(list(before)) if more and before is not None else None
-    return Listing(items=found, next_cursor=cursor, has_more=cursor is not None)
+    return Listing(items=entries, next_cursor=cursor, has_more=cursor is not None)
 
 
 @endpoint("GET", "/v1/webhooks/deliveries", right="admin", tag="webhooks")
 async def list_deliveries(request: ApiRequest, query: DeliveriesQuery) -> Listing[DeliveryRecord]:
-    """List what was sent to webhooks, newest first; `status=dead` is what was given up."""
+    """List the deliveries to webhooks, newest first; `status=dead` lists those given up."""
     cursors = list_cursors(request.state.host.cursors, "deliveries", request.workspace_id, query)
     before = None if query.cursor is None else cursors.read_place(query.cursor)
     rows = await request.state.host.db.read(
@@ -100,21 +100,21 @@ async def list_deliveries(request: ApiRequest, query: DeliveriesQuery) -> Listin
 
 @endpoint("POST", "/v1/webhooks/deliveries/{delivery_id}/resend", right="admin", tag="webhooks")
 async def resend_delivery(request: ApiRequest) -> DeliveryRecord:
-    """Send a delivery again that arrived or was given up: as many tries as at first."""
+    """Send a delivery again that succeeded or was given up, with as many tries as at first."""
     delivery_id = request.parameters["delivery_id"]
 
-    def again(tx: Tx) -> Delivery:
-        found = notices.send_again(tx, request.workspace_id, delivery_id)
+    def resend(tx: Tx) -> Delivery:
+        delivery = notices.send_again(tx, request.workspace_id, delivery_id)
         audit.record(tx, request.workspace_id, request.caller.subject, "webhook.resent", delivery_id, {})
-        return found
+        return delivery
 
-    found = await request.state.host.db.write(again)
+    delivery = await request.state.host.db.write(resend)
     request.state.host.webhook_sender.wake()
-    return delivery_record(found)
+    return delivery_record(delivery)
 
 
 def delivery_record(delivery: Delivery) -> DeliveryRecord:
-    """A delivery as the API shows it."""
+    """Return a delivery as the API shows it."""
     return DeliveryRecord(
         id=delivery.delivery_id,
         notice_id=delivery.notice_id,
@@ -136,11 +136,13 @@ async def _page(request: ApiRequest, before: tuple[int, str] | None, limit: int)
     )
 
 
-async def _entry(request: ApiRequest, row: Notice, known: dict[str, InboxEntry | None]) -> InboxEntry | None:
-    """The notice as the caller sees it; None where it may not know of the pause."""
-    if row.pause_id not in known:
-        known[row.pause_id] = await _of_pause(request, row)
-    entry = known[row.pause_id]
+async def _entry(
+    request: ApiRequest, row: Notice, by_pause: dict[str, InboxEntry | None]
+) -> InboxEntry | None:
+    """Return the notice as the caller sees it; None if the caller may not see its pause."""
+    if row.pause_id not in by_pause:
+        by_pause[row.pause_id] = await _of_pause(request, row)
+    entry = by_pause[row.pause_id]
     if entry is None:
         return None
     return InboxEntry(

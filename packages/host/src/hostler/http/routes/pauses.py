@@ -1,8 +1,8 @@
-"""Pauses: what waits for a person or a client, and how it is decided (docs/pauses.md).
+"""Pauses: calls that wait for a person or a client, and their decisions (docs/pauses.md).
 
-`pauses:read` opens the lists, `pauses:write` lets decide; of which pauses, the rule of each call says.
-`pauses:decide_blind` beside it lets approve and deny without the digest of the arguments.
-Whoever is neither named by a rule of a pause, nor its requester, nor an administrator, gets 404 for it.
+`pauses:read` permits the lists, `pauses:write` decisions; the rule of each call says by whom.
+`pauses:decide_blind` also permits to approve and deny without the digest of the arguments.
+A caller who is neither named by a rule of a pause, nor its requester, nor an administrator, gets 404 for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_REASON_CHARS
 
 MAX_OPEN_OF_CONVERSATION = 100
-"""Unsettled pauses of one conversation that the older form looks through: one a run, few runs at once."""
+"""Unsettled pauses of a conversation that the older form searches: one per run, of few runs at once."""
 
 
 class PausesQuery(PageQuery):
@@ -37,7 +37,7 @@ class PausesQuery(PageQuery):
 
 
 class CancelPause(Strict):
-    """Why; shown in the run's journal."""
+    """`reason`: shown in the run's journal."""
 
     reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)] | None = None
 
@@ -78,13 +78,13 @@ async def get_pause(request: ApiRequest) -> PauseView:
     handles_idempotency=True,
 )
 async def act_on_pause(request: ApiRequest, body: ActRequest) -> Json[ActionAnswer]:
-    """Decide calls of a pause: all that is named, or nothing.
+    """Decide calls of a pause: all that are named, or none.
 
     `approve` and `deny` are for approvals and name the digest of the arguments that were shown (`args_hash`,
     which only a key with the right `pauses:decide_blind` may leave out);
-    `result` and `error` are a client's outcome of its tool; `answer` fills in a question. The same again
-    changes nothing and is answered the same. The run goes on once no call is undecided. Refusals tell more
-    in `details.reason`: 403 `not_approver`,
+    `result` and `error` are a client's outcome of its tool; `answer` fills in a question. A repeated request
+    changes nothing and gets the same response. The run continues once every call is decided. Refusals have a
+    `details.reason`: 403 `not_approver`,
     `args_hash_required`; 409 `already_decided`, `stale_view`, `superseded`; 410 `expired`;
     422 `unknown_call`, `wrong_kind`, `schema`.
     """
@@ -99,9 +99,9 @@ async def act_on_conversation(request: ApiRequest, body: OlderActions) -> Json[A
 
     `tool_actions`: approvals (`decision`) and results of client tools (`result`). `resume`: answers to
     interrupts as AG-UI sends them. `messages`: tool messages as the OpenAI interface has them. Calls are
-    named by `call_id` or by the model's own id. The digest of what was shown (`args_hash`, AG-UI:
-    `payload.argsHash`) may be left out with the right `pauses:decide_blind` alone: the decision is then about
-    the arguments as they stand.
+    named by `call_id` or by the model's own id. Only a key with the right `pauses:decide_blind` may leave out
+    the digest of the arguments that were shown (`args_hash`, AG-UI: `payload.argsHash`): the decision is then
+    about the current arguments.
     """
     pauses = request.state.host.pauses
     page = await pauses.page(
@@ -132,10 +132,10 @@ async def cancel_pause(request: ApiRequest, body: CancelPause) -> PauseView:
 
 @endpoint("POST", "/v1/pauses/{pause_id}/calls/{call_id}/resolve", right="pauses:write", tag="pauses")
 async def resolve_call(request: ApiRequest, body: ResolveRequest) -> PauseView:
-    """Say what became of a call that is in doubt.
+    """Resolve a call whose outcome is unknown.
 
-    `happened` (with the result that it had) or `not_happened`; then the run goes on. Nobody but a person can
-    know it: the host found neither an outcome nor a way to look it up.
+    `happened` (with its result) or `not_happened`; then the run continues. A person has to state it, because
+    the host found neither an outcome nor a way to look it up.
     """
     return await request.state.host.pauses.resolve(
         request.caller,

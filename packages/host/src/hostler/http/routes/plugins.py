@@ -1,4 +1,4 @@
-"""Plugins and their runners: how they stand, what they can do, what they wrote."""
+"""Plugins and their runners: status, manifests and logs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from hostler_protocol.manifest import AgentRunnerManifest
 
 
 class PluginRecord(Strict):
-    """How a plugin stands. `plugin` is `author/name`; `reason` says why it is not ready.
+    """The status of a plugin. `plugin` is `author/name`; `reason` says why it is not ready.
 
-    `warnings`: what is not as it should be although it runs, a sandbox that hides less for example.
+    `warnings`: defects that do not stop it, such as a sandbox that hides less than it should.
     `state`: stopped, starting, ready, waiting (for its next start), failed, disconnected (remote).
     """
 
@@ -46,7 +46,7 @@ class PluginRecord(Strict):
 
 
 class LogsQuery(Strict):
-    """`lines`: how many of the last."""
+    """`lines`: the number of lines, from the end of the log."""
 
     lines: Annotated[int, msgspec.Meta(ge=1, le=MAX_LOG_TAIL_LINES)] = 100
 
@@ -60,14 +60,16 @@ class LogTail(Strict):
 
 @endpoint("GET", "/v1/plugins", right="plugins:read", tag="plugins")
 async def list_plugins(request: ApiRequest) -> Listing[PluginRecord]:
-    """List the plugins by name, and how each stands."""
+    """List the plugins by name, with their status."""
     return Listing(items=[_record(status) for status in request.state.host.supervisor.status()])
 
 
 @endpoint("GET", "/v1/plugins/connect", right="plugins:connect", tag="plugins", answers={101: None})
 async def connect_plugin(request: ApiRequest) -> Empty:
-    """Connect a plugin process from elsewhere: a WebSocket, with the token of that plugin."""
-    raise UpgradeRequiredError("this is a WebSocket: connect with one, sending the plugin's token")
+    """Connect a remote plugin process: a WebSocket, with the token of that plugin."""
+    raise UpgradeRequiredError(
+        "this path accepts WebSocket connections only: connect with the plugin's token"
+    )
 
 
 @endpoint("GET", "/v1/plugins/{plugin}", right="plugins:read", tag="plugins")
@@ -78,7 +80,7 @@ async def get_plugin(request: ApiRequest) -> PluginRecord:
 
 @endpoint("GET", "/v1/plugins/{plugin}/logs", right="installation", tag="plugins")
 async def get_plugin_logs(request: ApiRequest, query: LogsQuery) -> LogTail:
-    """Read the end of what a plugin wrote to its stderr."""
+    """Read the last lines that a plugin wrote to stderr."""
     status = _status(request)
     lines = [] if status.log_path is None else await asyncio.to_thread(_tail, status.log_path, query.lines)
     return LogTail(plugin=status.key, lines=lines)
@@ -86,9 +88,9 @@ async def get_plugin_logs(request: ApiRequest, query: LogsQuery) -> LogTail:
 
 @endpoint("POST", "/v1/plugins/{plugin}/restart", right="installation", tag="plugins")
 async def restart_plugin(request: ApiRequest) -> PluginRecord:
-    """Replace a plugin's process by one from its files as they are now.
+    """Replace a plugin's process by one with the current files.
 
-    Runs that are under way finish on the old one.
+    Active runs finish on the old process.
     """
     host, key = request.state.host, _status(request).key
     actor, workspace = request.caller.subject, request.workspace_id
@@ -99,13 +101,13 @@ async def restart_plugin(request: ApiRequest) -> PluginRecord:
 
 @endpoint("GET", "/v1/runners", right="plugins:read", tag="plugins")
 async def list_runners(request: ApiRequest) -> Listing[AgentRunnerManifest]:
-    """List the runners that were seen, with their forms, capabilities and permissions."""
+    """List the known runners, with their forms, capabilities and permissions."""
     return Listing(items=request.state.host.supervisor.catalog.all())
 
 
 @endpoint("GET", "/v1/runners/{runner_id}", right="plugins:read", tag="plugins")
 async def get_runner(request: ApiRequest) -> AgentRunnerManifest:
-    """Get one runner; its plugin is started if it was never seen. Slashes of the id are written `%2F`."""
+    """Get one runner; its plugin is started if the runner is unknown. Slashes of the id are written `%2F`."""
     return await request.state.host.supervisor.manifest(request.parameters["runner_id"])
 
 
@@ -144,13 +146,13 @@ def _record(status: PluginStatus) -> PluginRecord:
 
 
 def _tail(path: Path, lines: int) -> list[str]:
-    """The last lines of a file; reads no more than MAX_LOG_TAIL_BYTES of it."""
+    """Return the last lines of a file, reading at most MAX_LOG_TAIL_BYTES."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             start = max(0, size - MAX_LOG_TAIL_BYTES)
             file.seek(start)
-            found = file.read(MAX_LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
+            tail = file.read(MAX_LOG_TAIL_BYTES).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return []
-    return (found[1:] if start else found)[-lines:]
+    return (tail[1:] if start else tail)[-lines:]

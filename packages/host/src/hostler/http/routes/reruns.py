@@ -1,4 +1,4 @@
-"""Runs as recordings: exported whole, done again, gone on from."""
+"""Recordings of runs: export, retry and fork."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hostler_protocol.runs import RunRecord
 
 
 class RetryRun(Strict):
-    """`agent_version`: another than the agent's current one."""
+    """`agent_version`: a version other than the current one."""
 
     agent_version: Count | None = None
 
 
 class ForkRun(Strict):
-    """How to go on from a recorded run.
+    """How to continue from a recorded run.
 
-    `at`: the last step that is taken from the recording; left out: all of them, 0: none. `input` stands in
-    the place of the event's, a text alone being its text. `agent_version`: another than the run's own.
+    `at`: the last step taken from the recording; default: all, 0: none. `input` replaces the event's; a
+    string is its text. `agent_version`: a version other than the run's own. `effects`: allow side effects.
     """
 
     at: Count | None = None
@@ -35,10 +35,10 @@ class ForkRun(Strict):
 
 @endpoint("GET", "/v1/runs/{run_id}/export", right="runs:read", tag="runs")
 async def export_run(request: ApiRequest) -> TapeFile:
-    """Export a run as one document: what `hostler replay` works with.
+    """Export a run as one document, the input of `hostler replay`.
 
-    Its start, every result, every call with what it was told. Large answers are inline up to 16 MiB in all; a
-    journal over 64 MiB is `payload_too_large`.
+    It has the start of the run, every result, and every call with its response. Large responses are inline up
+    to 16 MiB in total; a journal over 64 MiB is `payload_too_large`.
     """
     host = request.state.host
     run_id = request.parameters["run_id"]
@@ -47,30 +47,29 @@ async def export_run(request: ApiRequest) -> TapeFile:
 
 @endpoint("POST", "/v1/runs/{run_id}/retry", right="runs:write", tag="runs", status=201)
 async def retry_run(request: ApiRequest, body: RetryRun) -> Json[RunRecord]:
-    """Do an ended run again: a new run of the same event, with the agent as it is now.
+    """Retry an ended run: open a new run of the same event, with the current version of the agent.
 
-    It takes its place in its conversation. A run that is not over is a `conflict`.
+    The new run takes its place in the conversation. A run that has not ended is a `conflict`.
     """
     host = request.state.host
-    made = await host.reruns.retry(
+    new_run_id = await host.reruns.retry(
         request.workspace_id,
         request.parameters["run_id"],
         actor=request.caller.subject,
         agent_version=body.agent_version,
     )
-    return Json(await host.run_record(request.workspace_id, made), 201)
+    return Json(await host.run_record(request.workspace_id, new_run_id), 201)
 
 
 @endpoint("POST", "/v1/runs/{run_id}/fork", right="runs:write", tag="runs", status=201)
 async def fork_run(request: ApiRequest, body: ForkRun) -> Json[RunRecord]:
-    """Go on from a recorded run with a new one: from any step, with another input, another version.
+    """Fork a recorded run: continue with a new one from any step, with another input or version.
 
-    Calls that the recording holds up to that step are answered from it. Unless `effects` is true, calls that
-    change something outside of the run are refused as `denied`, and its messages stay out of the
-    conversation.
+    Calls recorded up to that step get their recorded responses. Unless `effects` is true, calls with side
+    effects outside of the run are refused as `denied`, and its messages stay out of the conversation.
     """
     host = request.state.host
-    made = await host.reruns.fork(
+    new_run_id = await host.reruns.fork(
         request.workspace_id,
         request.parameters["run_id"],
         actor=request.caller.subject,
@@ -79,4 +78,4 @@ async def fork_run(request: ApiRequest, body: ForkRun) -> Json[RunRecord]:
         agent_version=body.agent_version,
         effects=body.effects,
     )
-    return Json(await host.run_record(request.workspace_id, made), 201)
+    return Json(await host.run_record(request.workspace_id, new_run_id), 201)

@@ -1,4 +1,4 @@
-"""Runs: the ledger, each run's journal and stream, and cancellation."""
+"""Runs: list, journal, stream, steering and cancellation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hostler_protocol.limits import DEFAULT_PAGE_ITEMS, MAX_PAGE_ITEMS, MAX_REAS
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord, RunStatus
 
 MAX_GRACE_SECONDS = 5.0
-"""Longer than that nobody waits who pressed a stop button."""
+"""The longest that a person who pressed a stop button waits."""
 STREAM = Media(
     EVENT_STREAM,
     "One event per result: `id` its sequence, `event` its type, `data` its JSON",
@@ -38,9 +38,9 @@ STREAM = Media(
 
 
 class RunsQuery(PageQuery):
-    """Filters of the ledger. Times are UTC epoch seconds of the run's creation.
+    """Filters of the list. Times are UTC epoch seconds of the run's creation.
 
-    `dead`: only runs that the host gave up on and that nobody did again; it goes with agent and times.
+    `dead`: only runs that the host gave up on and that were not retried; combines with agent and times only.
     """
 
     status: list[RunStatus] = []
@@ -52,14 +52,14 @@ class RunsQuery(PageQuery):
 
 
 class JournalQuery(Strict):
-    """`after`: `next_cursor` of the page before, or a position."""
+    """`after`: `next_cursor` of the previous page, or a position."""
 
     after: str | None = None
     limit: Limit = DEFAULT_PAGE_ITEMS
 
 
 class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One entry of a run's journal. `sequence` where it is a result."""
+    """One entry of a run's journal. `sequence`: of a result."""
 
     position: int
     kind: str
@@ -79,7 +79,7 @@ class StreamQuery(Strict):
 
 
 class SteerRecord(Strict):
-    """A message that a run absorbed. `position`: as which of them, from 1.
+    """A message that a run absorbed. `position`: its number among them, from 1.
 
     `step`: position in the run's journal where the runner read it, in `attempt`, after the result `sequence`.
     """
@@ -96,7 +96,10 @@ class SteerRecord(Strict):
 
 
 class CancelRun(Strict):
-    """Why; shown in the run's journal. `grace`: seconds that the runner has to end by itself, else 5."""
+    """`reason`: shown in the run's journal.
+
+    `grace`: seconds that the runner has to end by itself; default 5.
+    """
 
     reason: Annotated[str, msgspec.Meta(max_length=MAX_REASON_CHARS)] = "cancelled by request"
     grace: Annotated[float, msgspec.Meta(ge=0, le=MAX_GRACE_SECONDS)] | None = None
@@ -115,7 +118,7 @@ async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]
     elif query.until is not None:
         before = (int(query.until * 1000) + 1, "")
     if query.dead and (query.status or query.conversation_id):
-        raise InvalidArgumentError("dead goes with agent, since and until: leave the others out")
+        raise InvalidArgumentError("dead combines with agent, since and until only: leave the others out")
     since = int((query.since or 0) * 1000)
 
     def read(tx: Tx) -> list[Run]:
@@ -153,15 +156,15 @@ async def get_run(request: ApiRequest) -> RunRecord:
 async def get_journal(request: ApiRequest, query: JournalQuery) -> Listing[JournalEntry]:
     """Read a run's journal, oldest first: everything it did, in order.
 
-    A page ends at 4 MiB. Deltas are dropped by retention first: a cursor into what is gone is
-    `expired` (410), with the address of the run as it stands in `details.snapshot`.
+    A page ends at 4 MiB. Retention removes deltas first: a cursor into removed entries is `expired` (410),
+    with the URL of the run in `details.snapshot`.
     """
     run_id = request.parameters["run_id"]
     cursors = request.state.host.cursors.scoped("http journal", [request.workspace_id, run_id])
     after = 0
     if query.after is not None:
-        plain = query.after.isascii() and query.after.isdecimal() and len(query.after) <= 16
-        after = int(query.after) if plain else cursors.read_sequence(query.after, "after")
+        is_position = query.after.isascii() and query.after.isdecimal() and len(query.after) <= 16
+        after = int(query.after) if is_position else cursors.read_sequence(query.after, "after")
     page = await journal_page(
         request.state.host, request.workspace_id, run_id, after, min(query.limit, MAX_PAGE_ITEMS)
     )
@@ -174,9 +177,9 @@ async def get_journal(request: ApiRequest, query: JournalQuery) -> Listing[Journ
                 at=entry.at / 1000,
                 attempt=entry.attempt,
                 sequence=entry.sequence,
-                **parts,
+                **fields,
             )
-            for entry, parts in page.items
+            for entry, fields in page.items
         ],
         next_cursor=cursors.issue(page.items[-1][0].position) if page.more else None,
         has_more=page.more,
@@ -187,8 +190,8 @@ async def get_journal(request: ApiRequest, query: JournalQuery) -> Listing[Journ
 async def stream_run(request: ApiRequest, query: StreamQuery) -> EventStream:
     """Follow a run's results, from the first or from after `Last-Event-ID`, without a gap or a repeat.
 
-    The stream ends after the terminal result, also when that was long ago. Comment lines keep it alive. A
-    client that goes away cancels nothing.
+    The stream ends after the terminal result, also if the run has ended already. Comment lines keep it alive.
+    A disconnect cancels nothing.
     """
     return await open_stream(request, request.parameters["run_id"], query.last_event_id, [])
 
@@ -197,9 +200,9 @@ async def stream_run(request: ApiRequest, query: StreamQuery) -> EventStream:
 async def cancel_run(request: ApiRequest, body: CancelRun) -> RunRecord:
     """Cancel a run and its children.
 
-    The runner is asked first and given `grace` seconds; then the run ends without it, and what it still says
-    is refused. Asked again with less time it has less. A run that is over stays as it ended. The answer is
-    the run as it then stands.
+    The runner is asked to stop and has `grace` seconds; then the run ends without it, and its later results
+    are refused. Another request with a shorter `grace` shortens it. A run that has ended is unchanged. The
+    response is the run in its current state.
     """
     return await request.state.host.cancel(
         request.workspace_id,
@@ -212,7 +215,7 @@ async def cancel_run(request: ApiRequest, body: CancelRun) -> RunRecord:
 
 @endpoint("GET", "/v1/runs/{run_id}/steering", right="runs:read", tag="runs")
 async def list_steering(request: ApiRequest, query: PageQuery) -> Listing[SteerRecord]:
-    """List the messages that a run absorbed, in order, and what became of each."""
+    """List the messages that a run absorbed, in order, with their outcomes."""
     run_id = request.parameters["run_id"]
     cursors = request.state.host.cursors.scoped("http steering", [request.workspace_id, run_id])
     after = 0 if query.cursor is None else cursors.read_sequence(query.cursor)
@@ -226,7 +229,7 @@ async def list_steering(request: ApiRequest, query: PageQuery) -> Listing[SteerR
 
 
 def steer_record(steer: Steer) -> SteerRecord:
-    """A steer as the API shows it."""
+    """Return a steering message as the API shows it."""
     return SteerRecord(
         event_id=steer.event_id,
         status=steer.status,
@@ -243,10 +246,10 @@ def steer_record(steer: Steer) -> SteerRecord:
 async def open_stream(
     request: ApiRequest, run_id: str, query_id: str | None, headers: Headers
 ) -> EventStream:
-    """The stream of a run; everything that can be wrong is found out before the answer begins.
+    """Return the stream of a run. All checks are made before the response starts.
 
-    NotFoundError, InvalidArgumentError for an id that no event of this run has, CursorLostError for one that
-    retention has dropped.
+    NotFoundError; InvalidArgumentError for an id that no event of this run has; CursorLostError for one that
+    retention has removed.
     """
     host = request.state.host
     after = last_event_id(request.headers.get("last-event-id"), query_id)
@@ -260,7 +263,7 @@ async def open_stream(
     )
     if run.status not in TERMINAL_STATUSES:
         return stream
-    # Nothing to wait for, so the first batch can tell whether the cursor is still good.
+    # The run has ended, so the first batch is there at once and shows whether the cursor is still valid.
     batches = stream.watch(after)
     first = await anext(aiter(batches), None)
     return replace(stream, opening=_with_first(first, batches))

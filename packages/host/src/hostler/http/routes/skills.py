@@ -1,4 +1,4 @@
-"""Skills: what agents can be given to read up on, where each comes from, and whether it was confirmed."""
+"""Skills that agents can use, their sources, and their confirmation."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class SkillFileRecord(Strict):
 
 
 class SkillRecord(Strict):
-    """A skill as it stands. `digest` is of its files as they are now, `confirmed_digest` of those that may be
-    used: what was there at first, or what a person confirmed since. `problem` says why nobody is given it.
+    """A skill. `digest` is of its current files, `confirmed_digest` of the files that may be used: the first
+    ones seen, or those that a person confirmed since. `problem` says why it cannot be used.
 
-    Times in UTC epoch milliseconds.
+    Times are UTC epoch milliseconds.
     """
 
     name: str
@@ -40,48 +40,48 @@ class SkillRecord(Strict):
 
 
 class ConfirmSkill(Strict):
-    """`digest`: of the files that were looked at."""
+    """`digest`: of the files that were reviewed."""
 
     digest: str
 
 
 @endpoint("GET", "/v1/skills", right="plugins:read", tag="skills")
 async def list_skills(request: ApiRequest) -> Listing[SkillRecord]:
-    """List the skills by name, read anew from their folders."""
-    return Listing(items=[_record(one) for one in await request.state.host.skills.look()])
+    """List the skills by name, after reading their folders again."""
+    return Listing(items=[_record(standing) for standing in await request.state.host.skills.look()])
 
 
 @endpoint("GET", "/v1/skills/{skill}", right="plugins:read", tag="skills")
 async def get_skill(request: ApiRequest) -> SkillRecord:
-    """Get one skill, read anew from its folder."""
+    """Get one skill, after reading its folder again."""
     name = request.parameters["skill"]
-    for one in await request.state.host.skills.look():
-        if one.name == name:
-            return _record(one)
+    for standing in await request.state.host.skills.look():
+        if standing.name == name:
+            return _record(standing)
     raise NotFoundError(f"there is no skill {name!r}")
 
 
 @endpoint("POST", "/v1/skills/{skill}/confirm", right="installation", tag="skills")
 async def confirm_skill(request: ApiRequest, body: ConfirmSkill) -> SkillRecord:
-    """Let a skill be used as it is now. 409 where its files are not those of the digest any more."""
+    """Confirm the current files of a skill, so that it may be used. 409 if the digest is not theirs."""
     name, actor = request.parameters["skill"], request.caller.subject
     return _record(await request.state.host.skills.confirm(name, body.digest, actor))
 
 
-def _record(one: SkillStanding) -> SkillRecord:
-    skill, pin = one.skill, one.pin
+def _record(standing: SkillStanding) -> SkillRecord:
+    skill, pin = standing.skill, standing.pin
     return SkillRecord(
-        name=one.name,
+        name=standing.name,
         description="" if skill is None else skill.text.description,
         version=None if skill is None else skill.text.version,
-        source=one.source,
+        source=standing.source,
         digest=None if skill is None else skill.digest,
         confirmed_digest=None if pin is None else pin.digest,
         recorded_at=None if pin is None else pin.recorded_at,
         confirmed_at=None if pin is None else pin.confirmed_at,
         confirmed_by=None if pin is None else pin.confirmed_by,
         files=[] if skill is None else [_file(file) for file in skill.files.values()],
-        problem=None if one.problem is None else f"nobody gets it: {one.problem}",
+        problem=None if standing.problem is None else f"nobody gets it: {standing.problem}",
     )
 
 

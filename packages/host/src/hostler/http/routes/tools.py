@@ -1,4 +1,4 @@
-"""Tools: what agents can be given, what each does and who offers it; and the servers of some of them."""
+"""Tools that agents can use, and the MCP servers of some of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ToolState = Literal["ok", "down", "waiting", "refused"]
 
 
 class ToolDefinition(Strict):
-    """What the server of a tool says of it."""
+    """A tool as its server defines it."""
 
     description: str
     parameters: dict[str, Any]
@@ -27,9 +27,10 @@ class ToolDefinition(Strict):
 
 
 class WaitingTool(Strict):
-    """A tool that waits for the operator. `approved`: as it was approved; null: it never was.
+    """A tool that waits for approval by the operator. `approved`: its approved definition; null: there is
+    none.
 
-    `digest` is of the tool as it is now; an approval names it.
+    `digest` is of the current definition; an approval names it.
     """
 
     digest: str
@@ -38,12 +39,12 @@ class WaitingTool(Strict):
 
 
 class ToolRecord(Strict):
-    """A tool as it stands. `parameters` and `output_schema` are JSON Schema, `owner` is who offers it.
+    """A tool. `parameters` and `output_schema` are JSON Schema; `owner` is the source that offers it.
 
-    `client`: the client runs it. `approval` is what the tool itself asks for; an agent's policy can only add
-    to it. `state`: `ok`; `down`, its server cannot be reached now; `waiting`, it changed or is new, and the
-    operator has not approved that; `refused`. `problem` says why it is not `ok`; agents are given what is
-    `ok` or `down`.
+    `client`: the client runs it. `approval` is what the tool itself requires; an agent's policy can only add
+    to it. `state`: `ok`; `down`: its server cannot be reached now; `waiting`: it is new or changed, and the
+    operator has not approved that; `refused`. `problem` says why it is not `ok`. Agents can use tools that
+    are `ok` or `down`.
     """
 
     name: str
@@ -62,13 +63,13 @@ class ToolRecord(Strict):
 
 
 class ToolApproved(Strict):
-    """`digest`: of the tool as it was looked at; another one is not approved."""
+    """`digest`: of the definition that was reviewed; another one is not approved."""
 
     digest: str
 
 
 class McpServerRecord(Strict):
-    """An MCP server. `state`: connecting, ready, down (it is tried again soon), failed (after a longer rest).
+    """An MCP server. `state`: connecting, ready, down (the next try is soon), failed (the next try is later).
 
     `reason` says why it is not ready, `last_fault` why it failed last. `warnings` are about its tools.
     """
@@ -85,7 +86,7 @@ class McpServerRecord(Strict):
 
 @endpoint("GET", "/v1/tools", right="plugins:read", tag="tools")
 async def list_tools(request: ApiRequest) -> Listing[ToolRecord]:
-    """List the tools by name: those that agents can be given, and those that nobody can be given, and why."""
+    """List the tools by name, including those that cannot be used, and why."""
     return Listing(items=_records(request))
 
 
@@ -97,7 +98,7 @@ async def get_tool(request: ApiRequest) -> ToolRecord:
 
 @endpoint("POST", "/v1/tools/{tool}/approve", right="installation", tag="tools")
 async def approve_tool(request: ApiRequest, body: ToolApproved) -> ToolRecord:
-    """Approve what an MCP server now says of its tool, after it changed it or came up with it."""
+    """Approve the current definition of an MCP server's tool that is new or changed."""
     name = request.parameters["tool"]
     await request.state.host.mcp.approve(request.workspace_id, name, body.digest, request.caller.subject)
     return _find(request, name)
@@ -105,8 +106,7 @@ async def approve_tool(request: ApiRequest, body: ToolApproved) -> ToolRecord:
 
 @endpoint("GET", "/v1/mcp-servers", right="plugins:read", tag="tools")
 async def list_mcp_servers(request: ApiRequest) -> Listing[McpServerRecord]:
-    """List the MCP servers by name, and how each stands."""
-    found = request.state.host.mcp.servers(request.workspace_id)
+    """List the MCP servers by name, with their status."""
     return Listing(
         items=[
             McpServerRecord(
@@ -119,7 +119,7 @@ async def list_mcp_servers(request: ApiRequest) -> Listing[McpServerRecord]:
                 warnings=list(status.warnings),
                 restarts=status.restarts,
             )
-            for status in found
+            for status in request.state.host.mcp.servers(request.workspace_id)
         ]
     )
 
@@ -133,7 +133,7 @@ def _find(request: ApiRequest, name: str) -> ToolRecord:
 
 def _records(request: ApiRequest) -> list[ToolRecord]:
     host, ws = request.state.host, request.workspace_id
-    found = [*host.tools.offered(ws).values(), *host.tools.refused(ws)]
+    tools = [*host.tools.offered(ws).values(), *host.tools.refused(ws)]
     servers = {f"mcp:{status.name}": status for status in host.mcp.servers(ws)}
     down = {
         owner: f"its server is {status.state}: {status.reason or 'not connected yet'}"
@@ -148,7 +148,7 @@ def _records(request: ApiRequest) -> list[ToolRecord]:
             if tool.problem is not None and tool.pin.owner in servers
             else None,
         )
-        for tool in sorted(found, key=lambda tool: (tool.name, tool.pin.owner))
+        for tool in sorted(tools, key=lambda tool: (tool.name, tool.pin.owner))
     ]
 
 
@@ -179,7 +179,9 @@ def _waiting(tool: ToolWaiting) -> WaitingTool:
     return WaitingTool(digest=tool.digest, approved=approved, now=_definition(tool.now))
 
 
-def _definition(said: Definition) -> ToolDefinition:
+def _definition(definition: Definition) -> ToolDefinition:
     return ToolDefinition(
-        description=said.description, parameters=said.parameters, output_schema=said.output_schema
+        description=definition.description,
+        parameters=definition.parameters,
+        output_schema=definition.output_schema,
     )

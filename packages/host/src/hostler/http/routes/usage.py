@@ -1,4 +1,4 @@
-"""Use and cost."""
+"""Usage and cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_DAYS = 366
 
 
 class UsageQuery(Strict):
-    """UTC epoch seconds; without them the last 30 days. At most 366 days."""
+    """Times are UTC epoch seconds; the default is the last 30 days. At most 366 days."""
 
     since: Moment | None = None
     until: Moment | None = None
@@ -26,7 +26,7 @@ class UsageQuery(Strict):
 
 
 class UsageSum(Strict):
-    """Runs and what they used. Unknown numbers are left out of the sums; null: all are unknown."""
+    """Runs and their usage. Unknown numbers are left out of the sums; null: all are unknown."""
 
     runs: int
     completed: int
@@ -46,7 +46,7 @@ class AgentDay(UsageSum):
 
 
 class UsageReport(Strict):
-    """`complete` is false where there are more rows than fit: name a shorter time or an agent."""
+    """`complete` is false if there are more rows than fit: request a shorter period or one agent."""
 
     since: float
     until: float
@@ -57,11 +57,11 @@ class UsageReport(Strict):
 
 @endpoint("GET", "/v1/usage", right="usage:read", tag="usage")
 async def get_usage(request: ApiRequest, query: UsageQuery) -> UsageReport:
-    """Sum up tokens and cost per agent and day, of runs created in a time."""
+    """Sum up tokens and cost per agent and day, of runs created in a period."""
     until = time.time() if query.until is None else query.until
     since = max(0.0, until - 30 * _DAY) if query.since is None else query.since
     if not since <= until <= since + _MAX_DAYS * _DAY:
-        raise InvalidArgumentError(f"since must lie before until, by at most {_MAX_DAYS} days")
+        raise InvalidArgumentError(f"since must be before until, by at most {_MAX_DAYS} days")
     rows = await request.state.host.db.read(
         lambda tx: usage.by_agent(
             tx,
@@ -98,18 +98,18 @@ def _agent_day(row: UsageRow) -> AgentDay:
 
 
 def _total(rows: list[UsageRow]) -> UsageSum:
-    def known(values: list[int | None]) -> int | None:
-        given = [value for value in values if value is not None]
-        return sum(given) if given else None
+    def total(values: list[int | None]) -> int | None:
+        numbers = [value for value in values if value is not None]
+        return sum(numbers) if numbers else None
 
     costs = [row.cost for row in rows if row.cost is not None]
     return UsageSum(
         runs=sum(row.runs for row in rows),
         completed=sum(row.completed for row in rows),
         failed=sum(row.failed for row in rows),
-        input_tokens=known([row.input_tokens for row in rows]),
-        output_tokens=known([row.output_tokens for row in rows]),
-        total_tokens=known([row.total_tokens for row in rows]),
-        cached_tokens=known([row.cached_tokens for row in rows]),
+        input_tokens=total([row.input_tokens for row in rows]),
+        output_tokens=total([row.output_tokens for row in rows]),
+        total_tokens=total([row.total_tokens for row in rows]),
+        cached_tokens=total([row.cached_tokens for row in rows]),
         cost=sum(costs) if costs else None,
     )
