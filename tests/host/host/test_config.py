@@ -150,9 +150,9 @@ def test_a_key_that_stands_twice_is_a_mistake_and_not_the_last_one() -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         parse_config(text, name="c.yaml")
     assert {f"{one['at']}: {one['expected']}" for one in refused.value.details["errors"]} == {
-        "agents[0]: config: this key stands twice: in line 4 and in line 5",
-        "agents[0]: config.x: this key stands twice: in line 5 and in line 5",
-        "agents: this key stands twice: in line 1 and in line 6",
+        "agents[0]: config: this key is used twice: in line 4 and in line 5",
+        "agents[0]: config.x: this key is used twice: in line 5 and in line 5",
+        "agents: this key is used twice: in line 1 and in line 6",
     }
     merged = "a: &one {name: a, runner: r}\nagents: [{<<: *one, name: b}]"
     assert [agent.name for agent in read_config(merged, name="c.yaml")[0].agents] == ["b"]
@@ -296,7 +296,7 @@ MANY_TOLD = """
 3 plugins[1]: expected a text or an object, not a whole number
 4 models[0] "main": timout: unknown key; did you mean 'timeout'?
 4 models[1]: the key 'id' is missing
-4 models[2] "main": 'main' stands twice: models[0] is the first
+4 models[2] "main": 'main' is used twice: models[0] is the first
 6 agents[0] "first": priority: expected a whole number, not a text
 7 agents[1]: concurency: unknown key; did you mean 'concurrency'?
 7 agents[1]: the key 'name' is missing
@@ -305,7 +305,7 @@ did you mean 'steer'?
 10 agents[2] "support": concurrency.on_bussy: unknown key; did you mean 'on_busy'?
 12 agents[2] "support": resource_policy.tool_approval["shop.book"]: 'sometimes' is none of never, required
 12 agents[2] "support": resource_policy.tool_approval["shop.find"]: min_approvals is 0; 1 to 20 are possible
-13 agents[3] "support": 'support' stands twice: agents[2] is the first
+13 agents[3] "support": 'support' is used twice: agents[2] is the first
 14 tools[1]: exe: unknown key; did you mean 'exec'?
 14 tools[0] "exec:a b": exec.name: 'a b' is no name; expected a letter, then up to 31 letters, digits, _ or -
 15 webhooks[0] "w": url: its url must begin with https:// or http://

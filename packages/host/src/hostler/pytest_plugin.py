@@ -1,6 +1,6 @@
 """The pytest plugin: fixture `hostler_replay`, which replays exported runs.
 
-    def test_it_still_does_what_it_did(hostler_replay):
+    def test_behaves_as_recorded(hostler_replay):
         hostler_replay("recordings/greeting.json", runner="./my-agent")
 
 See hostler.testing.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def hostler_replay() -> Iterator[Replays]:
-    """Replays exported runs; its plugin processes live as long as the session."""
+    """Replay exported runs. The plugin processes live as long as the session."""
     from hostler.testing import Replays  # noqa: PLC0415 - every test run loads this plugin, few use it
 
     replays = Replays()

@@ -1,13 +1,13 @@
-"""Recorded runs as tests: export runs once, replay them against the runner of now.
+"""Recorded runs as tests: export runs once, replay them against the current runner.
 
     hostler runs export RUN > recordings/greeting.json
 
     @pytest.mark.parametrize("recording", recordings("recordings"))
-    def test_it_still_does_what_it_did(hostler_replay, recording):
+    def test_behaves_as_recorded(hostler_replay, recording):
         hostler_replay(recording, runner="./my-agent")
 
 The fixture `hostler_replay` comes with this package. A replay needs no host, no model and no network: the
-runner works in a process of its own, and every call is answered with what was recorded.
+runner works in its own process, and every call gets its recorded response.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from hostler_protocol.ids import split_runner_id
 __all__ = ["Divergence", "Replayed", "Replays", "recordings"]
 
 T = TypeVar("T")
-START_SECONDS = 30.0
-"""For a loop to begin and to end; only a broken machine takes any time at all."""
+STOP_SECONDS = 30.0
+"""Time for the event loop's thread to end; it normally needs none."""
 
 
 def recordings(folder: str | Path) -> list[Path]:
-    """The exported runs of a folder, by name. InvalidArgumentError where there is none."""
+    """Return the exported runs of a folder, by name. InvalidArgumentError if there is none."""
     found = sorted(Path(folder).glob("*.json"))
     if not found:
         raise InvalidArgumentError(
@@ -47,7 +47,7 @@ def recordings(folder: str | Path) -> list[Path]:
 
 
 class Replays:
-    """Replays exported runs, one plugin process for all of them. Close it at the end."""
+    """Replays exported runs, with one plugin process for all of them. Close it at the end."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -64,7 +64,7 @@ class Replays:
         config: Mapping[str, Any] | None = None,
         seconds: float = REPLAY_SECONDS,
     ) -> Replayed:
-        """Replay a run, and fail the test with the first difference. Arguments as for `run`."""
+        """Replay a run. AssertionError with the first difference. Arguments as for `run`."""
         replayed = self.run(recording, runner=runner, config=config, seconds=seconds)
         if replayed.divergence is not None:
             raise AssertionError("\n".join([replayed.divergence.title, *replayed.divergence.lines]))
@@ -78,10 +78,10 @@ class Replays:
         config: Mapping[str, Any] | None = None,
         seconds: float = REPLAY_SECONDS,
     ) -> Replayed:
-        """Replay a run and say what came of it.
+        """Replay a run and return its outcome, which may have a divergence.
 
         `recording`: a file that `hostler runs export` wrote, or its content. `runner`: a plugin
-        folder[:runner] or file.py:Class; None: a runner that comes with the host. `config` is laid over the
+        folder[:runner] or file.py:Class; None: a runner that comes with the host. `config` overrides the
         recorded configuration. InvalidArgumentError, NotFoundError, PluginStartError.
         """
         text = recording if isinstance(recording, bytes) else Path(recording).read_bytes()
@@ -93,16 +93,16 @@ class Replays:
                 self._replayer = await self._open.enter_async_context(Replayer.open())
             return await self._replayer.replay(tape, cast, Changes(values=config or {}), seconds=seconds)
 
-        return self._do(replay())
+        return self._run(replay())
 
     def close(self) -> None:
         """End all processes."""
-        self._do(self._open.aclose())
+        self._run(self._open.aclose())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(START_SECONDS)
+        self._thread.join(STOP_SECONDS)
         self._loop.close()
 
-    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
@@ -111,9 +111,11 @@ def _cast(runner_id: str, target: str | None) -> Cast:
         plugin_key, name = split_runner_id(runner_id)
         folder = shipped_runner(plugin_key)
         if folder is None:
-            raise NotFoundError(f"where plugin {plugin_key} lies is not known here: name it with runner=...")
+            raise NotFoundError(
+                f"the place of plugin {plugin_key} is not known here: name it with runner=..."
+            )
         return Cast(Folder(folder), name)
-    found = local_target(target)
-    if found is None:
+    local = local_target(target)
+    if local is None:
         raise NotFoundError(f"runner={target!r}: name a plugin folder, like ./folder, or file.py:Class")
-    return Cast(found.source, found.runner)
+    return Cast(local.source, local.runner)

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 VERSION = "0.1.0"
-"""As in pyproject.toml. To look it up among the installed packages takes longer than many a command."""
+"""As in pyproject.toml. A look-up among the installed packages would take longer than many commands."""
 NAME = "hostler"

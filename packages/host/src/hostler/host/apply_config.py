@@ -1,4 +1,4 @@
-"""Applying a configuration to a running host, and reading it back."""
+"""Apply a configuration to a running host, and read it back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -19,29 +19,27 @@ from hostler.domain.suggestions import did_you_mean
 from hostler.domain.tool_entries import MAX_TOOL_ENTRIES, ToolKind
 from hostler.domain.webhooks import MAX_WEBHOOKS
 from hostler.domain.working_folders import WorkingFolderSettings
-from hostler.host.bundled import shipped_runner
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.config_entries import POLICY, EntryKind, entries_by_kind, read_entry, with_entry
 from hostler.host.config_file import ConfigSource
-from hostler.host.config_review import Reviewer, SkillCheck
+from hostler.host.config_review import Reviewer
 from hostler.host.inventory import DISCOVERY_SECONDS, Inventories
-from hostler.host.plugin_entries import folder_of, identify_stored, stored_by_name
+from hostler.host.plugin_entries import add_shipped_runner, folder_of, identify_stored, stored_by_name
 from hostler.host.stored_config import NewConfig, StoredConfig, read_config, write_config
 from hostler.models.catalog import ModelCatalog, usable_catalog
 from hostler.pauses.encryption import LiveCipher, Locked, open_vault
-from hostler.plugins.source import Folder
 from hostler.plugins.supervisor import Supervisor
 from hostler.runs.routing import EventRouter
 from hostler.storage.port import Database
+from hostler.tools.skills.service import Skills
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
-from hostler_protocol.ids import split_runner_id
 
 _MOST: Mapping[Kind, int] = {"tool": MAX_TOOL_ENTRIES, "webhook": MAX_WEBHOOKS}
-"""Entries of one kind that can be stored."""
+"""Kind -> the most entries of it that can be stored."""
 
 
 class LiveModels:
-    """The models as configured right now: runs that use them see a change at their next call."""
+    """The configured models. A run sees a change at its next call."""
 
     def __init__(self) -> None:
         self._catalog = ModelCatalog([])
@@ -50,41 +48,33 @@ class LiveModels:
         return getattr(self._catalog, name)
 
     async def replace(self, catalog: ModelCatalog) -> None:
-        """Use another catalog; the old one's connections end when its calls do."""
+        """Use another catalog; connections of the old one end with its calls."""
         self._catalog = catalog
-
-
-class SkillService(SkillCheck, Protocol):
-    """Whoever offers skills: `tools.skills.service.Skills` is one."""
-
-    async def configure(self, paths: Sequence[str]) -> None:
-        """Offer the skills of these folders, and no others any more."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Stored entries by kind and name (plugins: `author/name`, else the path)."""
+    """Stored entries by kind and name. A plugin's name is `author/name`, or its path if that is unknown."""
 
     readable: Mapping[Kind, Mapping[str, msgspec.Struct]]
     unreadable: Sequence[ConfigProblem]
 
     def get(self, kind: EntryKind, name: str) -> msgspec.Struct:
-        """One entry. NotFoundError; InvalidArgumentError where it cannot be read."""
-        found = self.readable[kind.kind]
-        if name in found:
-            return found[name]
-        for entry in found.values():
+        """Return an entry. NotFoundError; InvalidArgumentError if it cannot be read."""
+        entries = self.readable[kind.kind]
+        if name in entries:
+            return entries[name]
+        for entry in entries.values():
             if isinstance(entry, PluginEntry) and entry.path == name:
                 return entry
         for problem in self.unreadable:
             if (problem.kind, problem.name) == (kind.kind, name):
                 raise InvalidArgumentError(f"{kind.kind} {name!r}: {problem.problem}")
-        hint = did_you_mean(name, found) if found else "none is stored"
+        hint = did_you_mean(name, entries) if entries else "none is stored"
         raise NotFoundError(f"the configuration has no {kind.kind} {name!r}: {hint}")
 
     def removal(self, kind: EntryKind, name: str) -> Change:
-        """The change that removes an entry. NotFoundError."""
+        """Return the change that removes an entry. NotFoundError."""
         if any((problem.kind, problem.name) == (kind.kind, name) for problem in self.unreadable):
             return Change(kind=kind.kind, name=name, change="removed")
         entry = self.get(kind, name)
@@ -97,7 +87,7 @@ def _entries(stored: StoredConfig) -> Entries:
 
 
 class Configurator:
-    """The configuration of one workspace: checked, compared, stored, put into effect."""
+    """Checks, compares, stores and activates the configuration of one workspace."""
 
     def __init__(
         self,
@@ -109,7 +99,7 @@ class Configurator:
         *,
         tools: Sequence[ToolKind] = (),
         working_folders: Callable[[WorkingFolderSettings], None] = lambda _: None,
-        skills: SkillService | None = None,
+        skills: Skills | None = None,
         inventories: Inventories | None = None,
     ) -> None:
         self._db = db
@@ -123,24 +113,24 @@ class Configurator:
         self._inventories = inventories
         self.reviewer = Reviewer(tools, skills, inventories)
         self._plugins: frozenset[str] = frozenset()
-        """The plugins that the supervisor has because of an entry."""
+        """The plugins that entries gave to the supervisor."""
         self._applying = asyncio.Lock()
         self.problems: Sequence[ConfigProblem] = ()
         """The stored entries that are not in effect, as of the last `load` or `apply`."""
         self.vault = LiveCipher()
-        """What pauses are sealed with, as configured right now."""
+        """The configured encryption of pauses."""
 
     async def load(self) -> None:
-        """Put what is stored into effect, at a start. Entries that do not work become `problems`."""
+        """Activate the stored configuration at a start. Entries that do not work become `problems`."""
         async with self._applying:
-            await self._take_effect()
+            await self._activate()
 
     async def export(self) -> ConfigFile:
-        """What is stored, as a configuration file."""
+        """Return the stored configuration as a file."""
         return (await self._read()).config
 
     async def entries(self) -> Entries:
-        """The stored entries by kind and name, and those that cannot be read."""
+        """Return the stored entries, and those that cannot be read."""
         return await asyncio.to_thread(_entries, await self._read())
 
     async def apply(
@@ -154,13 +144,12 @@ class Configurator:
         guard: Callable[[NewConfig], None] = lambda _: None,
         discovery_seconds: float = DISCOVERY_SECONDS,
     ) -> ConfigDiff:
-        """Make the configuration hold. Nothing is changed where any part of it is wrong.
+        """Store and activate a configuration. Nothing changes if any part of it is wrong.
 
-        What the file does not name stays, unless `prune`. `source`: the file that it was read from.
-        `discovery_seconds`: what new plugins get to say what they offer; later that is not known.
-        ConfigurationError names everything that is wrong. An entry that is stored like this already, and does
-        not work any more, is one of the `problems` instead. `guard` is given what would be stored, and may
-        raise.
+        Entries that it does not name stay, unless `prune`. `source`: the file that it was read from.
+        `discovery_seconds`: how long new plugins get to report what they offer. `guard` gets what would be
+        stored and may raise. ConfigurationError names all mistakes; those of an entry that is stored
+        unchanged become `problems` instead.
         """
         async with self._applying:
             try:
@@ -177,7 +166,7 @@ class Configurator:
                 new = NewConfig(config, review.plugins, changes)
                 guard(new)
                 await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
-                await self._take_effect()
+                await self._activate()
                 return ConfigDiff(changes=changes, applied=True, problems=list(self.problems))
             finally:
                 await self._supervisor.discovery.close()
@@ -185,10 +174,10 @@ class Configurator:
     async def put(
         self, kind: EntryKind, data: dict[str, Any], *, actor: str, name: str | None = None
     ) -> ConfigDiff:
-        """Store one entry, as a file has it. `name`: the one that it must have; None: it must be new.
+        """Store one entry, given as in a file. `name`: the name that it must have; None: it must be new.
 
-        ConfigurationError with all that is wrong; InvalidArgumentError for another name; ConflictError where
-        it is not new.
+        ConfigurationError with all mistakes; InvalidArgumentError for another name; ConflictError if it is
+        not new.
         """
         guard = must_be_named(kind, name) if name is not None else must_be_new
         entry, source = read_entry(kind, data)
@@ -197,13 +186,13 @@ class Configurator:
         return await self.apply(with_entry(kind, entry), actor=actor, guard=guard, source=source)
 
     async def review_agent(self, spec: AgentSpec, workspace_id: str) -> list[Mistake]:
-        """What is wrong with an agent that is to be saved or run; a plugin never seen is started for it."""
+        """Return the mistakes of an agent before it is saved or run. Starts its plugin if that is unknown."""
         inventory = await self.inventory([spec])
         inventory = dataclasses.replace(inventory, workspace_id=workspace_id)
         return await asyncio.to_thread(review_agent, spec, inventory)
 
     async def inventory(self, agents: Sequence[AgentSpec]) -> Inventory:
-        """What there is; the plugins of these agents are started where they were never seen."""
+        """Return the inventory of the workspace. Starts unknown plugins of these agents."""
         if self._inventories is None:
             return Inventory(self._workspace)
         async with self._applying:
@@ -213,28 +202,28 @@ class Configurator:
                 await self._supervisor.discovery.close()
 
     async def remove(self, kind: EntryKind, name: str, *, actor: str) -> ConfigDiff:
-        """Remove one entry; a plugin's may also be named by its path. NotFoundError where there is none."""
+        """Remove one entry; a plugin may also be named by its path. NotFoundError."""
         async with self._applying:
             change = (await self.entries()).removal(kind, name)
             new = NewConfig(ConfigFile(), {}, [change])
             await self._db.write(lambda tx: write_config(tx, self._workspace, new, actor))
-            await self._take_effect()
+            await self._activate()
             return ConfigDiff(changes=[change], applied=True, problems=list(self.problems))
 
     async def _read(self) -> StoredConfig:
         return await self._db.read(lambda tx: read_config(tx, self._workspace))
 
-    # -- taking effect ----------------------------------------------------------------------------
+    # -- activation -----------------------------------------------------------------------------
 
-    async def _take_effect(self) -> None:
-        """Make the host do what is stored. Never fails for an entry: it becomes one of the `problems`."""
+    async def _activate(self) -> None:
+        """Activate the stored configuration. An entry that does not work becomes one of the `problems`."""
         stored = await self._read()
         config = stored.config
         problems = [*stored.problems, *_model_problems(config)]
         await self._models.replace(usable_catalog(config.models)[0])
         problems += self._open_vault(config)
-        plugins, unknown = await asyncio.to_thread(identify_stored, stored)
-        problems += unknown
+        plugins, unidentified = await asyncio.to_thread(identify_stored, stored)
+        problems += unidentified
         self._serve_plugins(plugins)
         self._working_folders(config.working_folders or WorkingFolderSettings())
         unusable = [
@@ -266,7 +255,7 @@ class Configurator:
         return []
 
     def _serve_plugins(self, plugins: Mapping[str, PluginEntry]) -> None:
-        """Have the supervisor serve these plugins, and none of those that earlier entries named."""
+        """Give these plugins to the supervisor, and take back those of earlier entries."""
         for key in self._plugins - plugins.keys():
             self._supervisor.discard(key)
         for key, entry in plugins.items():
@@ -274,21 +263,15 @@ class Configurator:
         self._plugins = frozenset(plugins)
 
     def _serve_shipped(self, config: ConfigFile) -> None:
-        """Runners that come with the host need no entry."""
         for spec in config.agents:
-            try:
-                key, _ = split_runner_id(spec.runner)
-            except ValueError:
-                continue
-            if key not in self._supervisor and (folder := shipped_runner(key)) is not None:
-                self._supervisor.put(key, Folder(folder))
+            add_shipped_runner(self._supervisor, spec.runner)
 
 
 def must_be_new(new: NewConfig) -> None:
-    """A guard of `apply`. ConflictError for an entry that is there already."""
-    named = entries_by_kind(new.config, {entry.path: entry for entry in new.plugins.values()})
+    """Raise ConflictError for an entry that exists. A guard of `apply`."""
+    entries = entries_by_kind(new.config, {entry.path: entry for entry in new.plugins.values()})
     for change in new.changes:
-        if change.name not in named[change.kind] or change.change == "added":
+        if change.name not in entries[change.kind] or change.change == "added":
             continue
         if change.kind != "plugin" or change.before is None or change.before["path"] == change.name:
             raise ConflictError(f"there is a {change.kind} {change.name!r} already: change that one")
@@ -301,19 +284,19 @@ def must_be_new(new: NewConfig) -> None:
 
 
 def must_be_named(kind: EntryKind, name: str) -> Callable[[NewConfig], None]:
-    """A guard of `apply`. InvalidArgumentError for an entry that has another name."""
+    """Return a guard of `apply` that raises InvalidArgumentError for an entry with another name."""
 
     def guard(new: NewConfig) -> None:
-        (found,) = entries_by_kind(new.config, new.plugins)[kind.kind]
-        if found != name:
-            raise InvalidArgumentError(f"this is the {kind.kind} {found!r}, and not {name!r}")
+        (actual,) = entries_by_kind(new.config, new.plugins)[kind.kind]
+        if actual != name:
+            raise InvalidArgumentError(f"this is the {kind.kind} {actual!r}, and not {name!r}")
 
     return guard
 
 
 def _model_problems(config: ConfigFile) -> list[ConfigProblem]:
-    wrong = usable_catalog(config.models)[1]
-    return [ConfigProblem(kind="model", name=name, problem=why) for name, why in wrong.items()]
+    unusable = usable_catalog(config.models)[1]
+    return [ConfigProblem(kind="model", name=name, problem=why) for name, why in unusable.items()]
 
 
 def _changes(
@@ -324,15 +307,15 @@ def _changes(
     *,
     prune: bool,
 ) -> list[Change]:
-    """What applying `config` changes. `known` and `plugins`: the plugin entries of both by identity."""
-    named = {entry.path for entry in plugins.values()}
-    known = {key: entry for key, entry in known.items() if key in plugins or entry.path not in named}
+    """Return the changes of applying `config`. `known`, `plugins`: the stored and new plugins by identity."""
+    paths = {entry.path for entry in plugins.values()}
+    known = {key: entry for key, entry in known.items() if key in plugins or entry.path not in paths}
     before, after = entries_by_kind(stored.config, known), entries_by_kind(config, plugins)
     changes: list[Change] = []
     for kind in before:
         changes += compare(kind, before[kind], after[kind], prune=prune)
     changes = [_by_path(change, plugins, known) for change in changes]
-    for problem in stored.problems:  # they cannot be read, and can be removed
+    for problem in stored.problems:  # entries that cannot be read can still be removed
         if problem.name not in after[problem.kind]:
             end: ChangeType = "removed" if prune else "kept"
             changes.append(Change(kind=problem.kind, name=problem.name, change=end))
@@ -340,7 +323,7 @@ def _changes(
 
 
 def _by_path(change: Change, plugins: Mapping[str, PluginEntry], known: Mapping[str, PluginEntry]) -> Change:
-    """A change of a plugin entry under the path that it is stored by."""
+    """Return a change with the path of its plugin entry as name, under which it is stored."""
     if change.kind != "plugin":
         return change
     entry = plugins.get(change.name) or known[change.name]

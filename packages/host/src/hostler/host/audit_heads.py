@@ -1,7 +1,8 @@
-"""Heads of the hash chains, noted in a file beside the database: what was cut off or rewritten shows.
+"""Heads of the hash chains, recorded in a file outside the database, to detect truncated and rewritten
+chains.
 
-The file holds the latest head of each chain. A head is replaced only while the chain still holds it, so that
-what was done to the database while no host ran does not become right by the next start.
+The file has the latest head of each chain. A head is replaced only while the chain still contains it, so that
+the next start does not legitimize a manipulation made while no host was running.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ _decoder = msgspec.json.Decoder(list[Noted])
 
 
 def read_noted(path: Path) -> list[Noted]:
-    """The heads in a file: one that a host wrote, or what `hostler audit verify --json` printed.
+    """Read the heads in a file that a host wrote, or in the output of `hostler audit verify --json`.
 
-    InvalidArgumentError where it is missing, or something else.
+    InvalidArgumentError if it is missing or something else.
     """
     try:
         with path.open("rb") as file:
@@ -47,52 +48,53 @@ def read_noted(path: Path) -> list[Noted]:
 
 
 def read_own(data_dir: Path) -> list[Noted]:
-    """The heads that the hosts of a data directory noted; none where there is no file."""
+    """Read the heads recorded in a data directory; none if there is no file."""
     path = data_dir / FILE_NAME
     return read_noted(path) if path.exists() else []
 
 
 class AuditHeads:
-    """Keeps the file of a data directory. Several hosts on one database have one each."""
+    """Maintains the file of a data directory. Each of several hosts on one database has its own."""
 
     def __init__(self, database: Database, data_dir: Path) -> None:
         self._database = database
         self._path = data_dir / FILE_NAME
         self._noted: dict[tuple[str, str], Noted] | None = None
         self.broken: dict[tuple[str, str], str] = {}
-        """Chains that no longer hold what was noted, with a sentence; they are noted no further."""
+        """Chains that no longer contain their recorded head -> message. They are not recorded any more."""
 
     async def note(self) -> None:
-        """Note where the chains end now. StorageError where the file cannot be written, or the database read.
+        """Record the current heads.
 
-        InvalidArgumentError where the file is there and holds something else.
+        StorageError if the file cannot be written or the database not read; InvalidArgumentError if the file
+        contains something else.
         """
         if self._noted is None:
-            found = await asyncio.to_thread(read_own, self._path.parent)
-            self._noted = {(one.workspace, one.chain): one for one in found}
+            recorded = await asyncio.to_thread(read_own, self._path.parent)
+            self._noted = {(head.workspace, head.chain): head for head in recorded}
         known = self._noted
         changed = await self._database.read(lambda tx: list(self._changed(tx, known)))
         if changed:
-            after = known | {(one.workspace, one.chain): one for one in changed}
+            after = known | {(head.workspace, head.chain): head for head in changed}
             await asyncio.to_thread(replace_file, self._path, msgspec.json.encode(list(after.values())))
             self._noted = after
 
     async def keep(self, every_seconds: float, succeeded: Callable[[], None] = lambda: None) -> None:
-        """Note them every so often. A worker of the host."""
+        """Record the heads every `every_seconds`. A worker of the host."""
         while True:
             await asyncio.sleep(every_seconds)
             await self.try_note()
             succeeded()
 
     async def try_note(self) -> None:
-        """Note where the chains end now, or log why that cannot be done; the next time will do it."""
+        """Record the current heads, or log why that failed."""
         try:
             await self.note()
         except HostlerError as error:
             log.warning("the heads of the hash chains are not noted now: %s", error.message)
 
     def _changed(self, tx: Tx, known: dict[tuple[str, str], Noted]) -> Iterable[Noted]:
-        """The heads that moved since they were noted, of chains that still hold what was noted."""
+        """Yield the heads that moved, of chains that still contain their recorded head."""
         left = dict(known)
         for head in _heads(tx):
             key = (head.workspace_id, head.chain)
@@ -105,7 +107,7 @@ class AuditHeads:
             self._holds(tx, before)
 
     def _holds(self, tx: Tx, before: Noted) -> bool:
-        """Whether a chain holds what was noted; where not, that is said once."""
+        """Whether a chain contains its recorded head. Logs an error once per chain if not."""
         key = (before.workspace, before.chain)
         if key in self.broken:
             return False

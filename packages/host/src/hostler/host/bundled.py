@@ -1,4 +1,4 @@
-"""The runners and examples that come with the host: in a checkout beside the packages, else in the wheel."""
+"""The runners and examples that come with the host: in a checkout next to the packages, else in the wheel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACES = (_PACKAGE / "_bundled", *_PACKAGE.parents[3:4])
 
 
 def bundled(kind: Kind, name: str) -> Path:
-    """The plugin folder of a shipped runner or example. NotFoundError where it did not come along."""
+    """Return the plugin folder of a shipped runner or example. NotFoundError if the installation lacks it."""
     for place in _PLACES:
         folder = place / kind / name
         if (folder / "hostler.yaml").is_file():
@@ -22,7 +22,7 @@ def bundled(kind: Kind, name: str) -> Path:
 
 
 def shipped_runner(plugin_key: str) -> Path | None:
-    """The folder of a shipped runner by its plugin key, like `hostler/local-agent`."""
+    """Return the folder of a shipped runner by its plugin key, like `hostler/local-agent`, or None."""
     author, _, name = plugin_key.partition("/")
     if author != "hostler":
         return None
@@ -33,6 +33,6 @@ def shipped_runner(plugin_key: str) -> Path | None:
 
 
 def shipped_runners() -> list[str]:
-    """The plugin keys of all runners that came along."""
-    found = {path.parent.name for place in _PLACES for path in (place / "runners").glob("*/hostler.yaml")}
-    return sorted(f"hostler/{name}" for name in found)
+    """Return the plugin keys of all shipped runners, sorted."""
+    names = {path.parent.name for place in _PLACES for path in (place / "runners").glob("*/hostler.yaml")}
+    return sorted(f"hostler/{name}" for name in names)

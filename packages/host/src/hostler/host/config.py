@@ -1,4 +1,4 @@
-"""Configuration: the file an operator writes, and the settings a host process starts with.
+"""The structure of a configuration file, and the settings that a host process starts with.
 
 `config_file.py` reads the file.
 """
@@ -25,11 +25,11 @@ from hostler_protocol._base import Strict
 PluginLevel = Literal["trusted", "sandboxed"]
 
 ASSETS_PATH = "/mcp"
-"""Where the MCP server is."""
+"""The path of the MCP server of runs."""
 
 
 class PluginLimitsEntry(Strict):
-    """What a sandboxed plugin may use; what is not said stays as it is for all."""
+    """Limits of a sandboxed plugin; a field that is left out has the default of all plugins."""
 
     memory_mib: Annotated[int, msgspec.Meta(ge=16)] | None = None
     processes: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -44,9 +44,9 @@ class PluginLimitsEntry(Strict):
 class PluginEntry(Strict):
     """A plugin folder.
 
-    It is sandboxed unless its level is `trusted`. `network`: what it may reach (`name:port`), of what its
-    manifest names. `allow_requires`: wheels that its manifest requires by path or address; everything else
-    that it requires has to be a package's name.
+    It is sandboxed unless its level is `trusted`. `network`: the places (`name:port`) of its manifest that it
+    may reach. `allow_requires`: wheels that its manifest may require by path or URL; all other requirements
+    have to be names of packages.
     """
 
     path: str
@@ -63,74 +63,74 @@ class PluginEntry(Strict):
 
 
 class ConfigFile(Strict):
-    """The whole file."""
+    """A configuration file."""
 
     plugins: list[str | PluginEntry] = []
     models: list[ModelEntry] = []
     agents: list[AgentSpec] = []
     retention: Retention | None = None
-    """Days that each kind is kept, of all workspaces and of single ones; None: what was said before stays."""
+    """Retention in days by kind of data, for all and for single workspaces; None: unchanged."""
     webhooks: list[Webhook] = []
-    """Who is told of pauses."""
+    """Receivers of notices of pauses."""
     pause_key: list[str] = []
-    """What pauses are sealed with (`env:NAME`, `file:PATH`), the current key first; none: they are not."""
+    """Keys that encrypt pauses (`env:NAME`, `file:PATH`), the current one first; empty: no encryption."""
     tools: list[ToolEntry] = []
-    """Tools beside those of plugins."""
+    """Tools in addition to those of plugins."""
     skills: list[str] = []
-    """Folders with a SKILL.md, or folders of such."""
+    """Folders with a SKILL.md, or folders of such folders."""
     working_folders: WorkingFolderSettings | None = None
-    """Where `exec` and `files` work; None: what was said before stays, at first the defaults."""
+    """Settings of the folders of `exec` and `files`; None: unchanged, at first the defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a host process starts with."""
+    """The settings that a host process starts with."""
 
     data_dir: Path = field(default_factory=default_data_dir)
     database: str | None = None
     """None: SQLite in the data directory; else `postgresql://...`."""
     config: Path | None = None
     prune: bool = False
-    """The configuration file is all there is: what it does not name is removed whenever it is applied."""
+    """Remove stored entries that the configuration file does not name, whenever it is applied."""
     host: str = "127.0.0.1"
     port: int = 8420
     admin_key: str | None = None
     workspace: str = DEFAULT_WORKSPACE
     max_active_runs: int = 256
-    """Runs executed at once by this process; the rest wait in their queue."""
+    """Runs executed at once by this process; others wait in the queue."""
     max_runs_per_workspace: int | None = None
     """Runs of one workspace executed at once by this process; None: as many as there are slots."""
     max_runs_per_plugin: int | None = None
-    """The same, of all runners of one plugin."""
+    """Runs of one plugin executed at once by this process, over all its runners; None: no limit."""
     max_queued_runs: int = 100_000
-    """Runs that may wait in the queues of the database; over it events are refused as `rate_limited`."""
+    """Runs that may wait in the queues of the database; further events are refused as `rate_limited`."""
     shutdown_grace_seconds: float = 30.0
     cancel_grace_seconds: float = 5.0
     lease_seconds: float = 15.0
-    """How long after its last sign of life another host on the same database may take over its runs."""
+    """How long after the last renewal of its lease another host on the database may take over its runs."""
     hold_seconds: float = 20.0
-    """How long calls that wait for people are held before their run is parked."""
+    """How long calls that wait for people stay open before their run is parked."""
     stall_seconds: float = 60.0
-    """How long a resumed run may do nothing of what it did before, while recorded answers wait for it."""
+    """How long a resumed run may make none of its recorded calls before it counts as diverged."""
     collect_seconds: float = 3600.0
-    """From one collection of what is no longer kept to the next."""
+    """Interval of the collection of expired data."""
     note_heads_seconds: float = 60.0
-    """From one noting of where the hash chains end to the next: what is younger may be cut off unseen."""
+    """Interval of recording the heads of the hash chains. A truncation of younger rows may go unnoticed."""
     requests_per_second: float = 1000.0
     """Per API key."""
     public_url: str | None = None
-    """Where services outside reach this host over HTTP, without a path; None: where it listens."""
+    """The URL under which external services reach this host, without a path; None: its own address."""
     plugin_start_seconds: float = 10.0
-    """How long a start waits for its plugins; one that takes longer goes on starting while others work."""
+    """How long a start waits for plugins; a slower one continues to start while others serve."""
     passive: bool = False
-    """Only look and configure: no run is taken, and a plugin is started only when something asks for it."""
+    """Only inspect and configure: no run is claimed, and a plugin starts only on demand."""
 
     @property
     def database_url(self) -> str:
-        """Where the facts lie."""
+        """The URL of the database, or the path of the SQLite file."""
         return self.database or str(self.data_dir / "hostler.db")
 
     @property
     def assets_url(self) -> str | None:
-        """Where runs are reached with their tokens, as far as it is known before the server listens."""
+        """The URL of the MCP server of runs; None if it is known only once the server listens."""
         return None if self.public_url is None else f"{self.public_url.rstrip('/')}{ASSETS_PATH}"

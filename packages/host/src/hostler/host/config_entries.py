@@ -25,7 +25,7 @@ from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 
 POLICY = "policy"
-"""The name of an entry that there is only one of: retention, working folders, keys of pauses."""
+"""The name of the entry of a kind with a single entry: retention, working folders, keys of pauses."""
 
 
 class PauseKeys(Strict):
@@ -42,7 +42,10 @@ class SkillFolder(Strict):
 
 @dataclass(frozen=True, slots=True)
 class EntryKind:
-    """One kind. `field`: its key in a configuration file. `named_by`: the field that names a new entry."""
+    """A kind of entry.
+
+    `field`: its key in a configuration file. `named_by`: the field that names a new entry.
+    """
 
     kind: Kind
     field: str
@@ -51,7 +54,7 @@ class EntryKind:
 
     @property
     def single(self) -> bool:
-        """Whether there is at most one entry, whose name is POLICY."""
+        """Whether there is at most one entry, named POLICY."""
         return self.type in {Retention, PauseKeys, WorkingFolderSettings}
 
 
@@ -69,11 +72,11 @@ ENTRY_KINDS: Mapping[str, EntryKind] = {
         EntryKind("working_folders", "working_folders", WorkingFolderSettings),
     )
 }
-"""By their key in a configuration file."""
+"""Key in a configuration file -> kind of entry."""
 
 
 def entry_kind(field: str) -> EntryKind:
-    """The kind of this key. NotFoundError names the nearest."""
+    """Return the kind with this key. NotFoundError suggests the nearest."""
     kind = ENTRY_KINDS.get(field)
     if kind is None:
         raise NotFoundError(f"a configuration has no {field!r}: {did_you_mean(field, ENTRY_KINDS)}")
@@ -81,7 +84,10 @@ def entry_kind(field: str) -> EntryKind:
 
 
 def with_entry(kind: EntryKind, entry: Any, base: Path | None = None) -> ConfigFile:
-    """A configuration with this one entry. Relative paths of it are taken from `base`, where one is given."""
+    """Return a configuration with this entry only.
+
+    Its relative paths are resolved from `base` if that is set.
+    """
     value: Any = entry
     if isinstance(entry, SkillFolder):
         value = entry.path
@@ -93,24 +99,24 @@ def with_entry(kind: EntryKind, entry: Any, base: Path | None = None) -> ConfigF
 
 
 def read_entry(kind: EntryKind, data: Any, base: Path | None = None) -> tuple[Any, ConfigSource]:
-    """As much of an entry as can be read, for `with_entry`, and what cannot be. None: nothing is left of it.
+    """Read as much of an entry as possible, for `with_entry`; its mistakes are in the source.
 
-    Relative paths are a mistake, unless they are taken from `base`.
+    The entry is None if nothing of it can be read. Relative paths are mistakes unless `base` is set.
     """
     entry, mistakes = fit(data, kind.type)
     place = kind.field if kind.single else f"{kind.field}[0]"
     name = entry_name(kind.field, data)
-    called = f"{kind.kind} {name!r}" if name else kind.kind
-    source = ConfigSource(called, tuple(one.within(place) for one in mistakes), entry=place)
+    label = f"{kind.kind} {name!r}" if name else kind.kind
+    source = ConfigSource(label, tuple(mistake.within(place) for mistake in mistakes), entry=place)
     if entry is None:
         return None, source
     config = with_entry(kind, entry, base)
-    wrong = [*entry_mistakes(config, source), *relative_paths(config, source)]
-    return entry, replace(source, mistakes=(*source.mistakes, *wrong))
+    more = [*entry_mistakes(config, source), *relative_paths(config, source)]
+    return entry, replace(source, mistakes=(*source.mistakes, *more))
 
 
 def relative_paths(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake]:
-    """The paths that are relative, where nobody knows to what."""
+    """Yield a mistake for each relative path of a configuration that has no base folder."""
     plugins = [entry if isinstance(entry, str) else entry.path for entry in config.plugins]
     for section, paths in (("plugins", plugins), ("skills", config.skills)):
         for number, path in enumerate(paths):
@@ -123,7 +129,7 @@ def relative_paths(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
 def entries_by_kind(
     config: ConfigFile, plugins: Mapping[str, PluginEntry]
 ) -> Mapping[Kind, Mapping[str, msgspec.Struct]]:
-    """All entries by kind and name, in the order in which changes are told. `plugins`: those of plugins."""
+    """Return all entries by kind and name, in the order in which changes are reported."""
     return {
         "plugin": plugins,
         "model": {model.id: model for model in config.models},

@@ -1,6 +1,6 @@
-"""The configuration file: read whole, and everything that is wrong with it told at once.
+"""Read a configuration file and report all its mistakes at once.
 
-It is YAML, or TOML with the same names. Unknown keys are refused with the nearest right one.
+It is YAML, or TOML with the same keys. Unknown keys are refused with the nearest valid one.
 """
 
 from __future__ import annotations
@@ -28,41 +28,41 @@ MAX_CONFIG_BYTES = 4 * 1024 * 1024
 
 _ENTRY = re.compile(r"(\w+)\[(\d+)\]")
 _NAMED_BY = {"models": "id", "plugins": "path", "skills": "path"}
-"""The fields that name entries, where it is not `name`."""
+"""Section -> the field that names its entries, if it is not `name`."""
 _PATHS = {"plugins", "skills"}
-"""The sections whose entries may be texts: paths."""
+"""The sections whose entries may be plain paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSource:
-    """Where a configuration was read, and what could not be read of it."""
+    """The source of a configuration, and the mistakes found while reading it."""
 
     name: str = ""
-    """The file, "" where it is none."""
+    """The file; "" if there is none."""
     mistakes: tuple[Mistake, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
-    """The names of the entries, by their places: `agents[2]`."""
+    """Place of an entry, like `agents[2]`, -> its name."""
     numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    """Where the entries that were read stand in the lists of the file, by section."""
+    """Section -> the positions in the file of the entries that could be read."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Where things stand in the file, from 1, by place."""
+    """Place -> line in the file, from 1."""
     entry: str = ""
-    """The place of the only entry, where mistakes are told by their places in it."""
+    """The place of the only entry, if places of mistakes are relative to it."""
 
     def place(self, section: str, number: int) -> str:
-        """The place in the file of an entry that was read, by its number in what was read."""
+        """Return the place in the file of an entry, by its number among those that could be read."""
         known = self.numbers.get(section, ())
         return f"{section}[{known[number] if number < len(known) else number}]"
 
     def outer(self, place: str) -> str:
-        """The place in the file of a place in what was read."""
+        """Return the place in the file of a place among the entries that could be read."""
         match = _ENTRY.match(place)
         if match is None:
             return place
         return self.place(match[1], int(match[2])) + place[match.end() :]
 
     def error(self, mistakes: Sequence[Mistake] = ()) -> ConfigurationError:
-        """The error that tells all mistakes, those of the file itself first."""
+        """Return the error with all mistakes, those of the source first."""
         found = [self._in_entry(mistake) for mistake in (*self.mistakes, *mistakes)]
         return ConfigurationError(found, names=self.names, source=self.name, lines=self.lines)
 
@@ -75,8 +75,8 @@ class ConfigSource:
 def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFile:
     """Read a configuration.
 
-    `name` appears in errors and tells TOML (`.toml`) from YAML; relative paths are taken from `base`.
-    ConfigurationError names all mistakes, each with its place and the nearest right word.
+    `name` appears in errors; TOML if it ends in `.toml`, else YAML. Relative paths are resolved from `base`.
+    ConfigurationError has all mistakes, each with its place and the nearest valid word.
     """
     config, source = read_config(text, name=name, base=base)
     if source.mistakes:
@@ -85,29 +85,28 @@ def parse_config(text: str, *, name: str, base: Path | None = None) -> ConfigFil
 
 
 def read_config(text: str, *, name: str, base: Path | None = None) -> tuple[ConfigFile, ConfigSource]:
-    """Read as much of a configuration as can be read. See `parse_config`.
+    """Read as much of a configuration as possible. See `parse_config`.
 
-    InvalidArgumentError where the text is too large, or neither YAML nor TOML.
+    InvalidArgumentError if the text is too large, or neither YAML nor TOML.
     """
     if len(text) > MAX_CONFIG_BYTES:
         raise InvalidArgumentError(f"{name}: larger than {MAX_CONFIG_BYTES:,} bytes")
     data = load_text(text, name)
-    found, mistakes = fit({} if data is None else data, ConfigFile)
-    config = found or ConfigFile()
-    config = absolute(config, base)
+    fitted, mistakes = fit({} if data is None else data, ConfigFile)
+    config = absolute(fitted or ConfigFile(), base)
     marks = YamlMarks({}, ()) if name.endswith(".toml") else yaml_marks(text)
     source = source_of(data, config, [*mistakes, *marks.twice])
     return config, replace(source, name=name, lines=marks.lines)
 
 
 def source_of(data: Any, config: ConfigFile, mistakes: Sequence[Mistake]) -> ConfigSource:
-    """Where the entries of `config` are in the data that it was read from. `mistakes`: what could not be."""
+    """Return the source of `config`, which was read from `data` with these mistakes."""
     source = ConfigSource("", tuple(mistakes), _names(data), _numbers(data, mistakes))
     return replace(source, mistakes=(*mistakes, *entry_mistakes(config, source)))
 
 
 def absolute(config: ConfigFile, base: Path | None) -> ConfigFile:
-    """The configuration with its relative paths taken from `base`; None: as they are."""
+    """Return the configuration with relative paths resolved from `base`; None: unchanged."""
     return msgspec.structs.replace(
         config,
         plugins=[_absolute(entry, base) for entry in config.plugins],
@@ -125,7 +124,7 @@ def load_config(path: Path) -> ConfigFile:
 
 
 def read_config_file(path: Path) -> tuple[ConfigFile, ConfigSource]:
-    """Read as much of the file at `path` as can be read. InvalidArgumentError where that is nothing."""
+    """Read as much of the file at `path` as possible. InvalidArgumentError if it cannot be read at all."""
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -133,7 +132,7 @@ def read_config_file(path: Path) -> tuple[ConfigFile, ConfigSource]:
     except OSError as error:
         raise InvalidArgumentError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InvalidArgumentError(f"{path} is no text in UTF-8: name a YAML or TOML file") from error
+        raise InvalidArgumentError(f"{path} is not a text in UTF-8: name a YAML or TOML file") from error
     return read_config(text, name=str(path), base=path.resolve().parent)
 
 
@@ -143,7 +142,7 @@ def _sections(data: Any) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _names(data: Any) -> dict[str, str]:
-    """The names of a file's entries, by their places."""
+    """Return the names of a file's entries by place."""
     names: dict[str, str] = {}
     for section, entries in _sections(data):
         for number, entry in enumerate(entries):
@@ -153,26 +152,26 @@ def _names(data: Any) -> dict[str, str]:
 
 
 def entry_name(section: str, entry: Any) -> str | None:
-    """What an entry is called, as far as it says."""
+    """Return the name of an entry, or None if it has none."""
     name: Any = None
     if isinstance(entry, Mapping) and section == "tools":
         name = next(
             (
-                f"{kind}:{said['name']}"
-                for kind, said in entry.items()
-                if isinstance(said, Mapping) and "name" in said
+                f"{kind}:{settings['name']}"
+                for kind, settings in entry.items()
+                if isinstance(settings, Mapping) and "name" in settings
             ),
             None,
         )
     elif isinstance(entry, Mapping):
         name = entry.get(_NAMED_BY.get(section, "name"))
-    elif section in _PATHS:  # anything else may be a secret that is not where it belongs
+    elif section in _PATHS:  # any other text may be a misplaced secret
         name = entry
     return name if isinstance(name, str) else None
 
 
 def _numbers(data: Any, mistakes: Sequence[Mistake]) -> dict[str, list[int]]:
-    """Where the entries that could be read stand in their lists."""
+    """Return the positions of the entries that could be read, by section."""
     kinds = {
         one.encode_name: get_args(one.type)[0]
         for one in msgspec.structs.fields(ConfigFile)
@@ -190,7 +189,7 @@ def _numbers(data: Any, mistakes: Sequence[Mistake]) -> dict[str, list[int]]:
 
 
 def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake]:
-    """What is wrong with entries beyond their types, and names that stand twice."""
+    """Yield the mistakes of entries beyond their types, and duplicate names."""
     by_name = {
         "agents": [agent.name for agent in config.agents],
         "models": [model.id for model in config.models],
@@ -202,14 +201,16 @@ def entry_mistakes(config: ConfigFile, source: ConfigSource) -> Iterator[Mistake
         first: dict[str, int] = {}
         for number, name in enumerate(names):
             if first.setdefault(name, number) != number and name:
-                text = f"{name!r} stands twice: {source.place(section, first[name])} is the first"
+                text = f"{name!r} is used twice: {source.place(section, first[name])} is the first"
                 yield Mistake(source.place(section, number), text)
-    told = {mistake.place.partition("]")[0] + "]" for mistake in source.mistakes}
-    found = [("webhooks", number, webhook_mistake(webhook)) for number, webhook in enumerate(config.webhooks)]
-    found += [("tools", number, entry_mistake(entry)) for number, entry in enumerate(config.tools)]
-    for section, number, mistake in found:
+    reported = {mistake.place.partition("]")[0] + "]" for mistake in source.mistakes}
+    checked = [
+        ("webhooks", number, webhook_mistake(webhook)) for number, webhook in enumerate(config.webhooks)
+    ]
+    checked += [("tools", number, entry_mistake(entry)) for number, entry in enumerate(config.tools)]
+    for section, number, mistake in checked:
         place = source.place(section, number)
-        if mistake is not None and (mistake.place or place not in told):
+        if mistake is not None and (mistake.place or place not in reported):
             yield mistake.within(place)
 
 
@@ -223,18 +224,18 @@ def _absolute(entry: str | PluginEntry, base: Path | None) -> PluginEntry:
 def _tool(entry: ToolEntry, base: Path | None) -> ToolEntry:
     if entry.mcp is not None:
         return msgspec.structs.replace(entry, mcp=_server(entry.mcp, base))
-    found = entry.openapi
-    if found is None or found.is_address:
+    openapi = entry.openapi
+    if openapi is None or openapi.is_address:
         return entry
     return msgspec.structs.replace(
-        entry, openapi=msgspec.structs.replace(found, document=_real(found.document, base))
+        entry, openapi=msgspec.structs.replace(openapi, document=_real(openapi.document, base))
     )
 
 
 def _server(entry: McpEntry, base: Path | None) -> McpEntry:
     command = entry.command
     if command and base is not None and "/" in command[0]:
-        # links are kept: the interpreter of an environment is one, and knows by its name whose it is
+        # links are kept: the interpreter of a virtual environment is one, and finds its packages by its path
         command = [os.path.abspath(base / Path(command[0]).expanduser()), *command[1:]]  # noqa: PTH100
     return msgspec.structs.replace(
         entry,

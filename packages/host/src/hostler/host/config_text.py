@@ -1,6 +1,6 @@
-"""The text of a configuration file as plain data, and where in it things are.
+"""Parse the text of a configuration file, and find the lines of its values.
 
-No message shows a value: a secret that is not in quotes may be taken for something else.
+No message shows a value: a secret without quotes may be parsed as something else.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _UNQUOTED: Mapping[str, str] = {
     "found undefined tag handle": _NO_TAG,
     "could not determine a constructor": _NO_TAG,
 }
-"""What to say instead of words of the parser that quote the text."""
+"""Start of a parser message that quotes the text -> the message shown instead."""
 
 
 def load_text(text: str, name: str) -> Any:
-    """What is in the text. `name` tells TOML from YAML; InvalidArgumentError for what is neither.
+    """Parse a text: TOML if `name` ends in `.toml`, else YAML. InvalidArgumentError if it is invalid.
 
-    Each parser is imported where a file needs it.
+    Each parser is imported at its first use.
     """
     if name.endswith(".toml"):
         import tomllib  # noqa: PLC0415
@@ -42,22 +42,22 @@ def load_text(text: str, name: str) -> Any:
         raise InvalidArgumentError(f"{name}: {_syntax(error)}") from error
     except ValueError:
         at = next(_unreadable_values(text), "")
-        what = "this is no value of the kind that it looks like: put it in quotes if it is a text"
-        raise InvalidArgumentError(f"{name}: {at}{what}") from None
+        text = "this is not a valid value of the type that it looks like: put it in quotes if it is a text"
+        raise InvalidArgumentError(f"{name}: {at}{text}") from None
 
 
 def _syntax(error: Exception) -> str:
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     if mark is None:
         return str(error)
-    said = str(problem)
-    if "python/" not in said:
-        said = next((words for begin, words in _UNQUOTED.items() if said.startswith(begin)), said)
-    return f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+    text = str(problem)
+    if "python/" not in text:
+        text = next((plain for start, plain in _UNQUOTED.items() if text.startswith(start)), text)
+    return f"line {mark.line + 1}, column {mark.column + 1}: {text}"
 
 
 def _unreadable_values(text: str) -> Iterator[str]:
-    """Where the scalars are that cannot be converted."""
+    """Yield the positions of scalars that cannot be converted."""
     import yaml  # noqa: PLC0415
 
     waiting, seen = [yaml.compose(text, Loader=yaml.SafeLoader)], set()
@@ -79,14 +79,14 @@ def _unreadable_values(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class YamlMarks:
-    """Where things stand in a YAML text: lines from 1, by place; and keys that a mapping has twice."""
+    """Positions in a YAML text. `lines`: place -> line, from 1; `twice`: keys that a mapping has twice."""
 
     lines: Mapping[str, int]
     twice: Sequence[Mistake]
 
 
 def yaml_marks(text: str) -> YamlMarks:
-    """Walk a YAML text. The parser itself takes the last of two equal keys in silence."""
+    """Find the lines and duplicate keys of a YAML text. The parser accepts duplicates silently."""
     import yaml  # noqa: PLC0415  only where a file is read
 
     lines: dict[str, int] = {}
@@ -96,7 +96,7 @@ def yaml_marks(text: str) -> YamlMarks:
     waiting: list[tuple[str, Any]] = [] if root is None else [("", root)]
     while waiting:
         place, node = waiting.pop()
-        if id(node) in seen:  # an alias: its own place comes first
+        if id(node) in seen:  # an alias: the place of its anchor counts
             continue
         seen.add(id(node))
         inner: list[tuple[str, Any, Any]] = []
@@ -109,7 +109,7 @@ def yaml_marks(text: str) -> YamlMarks:
             line = start.start_mark.line + 1
             if below in own:
                 twice.append(
-                    Mistake(below, f"this key stands twice: in line {own[below]} and in line {line}")
+                    Mistake(below, f"this key is used twice: in line {own[below]} and in line {line}")
                 )
             lines[below] = own[below] = line
             waiting.append((below, value))

@@ -1,7 +1,7 @@
-"""Which database a data directory belongs to, written down in it.
+"""The record of the database that a data directory belongs to.
 
-A directory holds the files (blobs, working folders) that its database names. With another database they would
-look unused, and be collected; and a command that opened the wrong one would show nothing, or somebody else's.
+A directory holds the files (blobs, working folders) that its database references. With another database they
+would look unused and be collected, and a command would show no data, or the data of another installation.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from hostler_protocol._base import Lenient
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
 DEFAULT_WORKSPACE = "default"
-"""Of a host that is told no other."""
+"""The workspace of a host without another setting."""
 NOTE_NAME = "database.json"
 MAX_NOTE_BYTES = 16 * 1024
 
 
 class DatabaseNote(Lenient):
-    """The database of a directory. `address` without secrets; `installation` is the identity that the
-    database itself holds (`stores.installation.identity`)."""
+    """The database of a directory. `address` without secrets; `installation`: the identity stored in the
+    database (`stores.installation.identity`)."""
 
     address: str
     installation: str
 
 
 def default_data_dir() -> Path:
-    """`HOSTLER_DATA`, or the user's data folder (`~/.local/share/hostler` on Linux)."""
+    """Return `HOSTLER_DATA`, or the user's data folder (`~/.local/share/hostler` on Linux)."""
     if named := os.environ.get("HOSTLER_DATA"):
         return Path(named).expanduser()
     if not sys.platform.startswith("linux"):
         import platformdirs  # noqa: PLC0415  only where folders are named differently
 
         return Path(platformdirs.user_data_dir("hostler", appauthor=False))
-    given = os.environ.get("XDG_DATA_HOME", "").strip()
-    return Path(given or "~/.local/share").expanduser() / "hostler"
+    xdg_data = os.environ.get("XDG_DATA_HOME", "").strip()
+    return Path(xdg_data or "~/.local/share").expanduser() / "hostler"
 
 
 def own_database(data_dir: Path) -> Path:
-    """The SQLite file that a directory has where no database is named."""
+    """Return the SQLite file of a directory, used if no database is configured."""
     return data_dir / "hostler.db"
 
 
 def address_of(data_dir: Path, database: str | None) -> str:
-    """How to name a database to people: its address without user, password or options."""
+    """Return the address of a database without user, password and options, for people."""
     if database is None or database == str(own_database(data_dir)):
         return "sqlite"
     parts = urlsplit(database)
@@ -61,7 +61,7 @@ def address_of(data_dir: Path, database: str | None) -> str:
 
 
 def read_note(data_dir: Path) -> DatabaseNote | None:
-    """What the directory says; None where it says nothing yet. StorageError where it cannot be read."""
+    """Return the note of a directory, or None if it has none yet. StorageError if it cannot be read."""
     path = data_dir / NOTE_NAME
     try:
         with path.open("rb") as file:
@@ -72,63 +72,66 @@ def read_note(data_dir: Path) -> DatabaseNote | None:
         raise StorageError(f"{path} cannot be read: {error}; {_MOVED}") from error
 
 
-_MOVED = "where the facts were moved on purpose, delete that file"
+_MOVED = "if the data was moved on purpose, delete that file"
 
 
 def check_address(data_dir: Path, database: str | None) -> None:
-    """Refuse a kind of database that is not the directory's, before it is opened (or made).
+    """Check the kind of a database before it is opened or created.
 
-    InvalidArgumentError says which database the directory belongs to.
+    InvalidArgumentError, naming the database of the directory, if it has one of the other kind.
     """
     note = read_note(data_dir)
     if note is None:
         return
-    given = address_of(data_dir, database)
-    if (note.address == "sqlite") != (given == "sqlite"):
-        raise _other(data_dir, note, given)
+    address = address_of(data_dir, database)
+    if (note.address == "sqlite") != (address == "sqlite"):
+        raise _other_database(data_dir, note, address)
 
 
 def check_database(data_dir: Path, database: str | None, installation: str | None) -> None:
-    """Refuse an opened database that is not the directory's. `installation` None: it has no identity yet."""
+    """Check the identity of an opened database; None: it has none yet.
+
+    InvalidArgumentError for another one.
+    """
     note = read_note(data_dir)
-    given = address_of(data_dir, database)
-    if note is None or (given == "sqlite" and note.address == "sqlite"):  # it is the one that lies in there
+    address = address_of(data_dir, database)
+    if note is None or (address == "sqlite" and note.address == "sqlite"):  # it is the file in the directory
         return
     if note.installation != installation:
-        raise _other(data_dir, note, given)
+        raise _other_database(data_dir, note, address)
 
 
 def note_database(data_dir: Path, database: str | None, installation: str) -> None:
-    """Write down which database the directory belongs to, durably. StorageError where it cannot be."""
+    """Record the database of the directory durably. StorageError if that fails."""
     note = DatabaseNote(address=address_of(data_dir, database), installation=installation)
     if read_note(data_dir) != note:
         replace_file(data_dir / NOTE_NAME, msgspec.json.encode(note))
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a small file anew: it is the old or the new one, whole. StorageError where that fails."""
-    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    """Replace a small file atomically. StorageError if that fails."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+        temporary.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise StorageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _other(data_dir: Path, note: DatabaseNote, given: str) -> InvalidArgumentError:
+def _other_database(data_dir: Path, note: DatabaseNote, address: str) -> InvalidArgumentError:
     own = "SQLite, in it" if note.address == "sqlite" else note.address
-    named = "no database was named" if given == "sqlite" else f"{given} is another database"
-    right = (
+    named = "no database was named" if address == "sqlite" else f"{address} is another database"
+    remedy = (
         "name no database"
         if note.address == "sqlite"
         else "name that one with HOSTLER_DATABASE or --database"
     )
     return InvalidArgumentError(
-        f"the data directory {data_dir} belongs to the facts in {own}, and {named}: {right}, or name another "
-        f"directory with --data ({_MOVED}: {data_dir / NOTE_NAME})"
+        f"the data directory {data_dir} belongs to the facts in {own}, and {named}: {remedy}, or name "
+        f"another directory with --data ({_MOVED}: {data_dir / NOTE_NAME})"
     )

@@ -1,4 +1,4 @@
-"""What does not work of a configuration that holds, as of now."""
+"""Diagnosis of the active configuration: the entries that do not work now."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ from hostler.tools.skills.service import SkillStanding
 from hostler_protocol.errors import PluginError
 
 ONE_RUN_PREFIX = "run."
-"""Agents that `hostler run` makes for a plugin folder or file are named like this."""
+"""Prefix of the names of agents that `hostler run` creates for a plugin folder or file."""
 MAX_NAMED_SKILLS = 5
-"""Skills that the problem of their folder names; `hostler skills list` has all."""
+"""Skills named in the problem of a folder; `hostler skills list` shows all."""
 
 
 async def plugin_problems(supervisor: Supervisor) -> list[ConfigProblem]:
-    """The plugins that do not start, and those that were not started and could not be."""
+    """Return the problems of plugins that do not start, including unstarted ones that cannot be read."""
     statuses = supervisor.status()
-    unread = await asyncio.to_thread(_unreadable, [one for one in statuses if one.state == "stopped"])
-    reasons = {one.key: one.reason for one in statuses if one.reason is not None} | unread
+    stopped = [status for status in statuses if status.state == "stopped"]
+    unreadable = await asyncio.to_thread(_unreadable, stopped)
+    reasons = {status.key: status.reason for status in statuses if status.reason is not None} | unreadable
     return [ConfigProblem(kind="plugin", name=key, problem=reason) for key, reason in reasons.items()]
 
 
@@ -49,7 +50,7 @@ def _unreadable(statuses: Sequence[PluginStatus]) -> dict[str, str]:
 
 
 def agent_problems(specs: Iterable[AgentSpec], inventory: Inventory) -> list[ConfigProblem]:
-    """What is wrong with each agent."""
+    """Return the problems of agents."""
     return [
         ConfigProblem(
             kind="agent",
@@ -69,19 +70,19 @@ def _is_of_one_run(spec: AgentSpec) -> bool:
 
 
 def skill_problems(standings: Iterable[SkillStanding]) -> list[ConfigProblem]:
-    """The skills that nobody is given; folders of one name are one problem."""
-    problems = {(one.name, one.problem): None for one in standings if one.problem is not None}
+    """Return the problems of skills that cannot be used; skills with one name are one problem."""
+    problems = {(skill.name, skill.problem): None for skill in standings if skill.problem is not None}
     return [ConfigProblem(kind="skill", name=name, problem=problem) for name, problem in problems]
 
 
 def folder_problem(path: str, standings: Iterable[SkillStanding]) -> str | None:
-    """Return what is wrong with the skills of a folder of the configuration, or None."""
+    """Return the problem of the skills in a configured folder, or None."""
     root = os.path.realpath(path)
-    wrong = {one.name: one for one in standings if one.problem is not None}
-    for one in wrong.values():
-        if one.source in {path, root}:
-            return one.problem
-    names = [name for name, one in wrong.items() if os.path.dirname(one.source) == root]  # noqa: PTH120
+    unusable = {skill.name: skill for skill in standings if skill.problem is not None}
+    for skill in unusable.values():
+        if skill.source in {path, root}:
+            return skill.problem
+    names = [name for name, skill in unusable.items() if os.path.dirname(skill.source) == root]  # noqa: PTH120
     if not names:
         return None
     more = f" and {len(names) - MAX_NAMED_SKILLS} more" if len(names) > MAX_NAMED_SKILLS else ""
@@ -92,9 +93,9 @@ def folder_problem(path: str, standings: Iterable[SkillStanding]) -> str | None:
 def tool_problems(
     servers: Iterable[McpServerStatus], documents: Iterable[OpenApiStatus]
 ) -> list[ConfigProblem]:
-    """The MCP servers that are not reached, and the OpenAPI documents that give no tools."""
-    reasons = {f"mcp:{one.name}": one.reason for one in servers if one.state != "ready"}
-    reasons |= {f"openapi:{one.name}": one.problem for one in documents}
+    """Return the problems of MCP servers that are not connected and of OpenAPI documents without tools."""
+    reasons = {f"mcp:{server.name}": server.reason for server in servers if server.state != "ready"}
+    reasons |= {f"openapi:{document.name}": document.problem for document in documents}
     return [
         ConfigProblem(kind="tool", name=name, problem=reason)
         for name, reason in reasons.items()
@@ -103,15 +104,15 @@ def tool_problems(
 
 
 def silent_sources(mcp: McpTools, openapi: OpenApiTools, workspace_id: str) -> dict[str, str]:
-    """Why servers and documents list no tools, by what the names of these begin with."""
-    found = {f"{one.name}.": one.reason for one in mcp.servers(workspace_id)}
-    found |= {f"{one.name}.": one.problem for one in openapi.documents(workspace_id)}
-    return {prefix: why for prefix, why in found.items() if why is not None}
+    """Return why servers and documents list no tools, by the prefix of their tools' names."""
+    reasons = {f"{server.name}.": server.reason for server in mcp.servers(workspace_id)}
+    reasons |= {f"{document.name}.": document.problem for document in openapi.documents(workspace_id)}
+    return {prefix: reason for prefix, reason in reasons.items() if reason is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Says what does not work of one host's configuration."""
+    """Finds the problems of one host's configuration."""
 
     workspace_id: str
     configurator: Configurator
@@ -121,9 +122,9 @@ class Diagnosis:
     openapi: OpenApiTools
 
     async def problems(self) -> list[ConfigProblem]:
-        """All of it, in the order of its kinds.
+        """Return all problems, in the order of the kinds of entries.
 
-        A host that keeps nothing running starts the plugins of its agents to find out.
+        A passive host starts the plugins of its agents to find them.
         """
         ws, inventories = self.workspace_id, self.inventories
         return [
@@ -135,13 +136,13 @@ class Diagnosis:
         ]
 
     async def of_agents(self, workspace_id: str, specs: Sequence[AgentSpec]) -> list[list[ConfigProblem]]:
-        """What is wrong with each of these agents now, as far as it is known without asking any plugin."""
+        """Return the problems of each of these agents, as far as they are known without starting a plugin."""
         inventory = await self.inventories.now(workspace_id)
         return await asyncio.to_thread(lambda: [agent_problems([spec], inventory) for spec in specs])
 
     def watch(self) -> AgentMonitor:
-        """Whoever looks whether the agents became wrong or right."""
-        return AgentMonitor(self._agents, self._seen, self._of_current)
+        """Return the monitor that logs new and solved problems of agents."""
+        return AgentMonitor(self._agents, self._revisions, self._of_current)
 
     async def _agents(self) -> Sequence[Agent]:
         return await self.event_router.agents(self.workspace_id)
@@ -152,11 +153,14 @@ class Diagnosis:
             inventory = await self.inventories.now()
         else:
             inventory = await self.configurator.inventory(specs)
-        # thousands of agents take a while
+        # in a thread, because thousands of agents take a while
         return await asyncio.to_thread(agent_problems, specs, inventory)
 
-    def _seen(self) -> tuple[object, ...]:
-        """What agents are held against, as revisions."""
+    def _revisions(self) -> tuple[object, ...]:
+        """Return the revisions of everything that the review of agents depends on."""
         inventories = self.inventories
-        revisions = inventories.tools.revisions()
-        return (inventories.supervisor.catalog.revision, *revisions, inventories.config)
+        return (
+            inventories.supervisor.catalog.revision,
+            *inventories.tools.revisions(),
+            inventories.config,
+        )

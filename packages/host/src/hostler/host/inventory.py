@@ -1,4 +1,4 @@
-"""Inventories of an installation: what it has now, and what it would have with another configuration."""
+"""Inventories of an installation: its current contents, or those with another configuration."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ from hostler_protocol.errors import HostlerError, PluginError
 from hostler_protocol.ids import split_runner_id
 
 DISCOVERY_SECONDS = 30.0
-"""What plugins get to say which runners and tools they have, before agents are accepted without that."""
+"""How long plugins get to report their runners and tools before agents are accepted without them."""
 NOT_RUNNING = "it is not running"
 NOT_CONNECTED = "it has not connected"
-_UNASKED = Discovered(None)
+_UNKNOWN = Discovered(None)
 
 
 @dataclass(slots=True)
 class Inventories:
-    """Takes inventories of one host. `silent_sources` says why a source of tools lists none, by what their
-    names begin with.
+    """Takes inventories of one host.
+
+    `silent_sources`: prefix of tools' names -> why their source lists none.
     """
 
     db: Database
@@ -47,35 +48,36 @@ class Inventories:
     skills: Skills
     silent_sources: Callable[[], Mapping[str, str]]
     running: bool = True
-    """Whether the host keeps plugins and servers of tools running; one that does not asks few of them."""
+    """Whether the host keeps plugins and tool servers running; a passive host starts few of them."""
     knowledge: KnowledgeService | None = None
     config: ConfigFile = field(default_factory=ConfigFile)
-    """The configuration that is in effect."""
+    """The active configuration."""
     unusable_models: Mapping[str, str] = field(default_factory=dict)
-    """The models that were left out when it took effect, and why."""
+    """The models that were left out when it was activated, and why."""
 
     async def now(self, workspace_id: str | None = None) -> Inventory:
-        """What there is, without asking any plugin.
+        """Return the inventory without starting any plugin.
 
-        What a host that keeps nothing running was never told is taken to be right.
+        A passive host assumes that names which it cannot check are right.
         """
         known = {status.key: self._known(status) for status in self.supervisor.status()}
         facts = await self._with_others(known)
         if self.running:
             return await self._of(self.config, facts, workspace_id)
-        asked = {key: found if found.runners is not None else _UNASKED for key, found in facts.items()}
-        inventory = await self._of(self.config, asked, workspace_id)
+        unchecked = {key: found if found.runners is not None else _UNKNOWN for key, found in facts.items()}
+        inventory = await self._of(self.config, unchecked, workspace_id)
         return replace(inventory, unlisted_tools=dict.fromkeys(inventory.unlisted_tools, ""))
 
     async def with_discovery(self, agents: Sequence[AgentSpec], workspace_id: str | None = None) -> Inventory:
-        """What there is, with the plugins of these agents started where they were never seen."""
+        """Return the inventory after starting the plugins of these agents that are unknown."""
         sources = {status.key: status.source for status in self.supervisor.status()}
         folders = {key: source for key, source in sources.items() if isinstance(source, Folder)}
         return replace(
-            await self.after(self.config, folders, agents), workspace_id=workspace_id or self.workspace_id
+            await self.after_change(self.config, folders, agents),
+            workspace_id=workspace_id or self.workspace_id,
         )
 
-    async def after(
+    async def after_change(
         self,
         config: ConfigFile,
         plugins: Mapping[str, Folder],
@@ -84,27 +86,26 @@ class Inventories:
         dry_run: bool = False,
         seconds: float = DISCOVERY_SECONDS,
     ) -> Inventory:
-        """What there would be with this whole configuration.
+        """Return the inventory with this configuration in place of the active one.
 
-        Plugins that `agents` name and that were never seen are started, within `seconds`; those that the
-        configuration brings wait in `supervisor.discovery` to be served or closed. In a dry run a plugin that
-        is new runs in the sandbox even if its entry trusts it. Where the same plugin is served already, the
-        new one leaves its workspace alone.
+        Unknown plugins that `agents` name are started, within `seconds`; new ones wait in
+        `supervisor.discovery` to be served or closed. In a dry run a new plugin runs in the sandbox even if
+        its entry trusts it. If the same plugin is served already, the new one does not use its workspace.
         """
         needed = [key for key in {*plugins, *shipped_runners()} if _is_needed(key, agents)]
         trials: dict[str, Folder] = {}
-        apart: list[str] = []
-        asked: list[str] = []
+        separate: list[str] = []
+        unknown: list[str] = []
         for key in needed:
             source = plugins.get(key) or _shipped(key)
             served = self.supervisor.source_of(key)
             if served is None or (key in plugins and served != source):
                 trials[key] = replace(source, level="sandboxed", network=()) if dry_run else source
-                apart += [key] if dry_run or served is not None else []
+                separate += [key] if dry_run or served is not None else []
             elif not self.supervisor.catalog.knows(key) and not isinstance(served, Remote):
-                asked.append(key)
+                unknown.append(key)
         found, _ = await asyncio.gather(
-            self.supervisor.discovery.learn(trials, seconds, apart=apart), self._ask(asked, seconds)
+            self.supervisor.discovery.learn(trials, seconds, apart=separate), self._start(unknown, seconds)
         )
         known = {status.key: self._known(status) for status in self._kept(plugins)} | found
         facts = {key: known.get(key, Discovered(None, why=NOT_RUNNING)) for key in {*plugins, *known}}
@@ -113,7 +114,7 @@ class Inventories:
     # -- plugins ----------------------------------------------------------------------------------
 
     def _kept(self, plugins: Mapping[str, PluginSource]) -> list[PluginStatus]:
-        """The plugins that are served now and would be, from the same source."""
+        """Return the plugins that stay served from the same source."""
         return [
             status
             for status in self.supervisor.status()
@@ -121,7 +122,7 @@ class Inventories:
         ]
 
     def _known(self, status: PluginStatus) -> Discovered:
-        """What a plugin that is served says of itself, as far as it was seen."""
+        """Return what a served plugin offers, as far as it is known."""
         catalog = self.supervisor.catalog
         if catalog.knows(status.key):
             return Discovered(catalog.of_plugin(status.key), catalog.tools().get(status.key, {}))
@@ -129,24 +130,24 @@ class Inventories:
             return Discovered(None, why=NOT_CONNECTED)
         return Discovered(None, why=status.reason or NOT_RUNNING)
 
-    async def _ask(self, plugin_keys: Collection[str], seconds: float) -> None:
-        """Start plugins that are served and were never seen; what keeps one from it is in its status."""
+    async def _start(self, plugin_keys: Collection[str], seconds: float) -> None:
+        """Start served plugins and wait at most `seconds`. An error of one is in its status."""
 
-        async def ask(key: str) -> None:
+        async def start(key: str) -> None:
             try:
                 await self.supervisor.connection(key)
             except HostlerError:
                 return
 
-        tasks = [asyncio.create_task(ask(key)) for key in plugin_keys]
+        tasks = [asyncio.create_task(start(key)) for key in plugin_keys]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
             for task in tasks:
-                task.cancel()  # of the waiting alone
+                task.cancel()  # the wait, not the start
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _with_others(self, facts: Mapping[str, Discovered]) -> dict[str, Discovered]:
-        """Also the plugins that have a key to dial in, and the runners that come with the host."""
+        """Add the remote plugins that have a key, and the shipped runners."""
         remote = await self.db.read(api_keys.remote_plugins)
         others = dict.fromkeys(shipped_runners(), Discovered(None, why=NOT_RUNNING))
         return {**others, **dict.fromkeys(remote, Discovered(None, why=NOT_CONNECTED)), **facts}
@@ -178,29 +179,29 @@ class Inventories:
         )
 
     def _unusable_models(self, config: ConfigFile) -> dict[str, str]:
-        in_effect = {model.id: model for model in self.config.models}
-        found: dict[str, str] = {}
+        active = {model.id: model for model in self.config.models}
+        unusable: dict[str, str] = {}
         for model in config.models:
-            if in_effect.get(model.id) == model:
+            if active.get(model.id) == model:
                 why = self.unusable_models.get(model.id)
             else:
                 why = next((mistake.sentence for mistake in model_mistakes(model)), None)
             if why is not None:
-                found[model.id] = why
-        return found
+                unusable[model.id] = why
+        return unusable
 
     async def _skills(self, paths: Sequence[str]) -> Mapping[str, str | None]:
         if sorted(paths) == sorted(self.config.skills):
-            return {one.name: one.problem for one in self.skills.standings()}
+            return {skill.name: skill.problem for skill in self.skills.standings()}
         return await asyncio.to_thread(self.skills.names, paths)
 
     def _add_entries(self, tools: _Tools, config: ConfigFile) -> None:
         offered = self.tools.offered(self.workspace_id)
-        refused = {one.name: one.problem or "" for one in self.tools.refused(self.workspace_id)}
+        refused = {tool.name: tool.problem or "" for tool in self.tools.refused(self.workspace_id)}
         silent = self.silent_sources()
-        in_effect = {entry.key: entry for entry in self.config.tools}
+        active = {entry.key: entry for entry in self.config.tools}
         for entry in config.tools:
-            if in_effect.get(entry.key) == entry:
+            if active.get(entry.key) == entry:
                 tools.add_offered(entry, offered, refused, silent, running=self.running)
             else:
                 tools.add_new(entry)
@@ -210,7 +211,7 @@ class Inventories:
 
 @dataclass(slots=True)
 class _Tools:
-    """The tools of an inventory while it is taken."""
+    """Collects the tools of an inventory."""
 
     names: set[str] = field(default_factory=set)
     unusable: dict[str, str] = field(default_factory=dict)
@@ -232,23 +233,25 @@ class _Tools:
         *,
         running: bool,
     ) -> None:
-        """The tools of an entry that is in effect."""
+        """Add the tools of an active entry."""
         prefix = f"{entry.name}."
-        mine = tool_names(entry)
-        names = [name for name in (*offered, *refused) if name.startswith(prefix)] if mine is None else mine
+        names = tool_names(entry)
+        if names is None:
+            names = [name for name in (*offered, *refused) if name.startswith(prefix)]
         self.names |= {name for name in names if name in offered}
         self.unusable.update({name: refused[name] for name in names if name in refused})
         if not names:
             why = silent.get(
-                prefix, "it has not said which tools it has" if running else "no server runs that asks it"
+                prefix,
+                "it has not listed its tools" if running else "no server is running that lists its tools",
             )
             self.unlisted[prefix] = f"{entry.kind} {entry.name!r}: {why}"
 
     def add_new(self, entry: ToolEntry) -> None:
-        """The tools of an entry that is not in effect yet."""
+        """Add the tools of an entry that is not active yet."""
         names = tool_names(entry)
         if names is None:
-            self.unlisted[f"{entry.name}."] = f"{entry.kind} {entry.name!r} is not in effect yet"
+            self.unlisted[f"{entry.name}."] = f"{entry.kind} {entry.name!r} is not active yet"
         else:
             self.names |= set(names)
 
@@ -275,10 +278,10 @@ def _plugin_of(spec: AgentSpec) -> str | None:
 
 def _names_tool_of(spec: AgentSpec, prefix: str) -> bool:
     policy = spec.resource_policy
-    given: list[Any] = [*(policy.allowed_tool_names or ()), *policy.tool_approval]
+    names: list[Any] = [*(policy.allowed_tool_names or ()), *policy.tool_approval]
     for value in spec.config.values():
-        given += value if isinstance(value, list) else [value]
-    return any(isinstance(name, str) and name.startswith(prefix) for name in given)
+        names += value if isinstance(value, list) else [value]
+    return any(isinstance(name, str) and name.startswith(prefix) for name in names)
 
 
 __all__ = ["Inventories"]

@@ -1,7 +1,7 @@
-"""The lock on a data directory: one host at a time, and the proof that the one before is gone.
+"""The lock on a data directory, for one host at a time.
 
-The kernel drops the lock with the process, however it ends; so whoever holds it knows that no other host
-of this machine is working on these facts.
+The kernel releases the lock when its process ends, for any reason. So its holder knows that no other host of
+this machine works on this data, the previous one included.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from hostler_protocol._base import Lenient
 from hostler_protocol.errors import ConflictError, StorageError, UnavailableError
 
 MAX_NOTE_BYTES = 4096
-PEEKS = 50
-PEEK_SECONDS = 0.01
-"""Looking who holds the lock takes it for an instant: a host starting just then waits, 0.5 s at most."""
+LOCK_TRIES = 50
+LOCK_RETRY_SECONDS = 0.01
+"""A start tries so often: `read_holder` of another process takes the lock for an instant. At most 0.5 s."""
 REMOVAL_WAIT_SECONDS = 10.0
 REMOVAL_POLL_SECONDS = 0.05
-"""A removal on request waits this long for a gc of another process to end, and looks this often."""
+"""A requested removal waits this long for a gc of another process, and checks at this interval."""
 
 
 class Holder(Lenient):
-    """What the holder of the lock wrote about itself. `url` is set once it serves HTTP."""
+    """The note that the holder of the lock writes into it. `url` is set once it serves HTTP."""
 
     pid: int
     started_at: float
@@ -40,7 +40,7 @@ class Holder(Lenient):
 
 
 class DataDirLock:
-    """Held from `acquire` to `release`, or to the end of the process."""
+    """The lock. Held from `acquire` to `release`, or to the end of the process."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "lock"
@@ -49,8 +49,8 @@ class DataDirLock:
     def acquire(self, holder: Holder) -> None:
         """Take the lock.
 
-        ConflictError naming the holder where another process has it; StorageError where the folder
-        cannot be written.
+        ConflictError, naming the holder, if another process has it; StorageError if the folder cannot be
+        written.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -60,16 +60,18 @@ class DataDirLock:
                 f"the data directory {self.path.parent} cannot be used: {error.strerror}; "
                 "name another with --data"
             ) from error
-        for _ in range(PEEKS):
+        for _ in range(LOCK_TRIES):
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                first = read_holder(self.path.parent)
-                if first is not None:
+                other = read_holder(self.path.parent)
+                if other is not None:
                     os.close(fd)
-                    raise ConflictError(_in_use(self.path.parent, first)) from None
-                time.sleep(PEEK_SECONDS)  # somebody only looked who holds it, or is about to say
+                    raise ConflictError(_in_use(self.path.parent, other)) from None
+                time.sleep(
+                    LOCK_RETRY_SECONDS
+                )  # another process reads the holder, or has not written its note yet
         else:
             os.close(fd)
             raise ConflictError(_in_use(self.path.parent, None))
@@ -77,7 +79,7 @@ class DataDirLock:
         self.note(holder)
 
     def note(self, holder: Holder) -> None:
-        """Write anew what the holder says of itself."""
+        """Replace the note of the holder."""
         if self._fd is None:
             raise RuntimeError("the lock is not held")
         text = msgspec.json.encode(holder)
@@ -85,7 +87,7 @@ class DataDirLock:
         os.ftruncate(self._fd, len(text))
 
     def release(self) -> None:
-        """Give the lock up; harmless where it is not held."""
+        """Release the lock; does nothing if it is not held."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
             os.close(self._fd)
@@ -100,9 +102,9 @@ class DataDirLock:
         self.release()
 
 
-def _in_use(data_dir: Path, first: Holder | None) -> str:
-    who = "another process" if first is None else f"process {first.pid}"
-    where = f" at {first.url}" if first is not None and first.url else ""
+def _in_use(data_dir: Path, holder: Holder | None) -> str:
+    who = "another process" if holder is None else f"process {holder.pid}"
+    where = f" at {holder.url}" if holder is not None and holder.url else ""
     return (
         f"the data directory {data_dir} is in use by {who}{where}; "
         "stop it first, or give --data another directory"
@@ -110,7 +112,7 @@ def _in_use(data_dir: Path, first: Holder | None) -> str:
 
 
 def read_holder(data_dir: Path) -> Holder | None:
-    """Who holds the lock of a data directory right now; None where nobody does."""
+    """Return the current holder of the lock of a data directory, or None."""
     try:
         fd = os.open(data_dir / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -118,59 +120,59 @@ def read_holder(data_dir: Path) -> Holder | None:
     try:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return None  # nobody holds it: what is written there is of a host that died
+            return None  # not held: the note is of a host that died
         return msgspec.json.decode(os.pread(fd, MAX_NOTE_BYTES, 0), type=Holder)
     except msgspec.DecodeError:
-        return None  # caught between taking the lock and writing the note
+        return None  # the holder has taken the lock and not written its note yet
     finally:
         os.close(fd)
 
 
 @contextmanager
 def maintenance(data_dir: Path, *, shared: bool) -> Iterator[None]:
-    """Keep backups and removals apart: many backups, or one gc or host that removes.
+    """Exclude backups and removals from each other: many backups, or one process that removes.
 
-    ConflictError where the other is at work.
+    ConflictError if the other kind is in progress.
     """
     with (data_dir / "maintenance.lock").open("ab") as file:
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             other = "a gc or a deletion" if shared else "a backup or another gc"
-            raise ConflictError(f"{other} is at work in {data_dir}: try again when it is done") from None
+            raise ConflictError(f"{other} is in progress in {data_dir}: try again when it is done") from None
         yield
 
 
 class RemovalGate:
-    """Keeps the removals of one host apart from backups: they may be at work together, with one lock."""
+    """Excludes backups during the removals of one host, which share one lock."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._lock = contextlib.ExitStack()
-        self._inside = 0
+        self._removals = 0
 
     @asynccontextmanager
     async def open(self, *, wait_seconds: float = REMOVAL_WAIT_SECONDS) -> AsyncIterator[None]:
-        """Keep backups from beginning. UnavailableError where one is still at work after `wait_seconds`."""
-        until = time.monotonic() + wait_seconds
+        """Exclude backups. UnavailableError if one is still in progress after `wait_seconds`."""
+        give_up_at = time.monotonic() + wait_seconds
         while not self._enter():
-            if time.monotonic() >= until:
+            if time.monotonic() >= give_up_at:
                 raise UnavailableError(
-                    "nothing is deleted while a backup or a gc is at work: try again when it is done"
+                    "nothing is deleted while a backup or a gc is in progress: try again when it is done"
                 )
             await asyncio.sleep(REMOVAL_POLL_SECONDS)
         try:
             yield
         finally:
-            self._inside -= 1
-            if not self._inside:
+            self._removals -= 1
+            if not self._removals:
                 self._lock.close()
 
     def _enter(self) -> bool:
-        if not self._inside:
+        if not self._removals:
             with contextlib.suppress(ConflictError):
                 self._lock.enter_context(maintenance(self._data_dir, shared=False))
-                self._inside = 1
-            return bool(self._inside)
-        self._inside += 1
+                self._removals = 1
+            return bool(self._removals)
+        self._removals += 1
         return True

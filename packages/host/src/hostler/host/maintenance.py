@@ -1,4 +1,4 @@
-"""What a running host tidies up by itself: what expired, what nothing uses any more, and what is old."""
+"""Maintenance by a running host: collect expired, unused and old data, and delete on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HostData:
-    """All that a data directory holds."""
+    """The data of a data directory, and the gate in front of its removal."""
 
     db: Database
     blobs: BlobFolder
@@ -32,7 +32,7 @@ class HostData:
 
 
 async def collect_all(data: HostData, policy_of: Callable[[str], RetentionPolicy]) -> Collected:
-    """Collect what is no longer kept. `policy_of` a workspace."""
+    """Remove data by the retention policies and all unused files. `policy_of`: workspace -> its policy."""
     collected = await collect(data.db, data.blobs, policy_of)
     swept = await sweep_folders(data.db, data.folders)
     counts = {**collected.counts, "working_folders": swept.folders}
@@ -40,7 +40,7 @@ async def collect_all(data: HostData, policy_of: Callable[[str], RetentionPolicy
 
 
 async def sweep_folders(db: Database, folders: WorkingFolders) -> Swept:
-    """Remove working folders that were not used for long, or that nobody can come back to."""
+    """Remove working folders that expired, or whose owner no longer exists."""
 
     async def is_orphan(owner: FolderOwner) -> bool:
         return await db.read(lambda tx: working_folders.is_orphan(tx, owner))
@@ -49,14 +49,14 @@ async def sweep_folders(db: Database, folders: WorkingFolders) -> Swept:
 
 
 async def delete_conversation(data: HostData, ws: str, conversation_id: str, *, by: str) -> DeletionReceipt:
-    """Delete all that is kept of a conversation; with its receipt it is gone, its files too.
+    """Delete all data of a conversation, including files, and return a receipt.
 
-    ConflictError while a run of it is active, UnavailableError while a backup is being made, StorageError
-    where files cannot be removed. Asking again goes on with what is left.
+    ConflictError while a run of it is active, UnavailableError while a backup is being made, StorageError if
+    files cannot be removed: calling it again continues with the rest.
     """
 
     async def folders() -> None:
-        await sweep_folders(data.db, data.folders)  # whose conversation is gone now
+        await sweep_folders(data.db, data.folders)  # the conversation of its folders is gone now
 
     async with data.gate.open():
         return await deletion.delete_conversation(
@@ -67,13 +67,12 @@ async def delete_conversation(data: HostData, ws: str, conversation_id: str, *, 
 async def delete_actor(
     data: HostData, ws: str, actor_id: str, *, by: str, actor_type: str | None
 ) -> DeletionReceipt:
-    """Delete a person's data; the rest as for a conversation."""
-
+    """Delete a person's data and return a receipt. Errors as `delete_conversation`."""
     async with data.gate.open():
-        theirs = await folders_with(data, ws, actor_id, actor_type)
+        keys = await folders_with(data, ws, actor_id, actor_type)
 
         async def folders() -> None:
-            for key in theirs:  # runs wrote there what was said
+            for key in keys:  # runs may have written messages of the person there
                 await data.folders.remove(key)
 
         return await deletion.delete_actor(
@@ -82,7 +81,7 @@ async def delete_actor(
 
 
 async def folders_with(data: HostData, workspace_id: str, actor_id: str, actor_type: str | None) -> list[str]:
-    """The keys of the working folders of conversations that a person took part in."""
+    """Return the keys of the working folders of conversations that a person took part in."""
 
     def found(tx: Tx, owner: FolderOwner) -> bool:
         return working_folders.took_part(tx, owner, actor_id, actor_type)
@@ -98,26 +97,26 @@ async def keep_tidy(
     every_seconds: float,
     succeeded: Callable[[], None] = lambda: None,
 ) -> None:
-    """Collect every so often. A backup goes first: that round is left out. A worker of the host.
+    """Collect every `every_seconds`; skip a round while a backup is in progress. A worker of the host.
 
-    At once those bytes go that a deletion let go of before a host before this one ended.
+    It first removes the files of deletions that an earlier host did not finish.
     """
     try:
         async with data.gate.open():
             await blobs.collect(data.db, data.blobs)
     except (UnavailableError, StorageError) as error:
-        log.warning("files of what was deleted are still there, until they are collected: %s", error)
+        log.warning("files of deleted data remain until the next collection: %s", error)
     while True:
         await asyncio.sleep(every_seconds)
         try:
             async with data.gate.open(wait_seconds=0):
                 collected = await collect_all(data, (await retention()).of)
         except UnavailableError as error:
-            log.info("nothing is collected now: %s", error)
+            log.info("this collection is skipped: %s", error)
         except StorageError as error:
-            log.warning("what is no longer kept could not be collected: %s", error)
+            log.warning("the collection of expired data failed: %s", error)
         else:
             succeeded()
-            gone = ", ".join(f"{count:,} {kind}" for kind, count in collected.counts.items() if count)
-            if gone:
-                log.info("collected: %s", gone)
+            removed = ", ".join(f"{count:,} {kind}" for kind, count in collected.counts.items() if count)
+            if removed:
+                log.info("collected: %s", removed)

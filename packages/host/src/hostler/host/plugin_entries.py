@@ -1,4 +1,4 @@
-"""The `plugins` entries of a configuration: which plugin each stands for, and how it is started."""
+"""The `plugins` entries of a configuration: the identity of each plugin, and how it is started."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ import msgspec
 
 from hostler.domain.config_changes import ConfigProblem
 from hostler.domain.config_mistakes import Mistake
+from hostler.host.bundled import shipped_runner
 from hostler.host.config import ConfigFile, PluginEntry
 from hostler.host.stored_config import StoredConfig
 from hostler.plugins.limits import PLUGIN_LIMITS
 from hostler.plugins.source import Folder, identity_of, launch_of
+from hostler.plugins.supervisor import Supervisor
 from hostler.sandbox.port import MIB, SandboxLimits
 from hostler_protocol.errors import PluginError
+from hostler_protocol.ids import split_runner_id
 
 
 def plugin_entries(config: ConfigFile) -> list[PluginEntry]:
-    """The entries, each in its long form."""
+    """Return the entries, each in its long form."""
     return [PluginEntry(path=entry) if isinstance(entry, str) else entry for entry in config.plugins]
 
 
 def identify(
     config: ConfigFile, stored: StoredConfig
 ) -> tuple[dict[str, PluginEntry], list[tuple[int, Mistake]]]:
-    """The entries of a configuration by identity (`author/name`). Reads their folders, and blocks.
+    """Return the entries of a configuration by identity (`author/name`), and mistakes by their numbers.
 
-    Also what is wrong with them, by their numbers: a folder that is no plugin (a warning where its entry is
-    stored like this already), and two entries for one plugin.
+    A mistake is a folder without a plugin (a warning if the entry is stored unchanged), or a second entry for
+    a plugin. Reads the folders, and blocks.
     """
     known = {entry.path: entry for entry in plugin_entries(stored.config)}
-    found: dict[str, PluginEntry] = {}
+    by_key: dict[str, PluginEntry] = {}
     mistakes: list[tuple[int, Mistake]] = []
     for number, entry in enumerate(plugin_entries(config)):
         try:
@@ -45,20 +48,23 @@ def identify(
                 continue
             mistakes.append((number, mistake.as_warning()))
             key = stored.plugin_keys.get(entry.path, entry.path)
-        first = found.setdefault(key, entry)
+        first = by_key.setdefault(key, entry)
         if first.path != entry.path:
             mistakes.append((number, Mistake("", f"{_both(key, first, entry)}: name one of them, {_RENAME}")))
         elif first is not entry:
-            mistakes.append((number, Mistake("", f"{entry.path} stands twice: keep one of the two entries")))
-    return found, mistakes
+            mistakes.append(
+                (number, Mistake("", f"{entry.path} is named twice: keep one of the two entries"))
+            )
+    return by_key, mistakes
 
 
 def identify_stored(stored: StoredConfig) -> tuple[dict[str, PluginEntry], list[ConfigProblem]]:
-    """The stored entries by identity, and those that stand for no plugin. Reads their folders, and blocks.
+    """Return the stored entries by identity, and problems of entries without a plugin of their own.
 
-    An entry whose folder cannot be read has the identity that it had when it was applied.
+    An entry whose folder cannot be read keeps the identity recorded when it was applied. Reads the folders,
+    and blocks.
     """
-    found: dict[str, PluginEntry] = {}
+    by_key: dict[str, PluginEntry] = {}
     problems: list[ConfigProblem] = []
     for entry in plugin_entries(stored.config):
         try:
@@ -69,12 +75,12 @@ def identify_stored(stored: StoredConfig) -> tuple[dict[str, PluginEntry], list[
                 problems.append(ConfigProblem(kind="plugin", name=entry.path, problem=error.message))
                 continue
             key = recorded
-        first = found.setdefault(key, entry)
+        first = by_key.setdefault(key, entry)
         if first is not entry:
             remove = f"`hostler plugins remove {entry.path}` removes the entry"
             why = f"{_both(key, first, entry)}, and the first is served: {remove}"
             problems.append(ConfigProblem(kind="plugin", name=entry.path, problem=why))
-    return found, problems
+    return by_key, problems
 
 
 _RENAME = "or give one another name in its hostler.yaml"
@@ -85,7 +91,7 @@ def _both(key: str, first: PluginEntry, second: PluginEntry) -> str:
 
 
 def folder_of(entry: PluginEntry) -> Folder:
-    """What is started for an entry."""
+    """Return the plugin source of an entry."""
     level = entry.level or "sandboxed"
     return Folder(
         Path(entry.path),
@@ -96,16 +102,26 @@ def folder_of(entry: PluginEntry) -> Folder:
     )
 
 
+def add_shipped_runner(supervisor: Supervisor, runner_id: str) -> None:
+    """Let the supervisor serve a runner that comes with the host, unless an entry has the same plugin key."""
+    try:
+        plugin_key, _ = split_runner_id(runner_id)
+    except ValueError:
+        return  # of an agent that was stored unchecked: its runs fail with the reason
+    if plugin_key not in supervisor and (folder := shipped_runner(plugin_key)) is not None:
+        supervisor.put(plugin_key, Folder(folder))
+
+
 def stored_by_name(stored: StoredConfig) -> Mapping[str, PluginEntry]:
-    """The stored entries by identity, or by path where that is unknown or another's. Blocks."""
+    """Return the stored entries by identity, or by path if that is unknown or taken. Blocks."""
     by_key, problems = identify_stored(stored)
-    left = {problem.name for problem in problems}
-    return by_key | {entry.path: entry for entry in plugin_entries(stored.config) if entry.path in left}
+    paths = {problem.name for problem in problems}
+    return by_key | {entry.path: entry for entry in plugin_entries(stored.config) if entry.path in paths}
 
 
 def _limits(entry: PluginEntry) -> SandboxLimits:
-    said: dict[str, Any] = {} if entry.limits is None else msgspec.to_builtins(entry.limits)
-    changed = {name: value for name, value in said.items() if value is not None}
+    limits: dict[str, Any] = {} if entry.limits is None else msgspec.to_builtins(entry.limits)
+    changed = {name: value for name, value in limits.items() if value is not None}
     for name in ("memory", "disk", "tmp"):
         if (mib := changed.pop(f"{name}_mib", None)) is not None:
             changed[f"{name}_bytes"] = mib * MIB

@@ -1,7 +1,7 @@
-"""What a route that only reads needs of a host, without the host.
+"""The part of a host that read-only routes need.
 
-Opening a host imports all of it, takes the lock of the data directory and starts threads. A list of runs
-needs none of that.
+Opening a whole host imports all of it, takes the lock of the data directory and starts threads. A list of
+runs needs none of that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyHost:
-    """The part of `host.Host` that reads facts. Any other attribute raises NeedsHostError."""
+    """The part of `host.Host` that reads the database. Any other attribute raises NeedsHostError."""
 
     def __init__(self, db: ReadOnlyDatabase, cursors: Cursors) -> None:
         self.db = db
@@ -54,7 +54,7 @@ class ReadOnlyHost:
 
     @cached_property
     def pauses(self) -> PauseService:
-        """Pauses, to be read; deciding one writes."""
+        """The service of pauses, for reading; decisions need a database that can be written."""
         from hostler.pauses.service import PauseService  # noqa: PLC0415  for this alone
 
         return PauseService(self.db)

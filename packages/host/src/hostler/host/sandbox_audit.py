@@ -1,7 +1,7 @@
-"""What sandboxes did not let happen, in the audit chain: plugins, MCP servers and commands alike.
+"""Audit of refusals by sandboxes, of plugins, MCP servers and commands.
 
-Each thing is violation once in the life of a process; beyond that there is a bound for each sandbox and hour,
-since who is restarted again and again would fill the chain. Nobody waits for it.
+A sandbox reports each refusal once per process. The facts per sandbox and hour are bounded too, since a
+process that restarts again and again would fill the audit log. They are written in the background.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hostler.storage.stores import audit
 from hostler_protocol.errors import HostError
 
 MOST_PER_HOUR = 120
-"""Facts of one sandbox name; the one after it says that there are more."""
+"""Facts per sandbox name; the next one states that there are more."""
 MOST_WAITING = 2000
 """Facts that wait to be written."""
 MOST_NAMES = 4000
-"""Sandbox names that are counted at once: commands of many conversations have one each."""
+"""Sandbox names with a counter: commands of each conversation have one."""
 HOUR_SECONDS = 3600.0
 ACTOR = "sandbox"
 
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class AuditedSandboxes:
-    """The sandbox of this machine, of which everything that it does not let happen is written down."""
+    """Provides the sandbox of this machine, and audits its refusals."""
 
     def __init__(self, db: Database, workspace: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = db
@@ -44,11 +44,11 @@ class AuditedSandboxes:
         self._writing: asyncio.Task[None] | None = None
 
     async def find(self) -> MachineSandbox:
-        """The strongest one."""
+        """Return the strongest sandbox of this machine."""
         return await find_sandbox(on_violation=self.record)
 
     def record(self, name: str, violation: Violation) -> None:
-        """Something was not let happen in the sandbox of this name."""
+        """Queue a refusal of the sandbox with this name to be audited."""
         if self._clock() - self._counted_from >= HOUR_SECONDS or len(self._counts) >= MOST_NAMES:
             self._counts.clear()
             self._counted_from = self._clock()
@@ -56,7 +56,7 @@ class AuditedSandboxes:
         if count > MOST_PER_HOUR + 1:
             return
         if count == MOST_PER_HOUR + 1:
-            text = f"more than {MOST_PER_HOUR} in an hour; the rest stands in its log alone"
+            text = f"more than {MOST_PER_HOUR} in an hour; the rest is in its log only"
             self._waiting.append((name, violation.kind, text))
         else:
             self._waiting.append((name, violation.kind, violation.text))
@@ -76,11 +76,11 @@ class AuditedSandboxes:
 
                 await self._db.write(write)
         except HostError as error:
-            _log.error("what sandboxes refused cannot be written down: %s", error.message)
+            _log.error("refusals of sandboxes cannot be audited: %s", error.message)
         finally:
             self._writing = None
 
     async def close(self) -> None:
-        """Wait until everything that was heard is written."""
+        """Wait until all queued refusals are written."""
         if self._writing is not None:
             await self._writing

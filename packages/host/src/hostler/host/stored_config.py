@@ -1,7 +1,7 @@
-"""The configuration as the database holds it: read entry by entry, written in one transaction.
+"""The stored configuration: read by entry, written in one transaction.
 
-An entry that this version cannot read is left out and reported. It never keeps the others from being used,
-and is replaced or removed like any other.
+An entry that this version cannot read is left out and reported. It does not affect others, and can be
+replaced or removed.
 """
 
 from __future__ import annotations
@@ -29,24 +29,27 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class StoredPlugin(PluginEntry):
-    """A plugin entry with the identity that its folder had when the entry was applied."""
+    """A plugin entry with the identity of its folder at the time it was applied."""
 
     plugin: str | None = None
 
     @property
     def entry(self) -> PluginEntry:
-        """The entry as a configuration file says it."""
+        """The entry as in a configuration file."""
         return PluginEntry(**{name: getattr(self, name) for name in PluginEntry.__struct_fields__})
 
 
 @dataclass(frozen=True, slots=True)
 class StoredConfig:
-    """`plugin_keys`: the recorded identity (`author/name`) of plugin entries, by path."""
+    """A stored configuration.
+
+    `plugin_keys`: path of a plugin entry -> its recorded identity (`author/name`).
+    """
 
     config: ConfigFile
     plugin_keys: Mapping[str, str] = field(default_factory=dict)
     problems: Sequence[ConfigProblem] = ()
-    """The entries that cannot be read."""
+    """The entries that cannot be read, and why."""
 
 
 class _Reader:
@@ -56,31 +59,31 @@ class _Reader:
         self.problems: list[ConfigProblem] = []
 
     def all(self, kind: Kind, struct: type[T]) -> list[T]:
-        found: list[T] = []
+        entries: list[T] = []
         for setting in settings.page(self._tx, self._workspace, kind):
             try:
-                found.append(convert(setting.spec, struct, setting.name))
+                entries.append(convert(setting.spec, struct, setting.name))
             except InvalidArgumentError as error:
                 self.problems.append(_unreadable(kind, setting.name, error))
-        return found
+        return entries
 
     def one(self, kind: Kind, struct: type[T]) -> T | None:
         return next(iter(self.all(kind, struct)), None)
 
     def tools(self) -> list[ToolEntry]:
-        found: list[ToolEntry] = []
+        entries: list[ToolEntry] = []
         for setting in settings.page(self._tx, self._workspace, "tool"):
             try:
                 entry = convert(setting.spec, ToolEntry, setting.name)
                 if setting.name not in entries_by_key([entry]):
                     raise InvalidArgumentError(f"{setting.name} is stored as {entry.key}")
-                if len(found) == MAX_TOOL_ENTRIES:
+                if len(entries) == MAX_TOOL_ENTRIES:
                     raise InvalidArgumentError(f"there are over {MAX_TOOL_ENTRIES} entries: remove some")
             except InvalidArgumentError as error:
                 self.problems.append(_unreadable("tool", setting.name, error))
             else:
-                found.append(entry)
-        return found
+                entries.append(entry)
+        return entries
 
     def agents(self) -> None:
         for name, why in agents.unreadable(self._tx, self._workspace).items():
@@ -88,12 +91,12 @@ class _Reader:
 
 
 def _unreadable(kind: Kind, name: str, error: InvalidArgumentError) -> ConfigProblem:
-    why = f"what is stored does not fit this version: {error.message}; apply it anew, or remove it"
+    why = f"the stored entry does not fit this version: {error.message}; apply it again, or remove it"
     return ConfigProblem(kind=kind, name=name, problem=why)
 
 
 def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
-    """All that is stored of a workspace's configuration."""
+    """Read the stored configuration of a workspace."""
     reader = _Reader(tx, workspace_id)
     plugins = reader.all("plugin", StoredPlugin)
     keys = reader.one("pause_key", PauseKeys)
@@ -115,7 +118,7 @@ def read_config(tx: Tx, workspace_id: str) -> StoredConfig:
 
 @dataclass(frozen=True, slots=True)
 class NewConfig:
-    """What is to be stored: a configuration, its plugin entries by identity, and what that changes."""
+    """A configuration to store, with its plugin entries by identity and the resulting changes."""
 
     config: ConfigFile
     plugins: Mapping[str, PluginEntry]
@@ -123,7 +126,7 @@ class NewConfig:
 
 
 def write_config(tx: Tx, workspace_id: str, new: NewConfig, actor: str) -> None:
-    """Store what a configuration names, remove what the changes remove, and audit each of them."""
+    """Store the entries of a configuration, remove those that its changes remove, and audit each change."""
     ws, config = workspace_id, new.config
     for key, plugin in new.plugins.items():
         known = key if key != plugin.path else None
@@ -155,13 +158,13 @@ def _write_change(tx: Tx, workspace_id: str, change: Change, actor: str) -> None
         else:
             settings.delete(tx, workspace_id, change.kind, change.name)
     elif change.kind == "plugin" and change.before is not None and change.before["path"] != change.name:
-        settings.delete(tx, workspace_id, "plugin", change.before["path"])  # it moved
+        settings.delete(tx, workspace_id, "plugin", change.before["path"])  # the plugin moved to another path
     if change.change in {"added", "changed", "removed"}:
         action = f"{change.kind}.{change.change}"
         audit.record(tx, workspace_id, actor=actor, action=action, target=change.name, body={})
 
 
 def plain(entry: msgspec.Struct) -> dict[str, Any]:
-    """An entry as plain data."""
+    """Convert an entry to plain data."""
     data: dict[str, Any] = msgspec.to_builtins(entry)
     return data

@@ -1,9 +1,9 @@
-"""The webhook sender: brings notices to webhooks, from any host, across restarts.
+"""The webhook sender: delivers notices to webhooks, from any host, across restarts.
 
-Each receiver has a lane of its own on this host: one that hangs holds nobody else up. A try is leased in
-the database for longer than it can last, so two hosts do not send the same at once; a host that dies in the
-middle of one leaves it to be tried again, with the same `Hostler-Delivery`. Addresses, secrets and what
-receivers answer never reach a log or a table: receivers are called by their names.
+Each receiver has its own lane on this host, so that a slow one does not delay others. A try holds a lease in
+the database for longer than it can take, so two hosts do not send the same delivery at once. If a host dies
+during a try, it is repeated with the same `Hostler-Delivery`. Addresses, secrets and the responses of
+receivers never reach a log or a table: receivers appear by name.
 """
 
 from __future__ import annotations
@@ -50,31 +50,31 @@ from hostler_protocol.errors import InvalidArgumentError, StorageError
 log = logging.getLogger(__name__)
 
 TRY_SECONDS = 10.0
-"""One try, whole: a receiver that needs longer should answer first and work then."""
+"""The timeout of one try: a receiver that needs longer should respond first and work afterwards."""
 LEASE_SECONDS = 3 * TRY_SECONDS
 MAX_LANES = 16
 """Receivers served at once by this host."""
 POLL_SECONDS = 1.0
-"""So soon a notice is seen. Two look-ups in an index that holds only what is pending."""
+"""Interval of the search for notices: two look-ups in an index of pending deliveries."""
 MIN_PAUSE_SECONDS = 0.05
 SWEEP_SECONDS = 3_600.0
 
 
 class UndeliverableError(Exception):
-    """A try failed. `final`: no further one makes sense. `retry_after`: seconds the receiver asked for."""
+    """A failed try. `final`: it is not repeated. `retry_after`: seconds that the receiver requested."""
 
     def __init__(
-        self, why: str, *, status: int | None = None, final: bool = False, retry_after: float | None = None
+        self, reason: str, *, status: int | None = None, final: bool = False, retry_after: float | None = None
     ) -> None:
-        super().__init__(why)
-        self.why = why
+        super().__init__(reason)
+        self.reason = reason
         self.status = status
         self.final = final
         self.retry_after = retry_after
 
 
 class WebhookSender:
-    """Delivers what is due, for as long as `work` runs. `pace` scales the waits, for tests."""
+    """Delivers due notices while `work` runs. `pace` scales the waits between tries, for tests."""
 
     def __init__(
         self,
@@ -93,24 +93,24 @@ class WebhookSender:
         self._pace = pace
         self._now = now
         self._jitter = jitter
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
         self._lanes: dict[Receiver, asyncio.Task[None]] = {}
 
     def wake(self) -> None:
-        """There may be something to deliver."""
-        self._news.set()
+        """Search for due deliveries at once."""
+        self._wake.set()
 
     async def work(self, succeeded: Callable[[], None] = lambda: None) -> None:
-        """Deliver what is due. A worker of the host."""
-        swept = 0.0
+        """Deliver due notices. A worker of the host."""
+        swept_at = 0.0
         try:
             while True:
                 wait = POLL_SECONDS
                 try:
                     wait = await self._start_lanes()
-                    if time.monotonic() - swept > SWEEP_SECONDS or not swept:
+                    if time.monotonic() - swept_at > SWEEP_SECONDS or not swept_at:
                         await self._db.write(lambda tx: notices.drop_old(tx, self._workspace))
-                        swept = time.monotonic()
+                        swept_at = time.monotonic()
                     succeeded()
                 except StorageError as error:
                     log.warning("notices cannot be read: %s", error)
@@ -121,7 +121,7 @@ class WebhookSender:
             await asyncio.gather(*self._lanes.values(), return_exceptions=True)
 
     async def _start_lanes(self) -> float:
-        """Give each receiver with something due a lane; how long to sleep after it."""
+        """Start a lane for each receiver with due deliveries; return the seconds to the next search."""
 
         def look(tx: Tx) -> tuple[list[Receiver], float | None]:
             return notices.due(tx), notices.seconds_to_next(tx)
@@ -131,27 +131,27 @@ class WebhookSender:
         for receiver in free[: MAX_LANES - len(self._lanes)]:
             task = asyncio.create_task(self._lane(receiver), name=f"webhook {receiver.webhook}")
             self._lanes[receiver] = task
-            task.add_done_callback(partial(self._leave, receiver))
+            task.add_done_callback(partial(self._lane_ended, receiver))
         if wait is None or not wait:
-            return POLL_SECONDS  # nothing, or what is due has its lane: its end wakes us
+            return POLL_SECONDS  # nothing is due, or its lane is running, whose end wakes this worker
         return min(wait, POLL_SECONDS)
 
-    def _leave(self, receiver: Receiver, lane: asyncio.Task[None]) -> None:
+    def _lane_ended(self, receiver: Receiver, lane: asyncio.Task[None]) -> None:
         del self._lanes[receiver]
         if not lane.cancelled() and (error := lane.exception()) is not None:
             log.error("webhook %s: its lane failed", receiver.webhook, exc_info=error)
-        self._news.set()
+        self._wake.set()
 
     async def _sleep(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(max(MIN_PAUSE_SECONDS, seconds)):
-                await self._news.wait()
+                await self._wake.wait()
         except TimeoutError:
             pass
-        self._news.clear()
+        self._wake.clear()
 
     async def _lane(self, receiver: Receiver) -> None:
-        """Deliver what is due to one receiver, one after the other."""
+        """Deliver what is due to one receiver, one delivery after the other."""
         try:
             while claimed := await self._db.write(
                 lambda tx: notices.claim(tx, receiver, self._lease_ms), synced=False
@@ -176,18 +176,18 @@ class WebhookSender:
                 delivery.webhook,
                 attempts,
                 delivery.delivery_id,
-                error.why,
+                error.reason,
                 "given up" if wait is None else f"again in {wait:.0f} s",
             )
-            why, http_status = error.why, error.status
+            reason, http_status = error.reason, error.status
             await self._db.write(
-                lambda tx: notices.failed(tx, claimed, http_status=http_status, error=why, again_in=wait)
+                lambda tx: notices.failed(tx, claimed, http_status=http_status, error=reason, again_in=wait)
             )
         else:
             await self._db.write(lambda tx: notices.delivered(tx, claimed, status))
 
     async def _try(self, claimed: Claimed) -> int:
-        """Send once; the status of the answer. UndeliverableError."""
+        """Send a delivery once; return the status of the response. UndeliverableError."""
         delivery = claimed.delivery
         webhook, url, secret = await self._receiver(delivery.workspace_id, delivery.webhook)
         body = msgspec.json.encode(claimed.body)
@@ -201,12 +201,15 @@ class WebhookSender:
             DELIVERY_HEADER: delivery.delivery_id,
             ATTEMPT_HEADER: str(delivery.attempts),
         }
-        answer = await self._send(webhook, url, headers, body)
-        check_answer(answer)
-        return answer.status
+        response = await self._send(webhook, url, headers, body)
+        check_response(response)
+        return response.status
 
     async def _send(self, webhook: Webhook, url: str, headers: dict[str, str], body: bytes) -> Answer:
-        """The head of the answer; its body is never read. UndeliverableError, which shows no address."""
+        """Return the head of the response; its body is never read.
+
+        UndeliverableError, without the address.
+        """
         egress = Egress(EgressPolicy.of(webhook.network, any_port=True))
         limits = ExchangeLimits(seconds=self._try_seconds)
         try:
@@ -214,7 +217,7 @@ class WebhookSender:
                 return head
         except EgressRefusedError:
             raise UndeliverableError(
-                "it is at an address that is not public, and not listed under its `network`"
+                "its address is not public, and not listed under its `network`"
             ) from None
         except EgressUnreachableError:
             raise UndeliverableError(f"{webhook.name} cannot be reached") from None
@@ -224,8 +227,8 @@ class WebhookSender:
             await egress.close()
 
     async def _receiver(self, workspace_id: str, name: str) -> tuple[Webhook, str, str]:
-        found = await self._db.read(lambda tx: notices.webhooks(tx, workspace_id))
-        webhook = next((hook for hook in found if hook.name == name), None)
+        webhooks = await self._db.read(lambda tx: notices.webhooks(tx, workspace_id))
+        webhook = next((webhook for webhook in webhooks if webhook.name == name), None)
         if webhook is None:
             raise UndeliverableError("there is no webhook of this name any more", final=True)
         try:
@@ -237,17 +240,18 @@ class WebhookSender:
         return webhook, url or "", secret or ""
 
 
-def check_answer(answer: Answer) -> None:
-    """UndeliverableError for everything but a 2xx. Redirects are not followed: what is signed goes where the
-    operator said.
+def check_response(response: Answer) -> None:
+    """Raise UndeliverableError unless the status is 2xx.
+
+    Redirects are not followed: a signed body goes only to the configured address.
     """
-    status = answer.status
+    status = response.status
     if 200 <= status < 300:
         return
     if 300 <= status < 400:
         raise UndeliverableError("it redirects, which is not followed: correct its url", status=status)
-    asked = answer.headers.get("retry-after", "")
-    retry_after = float(asked) if asked.isascii() and asked.isdecimal() and len(asked) < 7 else None
+    header = response.headers.get("retry-after", "")
+    retry_after = float(header) if header.isascii() and header.isdecimal() and len(header) < 7 else None
     raise UndeliverableError(
         f"it answered {status}", status=status, final=status == GONE, retry_after=retry_after
     )

@@ -1,8 +1,8 @@
-"""The background work of a host: one owner for all of it, which logs, counts and restarts what fails.
+"""The supervisor of all background work of a host: it logs, counts and restarts workers that fail.
 
 A worker is a coroutine function that runs until the host stops. It gets a function to call after each round
-that succeeded. Errors that it expects, it handles itself; any other one ends it, is logged with its
-traceback, and the worker starts again after a back-off that grows with its failures in a row.
+that succeeded. It handles the errors that it expects; any other one ends it and is logged with its traceback,
+and the worker starts again after a back-off that grows with its consecutive failures.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from hostler.domain.breaker import MAX_BACK_OFF_SECONDS, restart_wait
 log = logging.getLogger(__name__)
 
 FAILING_AFTER = 3
-"""Failures in a row from which on a worker is reported: it does not recover by starting again."""
+"""Consecutive failures after which a worker is reported: restarts do not help it."""
 STOP_SECONDS = 10.0
-"""How long a worker that was cancelled may take to end; one that takes longer is left behind, and logged."""
+"""How long a cancelled worker may take to end; a slower one is abandoned and logged."""
 
 Work: TypeAlias = Callable[[Callable[[], None]], Coroutine[Any, Any, None]]
-"""A worker: it gets `succeeded`, to call after each round of its work that succeeded."""
+"""A worker. Its argument `succeeded` is to be called after each successful round."""
 
 
 @dataclass(slots=True)
 class Worker:
-    """The state of one worker, as metrics and people see it."""
+    """The state of one worker, for metrics and operators."""
 
     name: str
     running: bool = True
@@ -39,7 +39,7 @@ class Worker:
     failures_in_a_row: int = 0
     """Since a round succeeded."""
     error: str = ""
-    """The last failure, "" where there was none since a round succeeded."""
+    """The last failure; "" if there was none since a round succeeded."""
     retry_at: float | None = None
     """When it starts again, by the clock of `Workers`; None while it runs."""
 
@@ -49,13 +49,13 @@ class Worker:
         return self.failures_in_a_row >= FAILING_AFTER
 
     def succeeded(self) -> None:
-        """A round of its work succeeded."""
+        """Record a successful round."""
         self.failures_in_a_row = 0
         self.error = ""
 
 
 class Workers:
-    """All workers of a host. `clock` is monotonic; `back_off` gives the seconds after so many failures."""
+    """All workers of a host. `clock` is monotonic; `back_off`: consecutive failures -> seconds to wait."""
 
     def __init__(
         self,
@@ -78,22 +78,22 @@ class Workers:
         )
 
     def all(self) -> list[Worker]:
-        """Every worker, in the order they were started."""
+        """Return all workers, in the order of their start."""
         return list(self._workers.values())
 
     def failing(self) -> list[Worker]:
-        """The workers that keep failing."""
+        """Return the workers that keep failing."""
         return [worker for worker in self._workers.values() if worker.failing]
 
     async def stop(self, seconds: float = STOP_SECONDS) -> None:
-        """Cancel all workers, and wait until they have ended, at most so long."""
+        """Cancel all workers and wait until they have ended, at most `seconds`."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=seconds)
             for task in left:
-                log.error("the worker %s does not end; it is left behind", task.get_name())
+                log.error("the worker %s does not end; it is abandoned", task.get_name())
         self._tasks.clear()
 
     async def _keep(self, worker: Worker, work: Work, longest_wait: float) -> None:
@@ -106,7 +106,7 @@ class Workers:
                 except asyncio.CancelledError as error:
                     if this is not None and this.cancelling():
                         raise
-                    failure: BaseException = error  # nobody asked this worker to end
+                    failure: BaseException = error  # this worker was not cancelled by `stop`
                 except Exception as error:  # noqa: BLE001  the top of every worker: recorded below
                     failure = error
                 await asyncio.sleep(self._failed(worker, failure, longest_wait))

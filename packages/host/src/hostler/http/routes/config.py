@@ -57,8 +57,7 @@ async def apply_config(request: ApiRequest, query: ApplyQuery, body: LenientBody
 
 @endpoint("GET", "/v1/problems", right="installation", tag="configuration")
 async def list_problems(request: ApiRequest) -> Listing[ConfigProblem]:
-    """List the current problems of the configuration: entries, plugins, skills and servers that do not work.
-    """
+    """List the current problems of the configuration: entries, plugins, skills and servers that fail."""
     await request.state.host.skills.look()
     return Listing(items=await request.state.host.problems())
 
@@ -83,8 +82,7 @@ async def list_entries(request: ApiRequest) -> Listing[EntryRecord]:
 
 @endpoint("POST", "/v1/config/{kind}", right="installation", tag="configuration", status=201)
 async def add_entry(request: ApiRequest, body: dict[str, Any]) -> Json[ConfigDiff]:
-    """Add an entry, written as in a configuration file; a skill folder is `{"path": ...}`. 409 if it exists.
-    """
+    """Add an entry, written as in a configuration file; a skill folder: `{"path": ...}`. 409 if it exists."""
     kind = entry_kind(request.parameters["kind"])
     diff = await request.state.host.put_entry(kind, body, actor=request.caller.subject)
     return Json(diff, 201)

@@ -140,8 +140,7 @@ def key_record(key: ApiKey) -> KeyRecord:
 
 
 def _check_grantable(request: ApiRequest, body: NewKey, workspace: str) -> None:
-    """Raise UnauthorizedError if the caller grants more than it has, InvalidArgumentError for invalid rights.
-    """
+    """UnauthorizedError if the caller grants more than it has, InvalidArgumentError for invalid rights."""
     if workspace != request.workspace_id and not has_right(request.caller, "installation"):
         raise UnauthorizedError("only the installation's administrator may create keys for another workspace")
     for right in body.rights:
