@@ -356,7 +356,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be read"):
         load_config(tmp_path)
     (tmp_path / "latin.yaml").write_bytes(b"agents: [{name: \xe9, runner: r}]")
-    with pytest.raises(InvalidArgumentError, match="no text in UTF-8"):
+    with pytest.raises(InvalidArgumentError, match="not a text in UTF-8"):
         load_config(tmp_path / "latin.yaml")
     with pytest.raises(InvalidArgumentError, match="larger than"):
         parse_config("#" * (MAX_CONFIG_BYTES + 1), name="c.yaml")
