@@ -56,15 +56,12 @@ Control = multiprocessing.connection.Connection
 async def _ours(control: Control, tokens: int, per_second: float) -> None:
     from hostler.http.event_stream import EventStream  # noqa: PLC0415
     from hostler.http.streams import Streams  # noqa: PLC0415
-    from hostler.journal.feed import Feed, StoredResult  # noqa: PLC0415  (paid by the child that uses it)
+    from hostler.journal.feed import Feed, Seen, StoredResult  # noqa: PLC0415
 
-    async def nothing_read(run_id: str, after: int, limit: int) -> list[StoredResult]:
-        return []
+    async def nothing_read(run_id: str, after: int, limit: int) -> Seen:
+        return Seen([], is_over=False)
 
-    async def never_over(run_id: str) -> bool:
-        return False
-
-    feed, streams = Feed(nothing_read, never_over), Streams(pace=PACE_SECONDS)
+    feed, streams = Feed(nothing_read), Streams(pace=PACE_SECONDS)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await EventStream(streams, "run", lambda after: feed.watch("run", after)).send(scope, receive, send)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.journal import feed
-from hostler.journal.feed import Feed, StoredResult
+from hostler.journal.feed import Feed, Seen, StoredResult
 from support.databases import run
 
 RUN = "r1"
@@ -36,18 +36,15 @@ class Journal:
     def __init__(self, poll_seconds: float = 30.0) -> None:
         self.results: list[StoredResult] = []
         self.reads = 0
-        self.feed = Feed(self.read, self.is_over, poll_seconds)
+        self.feed = Feed(self.read, poll_seconds)
 
-    async def read(self, run_id: str, after: int, at_most: int) -> list[StoredResult]:
+    async def read(self, run_id: str, after: int, at_most: int) -> Seen:
         self.reads += 1
         await asyncio.sleep(0)
-        page = self.results[after : after + at_most]
+        is_over = bool(self.results) and self.results[-1].terminal
+        seen = Seen(self.results[after : after + at_most], is_over)
         await asyncio.sleep(0)
-        return page
-
-    async def is_over(self, run_id: str) -> bool:
-        await asyncio.sleep(0)
-        return bool(self.results) and self.results[-1].terminal
+        return seen
 
     def commit(self, count: int, *, last: str = "message.delta") -> list[StoredResult]:
         """Write so many results down, without telling anybody."""

@@ -11,7 +11,7 @@ import pytest
 
 from hostler.domain.scopes import StateArea
 from hostler.journal import run_log
-from hostler.journal.feed import Feed, StoredResult
+from hostler.journal.feed import Feed, Seen, StoredResult
 from hostler.journal.run_log import FencedError, Item, RunLog
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
@@ -93,13 +93,10 @@ async def attempt(database: SqlDatabase, shaky: Shaky | None = None, *, member: 
     )
     await database.write(lambda tx: runs.open(tx, new, member))
 
-    async def nothing(run_id: str, after: int, at_most: int) -> list[StoredResult]:
-        return []
+    async def nothing(run_id: str, after: int, at_most: int) -> Seen:
+        return Seen([], is_over=False)
 
-    async def not_over(run_id: str) -> bool:
-        return False
-
-    feed = Feed(nothing, not_over)
+    feed = Feed(nothing)
     feed.open(RUN, 0)
     fences: list[FencedError] = []
     log = RunLog(shaky or database, feed, RUN, 1, member, fences.append)

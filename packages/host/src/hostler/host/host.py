@@ -37,7 +37,7 @@ from hostler.host.maintenance import HostData, keep_tidy
 from hostler.host.sandbox_audit import AuditedSandboxes
 from hostler.host.webhooks import WebhookSender
 from hostler.host.workers import Workers
-from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, StoredResult
+from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, Seen, StoredResult
 from hostler.pauses.explicit import ExplicitPauses
 from hostler.pauses.service import PauseService
 from hostler.plugins.connection import PluginConnection
@@ -116,7 +116,6 @@ class Host:
         self.filters = FilterProcesses()
         self.feed = Feed(
             self._read_results,
-            self._is_over,
             OWN_POLL_SECONDS if self.db.dialect == "sqlite" else SHARED_POLL_SECONDS,
         )
         self.event_router = EventRouter(self.db, self.filters)
@@ -401,16 +400,17 @@ class Host:
         manifest = self.supervisor.catalog.find(runner_id)
         return manifest is not None and manifest.capabilities.steering
 
-    async def _read_results(self, run_id: str, after: int, at_most: int) -> list[StoredResult]:
-        page = await self.db.read(lambda tx: journal.results(tx, run_id, after, max_items=at_most))
-        return [
-            StoredResult.of(run_id, entry.sequence or 0, entry.type, entry.data.encode())
-            for entry in page.items
-        ]
+    async def _read_results(self, run_id: str, after: int, at_most: int) -> Seen:
+        def look(tx: Tx) -> Seen:
+            run = runs.by_id(tx, run_id)
+            page = journal.results(tx, run_id, after, max_items=at_most)
+            results = [
+                StoredResult.of(run_id, entry.sequence or 0, entry.type, entry.data.encode())
+                for entry in page.items
+            ]
+            return Seen(results, run is None or run.status in TERMINAL_STATUSES)
 
-    async def _is_over(self, run_id: str) -> bool:
-        run = await self.db.read(lambda tx: runs.by_id(tx, run_id), brief=True)
-        return run is None or run.status in TERMINAL_STATUSES
+        return await self.db.read(look)
 
     # -- the face of the host ---------------------------------------------------------------------
 

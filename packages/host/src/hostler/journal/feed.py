@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -65,8 +66,15 @@ class StoredResult(msgspec.Struct, frozen=True, gc=False):
         return self.type in TERMINAL_RESULTS
 
 
-ReadResults = Callable[[str, int, int], Awaitable[list[StoredResult]]]
-"""(run_id, after sequence, at most) -> committed results in order."""
+class Seen(NamedTuple):
+    """Committed results in order, and whether the run had reached a terminal status when they were read."""
+
+    results: list[StoredResult]
+    is_over: bool
+
+
+ReadResults = Callable[[str, int, int], Awaitable[Seen]]
+"""(run_id, after sequence, at most) -> what stands in the journal."""
 
 
 class _Channel:
@@ -120,13 +128,10 @@ class Feed:
     def __init__(
         self,
         read: ReadResults,
-        is_over: Callable[[str], Awaitable[bool]],
         poll_seconds: float = OWN_POLL_SECONDS,
     ) -> None:
-        """`is_over(run_id)`: whether the run has reached a terminal status."""
         self._poll_seconds = poll_seconds
         self._read = read
-        self._is_over = is_over
         self._channels: dict[str, _Channel] = {}
 
     @property
@@ -199,11 +204,10 @@ class Feed:
         while True:
             changed = channel.changed
             batch = channel.after(after)
-            if not batch:
-                over = batch is None and await self._is_over(run_id)
-                batch = await self._read(run_id, after, BATCH_RESULTS) if batch is None else []
-                if not batch and over:
-                    return  # the status was read before the journal, so nothing can have been missed
+            if batch is None:
+                batch, is_over = await self._read(run_id, after, BATCH_RESULTS)
+                if not batch and is_over:
+                    return  # both were read in one snapshot, so nothing can have been missed
             if batch:
                 after = batch[-1].sequence
                 yield batch
