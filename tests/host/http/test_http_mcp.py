@@ -19,7 +19,7 @@ def test_a_change_is_approved_by_the_operator_and_as_it_was_looked_at(tmp_path: 
             client = served.client
             entry = over_stdio(folder, allow=["say", "change"])
             await served.host.apply(ConfigFile(tools=[ToolEntry(mcp=entry)]), actor="test")
-            await served.host.mcp.settle(BOUND_SECONDS)
+            await served.host.mcp.wait_for_lists(BOUND_SECONDS)
             found = (await client.get("/v1/tools")).json()["items"]
             assert [(one["name"], one["state"], one["waiting"]) for one in found] == [
                 ("s.change", "ok", None),

@@ -267,7 +267,7 @@ class Host:
                 log.error("plugin %s does not start: %s", plugin_key, error.message)
         # the lock on the data directory proves that whoever had this host id before is gone
         await recover(self.db, self._is_resumable)
-        await self.mcp.settle(MCP_SECONDS)
+        await self.mcp.wait_for_lists(MCP_SECONDS)
         settings = self.settings
         retention = partial(keep_tidy, self.data, self._retention, settings.collect_seconds)
         self.workers.start("dispatcher", self.dispatcher.work, longest_wait=LOOK_SECONDS)

@@ -1,5 +1,5 @@
-"""Tools of MCP servers, over the official SDK. `source.py` is what the host sees of them.
+"""Tools of MCP servers, over the official SDK. `source.py` is the interface to the host.
 
-Nothing but `connection.py` and the two transports beside it imports the SDK: that takes a second, and only
-hosts with MCP servers need it.
+Only `sessions.py` and the modules that it imports import the SDK: that takes a second, and only hosts with
+MCP servers need it.
 """

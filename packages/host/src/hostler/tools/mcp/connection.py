@@ -1,7 +1,7 @@
-"""One session with an MCP server, over the official SDK: listed, called, probed, ended.
+"""One session with an MCP server, over the official SDK: list tools, call, probe, close.
 
-A task of its own owns the session from its first word to its last. Calls are made by those who wait for them:
-if such a task is cancelled, the SDK tells the server.
+One task owns the session from start to end. Calls run in the tasks of their callers: if such a task is
+cancelled, the SDK notifies the server.
 """
 
 from __future__ import annotations
@@ -43,45 +43,46 @@ from hostler_protocol.errors import (
 
 Progress = Callable[[float, float | None, str | None], None]
 EFFECT_KEY = "hostler/effect-key"
-"""In a call's `_meta`: the same whenever the same call is made again."""
+"""Key in a call's `_meta`; its value is the same whenever the same call is repeated."""
 LISTEN_AGAIN_SECONDS = 30.0
+"""Wait before a lost stream of notifications is opened again."""
 _EVENT_TOO_LARGE = "SSE stream failed: Server-sent event exceeded"
-"""How the SDK says that one event is over its limit."""
+"""Beginning of the SDK's message about an event over its size limit."""
 _ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
 _LOST_CODES = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR})
 LONGEST_CALL_SECONDS = 24 * 3600.0
-"""For the SDK's own clock: ours is the one that counts."""
+"""The SDK's own timeout, set so long that the host's timeout is the effective one."""
 _log = logging.getLogger(__name__)
 
 
 class McpConnection:
-    """One session. `over` is done, with the reason, as soon as nothing can be asked on it any more."""
+    """One session. The future `over` is done, with the reason, as soon as the session cannot be used."""
 
     def __init__(self, name: str, transport: Transport, limits: McpLimits, *, seconds: float) -> None:
         self.name = name
         self.over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.changed = asyncio.Event()
-        """Set when the server says that its list of tools is another."""
+        """Set when the server notifies that its list of tools has changed."""
         self.heard_at = time.monotonic()
         self.server = ""
-        """What the server calls itself."""
+        """The server's name and version as it states them."""
         self._limits = limits
         self._seconds = seconds
         self._max_bytes = 0
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._leave = asyncio.Event()
         self._client = Client(
-            guarded(transport, limits, self._ended),
+            guarded(transport, limits, self._on_transport_end),
             cache=None,
             read_timeout_seconds=seconds,
-            message_handler=self._hear,
+            message_handler=self._on_message,
             client_info=types.Implementation(name=NAME, version=VERSION),
         )
         self._why: Callable[[], Awaitable[str]] | None = None
         self._is_ending = False
-        """Nothing more comes from the server; why is being found out."""
+        """Whether the server has ended and the reason is being determined."""
         self._task: asyncio.Task[None] | None = None
         self._calls = asyncio.Semaphore(limits.calls)
         self.active = 0
@@ -98,10 +99,10 @@ class McpConnection:
         max_bytes: int,
         why: Callable[[], Awaitable[str]] | None = None,
     ) -> McpConnection:
-        """Connect and shake hands. `why`: says why a server ended. PluginStartError."""
+        """Connect and complete the handshake. `why` returns why the server ended. PluginStartError."""
         connection = cls(name, transport, limits, seconds=seconds)
         connection._max_bytes, connection._why = max_bytes, why
-        connection._task = asyncio.create_task(connection._live(), name=f"mcp {name}")
+        connection._task = asyncio.create_task(connection._run(), name=f"mcp {name}")
         try:
             async with asyncio.timeout(seconds):
                 ends: list[asyncio.Future[Any]] = [connection._opened, connection.over]
@@ -119,11 +120,11 @@ class McpConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be asked something."""
+        """Whether the session can be used."""
         return not (self.over.done() or self._leave.is_set() or self._is_ending)
 
     async def close(self) -> None:
-        """End it, and the server's process with it."""
+        """Close the session and end the server's process."""
         self._leave.set()
         task = self._task
         if task is None:
@@ -136,13 +137,13 @@ class McpConnection:
             await asyncio.wait([task])
 
     def give_up(self, reason: str) -> None:
-        """Say that it is over; its task then ends it."""
-        self._tell_over(reason)
+        """Mark the session as over; its task then closes it."""
+        self._set_over(reason)
         self._leave.set()
 
-    # -- its life ---------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         reason = "the connection was closed"
         try:
             async with self._client:
@@ -157,32 +158,32 @@ class McpConnection:
                     await asyncio.wait([listening])
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # noqa: BLE001  whatever the SDK raises, the server is gone, and this is why
+        except Exception as error:  # noqa: BLE001  whatever the SDK raises is the reason why the server is gone
             reason = _reason(error)
             ended = isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
             if ended and self._why is not None:
                 reason = await self._why()
         finally:
-            self._tell_over(reason)
+            self._set_over(reason)
 
-    def _ended(self, reason: str | None) -> None:
-        """Nothing more comes from the transport."""
+    def _on_transport_end(self, reason: str | None) -> None:
+        """Handle the end of the transport; `reason` None: the server ended it."""
         if reason is None and not self._opened.done():
-            return  # the handshake fails by that, and says more
+            return  # the handshake fails, with a better reason
         if reason is not None or self._why is None:
             self.give_up(reason or "the server ended the connection")
         elif not self._leave.is_set():
             self._is_ending = True
-            self._asking = asyncio.create_task(self._ask_why(self._why))
+            self._finding_reason = asyncio.create_task(self._find_reason(self._why))
 
-    async def _ask_why(self, why: Callable[[], Awaitable[str]]) -> None:
+    async def _find_reason(self, why: Callable[[], Awaitable[str]]) -> None:
         self.give_up(await why())
 
-    def _tell_over(self, reason: str) -> None:
+    def _set_over(self, reason: str) -> None:
         if not self.over.done():
             self.over.set_result(reason[:MAX_REASON_CHARS])
 
-    async def _hear(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         self.heard_at = time.monotonic()
         if isinstance(message, types.ToolListChangedNotification):
             self.changed.set()
@@ -190,14 +191,14 @@ class McpConnection:
             _log.debug("mcp %s: %s", self.name, str(message)[:MAX_REASON_CHARS])
 
     async def _listen(self) -> None:
-        """Keep the newer revision's stream of notices open; older servers tell of changes by themselves."""
+        """Keep the notification stream of newer protocol revisions open; older servers need none."""
         capabilities = self._client.server_capabilities.tools
         if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS or capabilities is None:
             return
         while capabilities.list_changed:
             try:
                 async with self._client.listen(tools_list_changed=True) as notices:
-                    self.changed.set()  # what happened before it was open is not told
+                    self.changed.set()  # changes before the stream was open are not notified
                     async for _ in notices:
                         self.changed.set()
             except (ListenNotSupportedError, MCPError):
@@ -206,10 +207,10 @@ class McpConnection:
                 _log.debug("mcp %s: %s", self.name, error)
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
 
-    # -- asking -----------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------
 
     async def tools(self) -> list[dict[str, Any]]:
-        """Its whole list, as far as it is bounded, in the words of the protocol. UnavailableError."""
+        """Return the server's tools, within limits, in the format of the protocol. UnavailableError."""
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         size, seconds = 0, min(self._seconds, self._limits.list_seconds)
@@ -233,7 +234,7 @@ class McpConnection:
         return found
 
     async def probe(self, seconds: float) -> str | None:
-        """None: it answers. Else why it does not."""
+        """Return None if the server answers, else the reason."""
         session = self._client.session
         try:
             async with asyncio.timeout(seconds):
@@ -251,7 +252,7 @@ class McpConnection:
             ):
                 return _reason(error)
         except ValidationError:
-            pass  # an answer of a kind
+            pass  # invalid, but an answer
         self.heard_at = time.monotonic()
         return None
 
@@ -265,9 +266,9 @@ class McpConnection:
         progress: Progress,
         confirm: Callable[[], Awaitable[None]] | None = None,
     ) -> dict[str, Any]:
-        """The answer of a tool, in the words of the protocol.
+        """Call a tool and return its result in the format of the protocol.
 
-        ToolFailedError, OutcomeUnknownError; any other error: the server was not asked.
+        ToolFailedError, OutcomeUnknownError; after any other error the tool was certainly not called.
         """
         until = time.monotonic() + seconds
         try:
@@ -300,19 +301,22 @@ class McpConnection:
         return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     async def _ask(
-        self, tool: str, arguments: Mapping[str, Any], effect_key: str, tell: Progress
+        self, tool: str, arguments: Mapping[str, Any], effect_key: str, on_progress: Progress
     ) -> types.CallToolResult | types.InputRequiredResult:
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def forward(progress: float, total: float | None, message: str | None) -> None:
             self.heard_at = time.monotonic()
-            tell(progress, total, message)
+            on_progress(progress, total, message)
 
         meta: Any = {EFFECT_KEY: effect_key}
         params = types.CallToolRequestParams(name=tool, arguments=dict(arguments), _meta=meta)
         request = types.CallToolRequest(params=params)
         try:
-            # not `call_tool`: it holds results against the server's schema in unbounded time, on this loop
+            # not `call_tool`: it validates results on this loop, in unbounded time
             return await self._client.session.send_request(
-                request, _ANSWER, request_read_timeout_seconds=LONGEST_CALL_SECONDS, progress_callback=told
+                request,
+                _ANSWER,
+                request_read_timeout_seconds=LONGEST_CALL_SECONDS,
+                progress_callback=forward,
             )
         except MCPError as error:
             raise self._outcome(tool, error) from error
@@ -323,19 +327,19 @@ class McpConnection:
             raise UnavailableError(f"{self.name} was not asked: {_reason(error)}") from error
 
     def _outcome(self, tool: str, error: MCPError) -> HostlerError:
-        """What an error in the place of an answer says of the call."""
-        said, code = error.message[:MAX_REASON_CHARS], error.code
+        """Convert an error response to what it means for the call."""
+        message, code = error.message[:MAX_REASON_CHARS], error.code
         kind = own_kind(code, error.data)
         if kind == "gone":
-            self.give_up(said)
+            self.give_up(message)
         if kind in {"refused", "gone"}:
-            return UnavailableError(f"{tool} of {self.name} was not called: {said}")
+            return UnavailableError(f"{tool} of {self.name} was not called: {message}")
         large = too_large(self._max_bytes)
-        if code == TOO_LARGE_CODE or said.startswith(_EVENT_TOO_LARGE) or large in said:
+        if code == TOO_LARGE_CODE or message.startswith(_EVENT_TOO_LARGE) or large in message:
             text = f"{tool} of {self.name} was called, but {large}"
             return ToolFailedError.of(PayloadTooLargeError(text, limit_bytes=self._max_bytes))
         if kind == "lost" or code in _LOST_CODES:
-            text = f"the answer of {tool} of {self.name} was lost, it may have done its work: {said}"
+            text = f"the answer of {tool} of {self.name} was lost, it may have done its work: {message}"
             return OutcomeUnknownError(text)
         text = f"{tool} of {self.name} failed: {error.message[:MAX_ERROR_CHARS]}"
         invalid = code == types.INVALID_PARAMS
@@ -343,7 +347,7 @@ class McpConnection:
 
 
 def _reason(error: BaseException) -> str:
-    """What happened, without the groups that the SDK's tasks put around it."""
+    """Return the error's message, without the exception groups of the SDK's tasks."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError):

@@ -1,15 +1,14 @@
-"""From a server's entry to a connection: secrets filled in, its process or its address, the SDK loaded."""
+"""Connect to a configured server: load the SDK, resolve secrets, start the command if there is one."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from hostler.domain.mcp_entry import McpEntry
 from hostler.secrets.resolver import resolve_secret
-from hostler.tools.mcp.port import McpContext, ServerPipes
+from hostler.tools.mcp.port import McpContext
 from hostler_protocol.errors import InvalidArgumentError, PluginStartError
 
 if TYPE_CHECKING:
@@ -19,19 +18,11 @@ if TYPE_CHECKING:
 SDK_MODULES = frozenset({"mcp", "mcp_types", "httpx2", "httpcore2", "anyio", "pydantic"})
 
 
-class _Opening(Protocol):
-    """The module `opening`."""
+async def connect(entry: McpEntry, context: McpContext) -> McpConnection:
+    """Return a connection after its handshake. HostlerError with the reason."""
+    await _load_sdk()
+    from hostler.tools.mcp import sessions  # noqa: PLC0415  loaded by now: it takes a second
 
-    async def open_url(
-        self, entry: McpEntry, around: McpContext, headers: Mapping[str, str]
-    ) -> McpConnection: ...
-
-    async def open_pipes(self, entry: McpEntry, around: McpContext, pipes: ServerPipes) -> McpConnection: ...
-
-
-async def connect(entry: McpEntry, around: McpContext) -> McpConnection:
-    """A connection whose handshake is done. HostlerError with the reason."""
-    opening = await _sdk()
     try:
         environment = {name: resolve_secret(value) or "" for name, value in entry.environment.items()}
         headers = {name: resolve_secret(value) or "" for name, value in entry.headers.items()}
@@ -40,19 +31,19 @@ async def connect(entry: McpEntry, around: McpContext) -> McpConnection:
     except InvalidArgumentError as error:
         raise PluginStartError(error.message) from error
     if entry.url is not None:
-        return await opening.open_url(entry, around, headers)
-    pipes = await around.processes.start(entry, environment)
+        return await sessions.open_url(entry, context, headers)
+    pipes = await context.processes.start(entry, environment)
     try:
-        return await opening.open_pipes(entry, around, pipes)
+        return await sessions.open_pipes(entry, context, pipes)
     except BaseException:
         await pipes.close(0)
         raise
 
 
-async def _sdk() -> _Opening:
-    """The module that speaks with the SDK, imported beside the loop: it takes a second."""
+async def _load_sdk() -> None:
+    """Import the SDK in a thread, since that takes a second. PluginStartError if it is not installed."""
     try:
-        module: Any = await asyncio.to_thread(importlib.import_module, "hostler.tools.mcp.sessions")
+        await asyncio.to_thread(importlib.import_module, "hostler.tools.mcp.sessions")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in SDK_MODULES:
             raise
@@ -60,5 +51,3 @@ async def _sdk() -> _Opening:
             "MCP servers need the official SDK, which is not installed: pip install 'hostler[mcp]'",
             lasting=True,
         ) from error
-    opening: _Opening = module
-    return opening

@@ -1,4 +1,4 @@
-"""What a server says of its tools: each is checked alone, and one bad tool hides no other."""
+"""Definitions of a server's tools. Each is checked alone, so one bad tool does not affect the others."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _CUT = " [cut]"
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Control characters, and those without width that hide words from a reader or turn them round. What joins
-letters (U+200C and U+200D) stays: some scripts and pictures need it.
+"""Control characters, and invisible ones that hide words from a reader or reverse them. The joiners U+200C
+and U+200D stay: some scripts and emoji need them.
 """
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tool in its server's words: everything that reaches a model, or decides how it is called."""
+    """A tool as its server defines it: everything that reaches a model or affects how it is called."""
 
     name: str
     description: str = ""
     parameters: dict[str, Any] = {}
     output_schema: dict[str, Any] | None = None
     read_only: bool = False
-    """The server's own word, like the next one."""
+    """The server's claim, as is `idempotent`."""
     idempotent: bool = False
 
     @property
     def digest(self) -> str:
-        """What an approval of the operator is for."""
+        """The digest that the operator approves."""
         return digest(msgspec.to_builtins(self))
 
     @property
     def told(self) -> str:
-        """The description as models get it: without what nobody can see, and what moves a cursor."""
+        """The description for models: without invisible and control characters, cut to the limit."""
         text = _UNSEEN.sub(" ", self.description)
         if len(text) <= MAX_DESCRIPTION_CHARS:
             return text
@@ -51,17 +51,17 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class ToolList:
-    """One reading of a server's list."""
+    """The usable tools of a server's list, by name."""
 
     tools: Mapping[str, Definition]
     warnings: tuple[str, ...] = ()
 
 
 def read_definitions(listed: Sequence[Mapping[str, Any]], before: ToolList | None = None) -> ToolList:
-    """The usable tools by name, and what was wrong with the others. Takes tools as the protocol has them.
+    """Check the tools of a list, given in the format of the protocol; unusable ones become warnings.
 
-    Those that stand in `before` as they are were looked at then. The schemas of a hostile list take many
-    seconds: read it beside the loop.
+    Definitions that are unchanged since `before` are not checked again. The schemas of a hostile list take
+    many seconds: call this in a thread.
     """
     found: dict[str, Definition] = {}
     warnings: list[str] = []

@@ -1,4 +1,4 @@
-"""How much a server may say without being asked: beyond that it is not read, and in the end given up."""
+"""Limit unsolicited messages of a server: those over the rate are dropped."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ DROPPED_WINDOW_SECONDS = 60.0
 
 
 class FloodError(Exception):
-    """The server says far more than anybody can use."""
+    """The server sent too many unsolicited messages."""
 
 
 class Intake:
-    """A bucket of messages. `now` in seconds of a monotonic clock."""
+    """The rate limit of one connection. `now` in seconds of a monotonic clock."""
 
     def __init__(self, limits: McpLimits, now: float) -> None:
         self._limits = limits
         self._bucket = TokenBucket(limits.messages_per_second, limits.message_burst, now)
         self._window_from = now
         self.dropped = 0
-        """Within the current window."""
+        """Messages dropped within the current window."""
 
     def takes(self, now: float) -> bool:
-        """Whether one more message is looked at; False: it is dropped. FloodError."""
+        """Whether to accept one more message; False: drop it. FloodError if too many were dropped."""
         if not self._bucket.take(now):
             return True
         if now - self._window_from > DROPPED_WINDOW_SECONDS:

@@ -1,7 +1,7 @@
-"""The SDK's HTTP client on guarded connections: bounded answers, and errors that say enough.
+"""HTTP transport for the SDK on guarded connections, with bounded responses and precise errors.
 
-An error of the network, or an answer that is no MCP, comes back to the SDK as the error of that one request:
-raised, it would end the whole connection and leave every other call on it in doubt.
+A network error, or a response that is not MCP, is returned to the SDK as the error of that one request:
+raised, it would end the whole connection and leave the outcome of all its calls unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hostler.tools.mcp.limits import MAX_REASON_CHARS
 from hostler.tools.mcp.transport_errors import OWN_CODE, Kind, own_data, too_large
 
 ERROR_BODY_BYTES = 64 * 1024
-"""Read of an answer with an error status."""
+"""Bytes read of a response with an error status."""
 _SESSION = "mcp-session-id"
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
@@ -26,18 +26,18 @@ _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, htt
 
 
 class BrokenAnswerError(httpx2.StreamError):
-    """An answer that ended too early, or is over its limit."""
+    """A response that ended too early or is over its limit."""
 
 
 class McpTransport(httpx2.AsyncBaseTransport):
-    """Requests as `guard` lets them. An answer has at most `max_bytes`; a stream of events any number."""
+    """Sends requests that `guard` permits. Event streams may exceed `max_bytes`."""
 
     def __init__(self, guard: Guard, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._inner = GuardedTransport(guard, library="httpx2")
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer, or one of ours in its place."""
+        """Return the response, or a JSON-RPC error in its place."""
         try:
             found: httpx2.Response = await self._inner.handle_async_request(request)
         except _NOT_SENT as error:
@@ -61,7 +61,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     async def _wrong(self, request: httpx2.Request, found: httpx2.Response) -> httpx2.Response | None:
-        """What stands for an answer that the SDK would not understand, or not tell of."""
+        """Return a replacement for a response that the SDK would misread or hide, else None."""
         status = found.status_code
         if found.headers.get("content-encoding", "identity").lower() != "identity":
             return _own("lost", "it answered compressed, which was not asked for")
@@ -76,7 +76,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The bytes of an answer, as many as are allowed. `limit` None: any number."""
+    """The body of a response, up to `limit` bytes; None: unlimited."""
 
     def __init__(self, stream: Any, limit: int | None) -> None:
         self._stream = stream
@@ -94,12 +94,12 @@ class _Body(httpx2.AsyncByteStream):
             raise BrokenAnswerError(f"the answer broke off: {_said(error)}") from error
 
     async def aclose(self) -> None:
-        """Let the connection go."""
+        """Release the connection."""
         await self._stream.aclose()
 
 
 async def _error_body(stream: Any) -> bytes | None:
-    """The body of an answer that is a JSON-RPC error."""
+    """Return the body if it is a JSON-RPC error, else None."""
     body = b""
     try:
         async for part in stream:

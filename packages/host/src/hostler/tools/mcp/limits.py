@@ -1,4 +1,4 @@
-"""The numbers of MCP servers: every unit in its name, every reason beside it."""
+"""Limits for MCP servers."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ KIB = 1024
 MIB = 1024 * KIB
 
 MAX_TOOLS = 256
-"""Of one server; the rest is not offered, and the server's warnings say so."""
+"""Tools of one server that are offered; the server's warnings mention the rest."""
 MAX_LISTED_TOOLS = 1_000
-"""Tools at which the reading of a list stops."""
+"""Reading a list stops after this many tools."""
 MAX_LIST_BYTES = 4 * MIB
-"""The same for its size."""
+"""Reading a list stops after this size."""
 MAX_PAGES = 50
-"""Pages of one list: a server that always names a next one must not hold us."""
+"""Pages of one list: a server may name a next page forever."""
 MAX_DESCRIPTION_CHARS = 8_000
-"""It goes to models with every request; more is cut, and the digest is of all of it."""
+"""Models get it with every request; more is cut, but the digest covers all of it."""
 MAX_WARNINGS = 20
-"""Sentences about one server's list that are kept."""
+"""Warnings kept about one server's list."""
 MAX_ERROR_CHARS = 4_000
-"""Of what a tool says of its own failure."""
+"""A tool's description of its failure."""
 MAX_REASON_CHARS = 500
-"""Of a server's own words in our sentences."""
+"""Text of a server that is quoted in messages of the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpLimits:
-    """Bounds of one connection to a server."""
+    """Limits of one connection to a server."""
 
     calls: int = 64
-    """Calls at once; more wait."""
+    """Concurrent calls; further ones wait."""
     messages_per_second: float = 200.0
-    """Notifications and questions of the server that are looked at; over it they are dropped, unread."""
+    """Unsolicited messages that are accepted; those over the rate are dropped, unread."""
     message_burst: int = 1_000
-    """How many may come at once."""
+    """Messages accepted at once."""
     dropped_messages: int = 20_000
-    """Dropped within a minute: the server is given up."""
+    """Dropped messages within a minute after which the connection is ended."""
     cancel_seconds: float = 5.0
-    """What a connection gets to end in order."""
+    """Time for a connection to close in order."""
     idle_seconds: float = 60.0
-    """So long without a word: the server is asked whether it is there."""
+    """Silence after which the server is probed."""
     probe_seconds: float = 15.0
-    """What it gets to answer; then it is given up."""
+    """Time to answer a probe; after it the connection is ended."""
     list_seconds: float = 30.0
-    """To list all tools."""
+    """Time to list all tools."""
     relist_seconds: float = 1.0
-    """Between two lists that the server's own notices ask for; twice as long after each that is another, up
-    to `refresh_seconds`, since each is stored and audited."""
+    """Minimum time between two lists read after notifications; doubled after each change, up to
+    `refresh_seconds`, since each change is stored and audited."""
     refresh_seconds: float = 600.0
-    """So often the list is read without being asked for: not every server tells of changes."""
+    """Time after which the list is read again: not every server notifies of changes."""
     stable_seconds: float = 30.0
-    """A connection that lasted so long worked: it is opened again after growing waits."""
+    """After a connection that lasted this long, the breaker stays closed and waits only grow."""
     forget_seconds: float = 300.0
-    """A connection that lasted so long has forgotten its failures."""
+    """After a connection that lasted this long, earlier failures are forgotten."""
     follow_seconds: float = 15.0
-    """So often what was approved is read again: another host on the same database may have been told."""
+    """Interval at which approvals are read again: another host on the same database may have stored some."""
 
 
 DEFAULT_MCP_LIMITS = McpLimits()

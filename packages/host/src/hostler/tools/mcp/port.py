@@ -1,4 +1,4 @@
-"""What the MCP client needs from outside: processes, names looked up, and a memory."""
+"""The services that the MCP client needs: processes, stored pins and name resolution."""
 
 from __future__ import annotations
 
@@ -13,59 +13,59 @@ from hostler.tools.mcp.limits import DEFAULT_MCP_LIMITS, McpLimits
 
 
 class ServerPipes(Protocol):
-    """A running server process. Its errors go to a log of its own, bounded."""
+    """A running server process. Its stderr goes to a bounded log of its own."""
 
     async def read(self) -> bytes:
-        """What the server has written by now; waits for it; nothing at its end."""
+        """Return bytes that the server has written; wait for some; b"" at the end."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Write all of it; waits where the server does not read. OSError where it is gone."""
+        """Write all data; wait while the server does not read. OSError if it has ended."""
         ...
 
     async def why(self) -> str:
-        """Why the server ended, with its last words; waits, bounded, until that is known."""
+        """Return why the server ended, with its last output; wait, within a bound, until that is known."""
         ...
 
     async def close(self, seconds: float) -> None:
-        """End its input, give it so long to end by itself, then kill it with all it started."""
+        """Close its stdin, wait `seconds` for it to end, then kill it and its child processes."""
         ...
 
 
 class ServerProcesses(Protocol):
-    """Starts the commands of servers, in a sandbox where the entry does not say otherwise."""
+    """Starts the commands of servers, in a sandbox unless the entry has level `trusted`."""
 
     async def start(self, entry: McpEntry, environment: Mapping[str, str]) -> ServerPipes:
-        """`environment`: what the entry says, secrets filled in. HostlerError where it cannot be started."""
+        """Start a server. `environment`: the entry's, with resolved secrets. HostlerError."""
         ...
 
 
 class PinStore(Protocol):
-    """What the operator has approved of the tools of servers."""
+    """The stored pins of servers' tools: last seen, and approved by the operator."""
 
     async def known(self, owner: str) -> Mapping[str, StoredPin]:
-        """By the server's own tool names."""
+        """Return an owner's pins by the server's tool names."""
         ...
 
     async def see(self, owner: str, seen: Mapping[str, ListedTool]) -> Mapping[str, StoredPin]:
-        """Take a new list; all that is known then."""
+        """Record a new list and return all pins."""
         ...
 
     async def approve(self, owner: str, tool: str, digest: str, actor: str) -> bool:
-        """Approve a tool as it was last seen. False: not the one with this digest."""
+        """Approve a tool as last seen. Returns False if its digest is another."""
         ...
 
     async def refused(self, owner: str, tool: str, digest: str, reason: str) -> None:
-        """A call was refused."""
+        """Record a refused call in the audit log."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class McpContext:
-    """What all servers of one host share."""
+    """Services shared by all servers of one host."""
 
     processes: ServerProcesses
     pins: PinStore
     limits: McpLimits = DEFAULT_MCP_LIMITS
     resolver: Resolver | None = None
-    """How names of servers are looked up; None: as the machine does."""
+    """Resolves host names; None: the system's resolver."""

@@ -1,4 +1,4 @@
-"""What a tool of a server answers, as JSON of ours: marked as foreign, with nothing standing twice."""
+"""Convert results of servers' tools to the host's format: marked as untrusted, without duplicate content."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from hostler_protocol.json_values import json_problem
 
 
 def result_of(owner: str, tool: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The result: `source` and `untrusted`, with `content` (elements as in messages) and `structured`.
+    """Return `source`, `untrusted`, and `content` (elements as in messages) or `structured` or both.
 
-    ToolFailedError where the tool says that it failed, or gives numbers that JSON does not have, like NaN.
+    ToolFailedError if the tool reports failure, or returns numbers that JSON does not have, like NaN.
     """
     blocks = [block for block in answer.get("content") or [] if isinstance(block, dict)]
     structured = answer.get("structuredContent")
     if answer.get("isError"):
         text = "\n".join(block.get("text", "") for block in blocks if block.get("type") == "text").strip()
-        said = text or (json.dumps(structured) if structured is not None else "it did not say why")
-        raise ToolFailedError.of(HostlerError(f"{tool} of {owner} failed: {said[:MAX_ERROR_CHARS]}"))
+        reason = text or (json.dumps(structured) if structured is not None else "it did not say why")
+        raise ToolFailedError.of(HostlerError(f"{tool} of {owner} failed: {reason[:MAX_ERROR_CHARS]}"))
     result: dict[str, Any] = {"source": owner, "untrusted": True}
     if structured is not None:
         problem = json_problem(structured, "structuredContent")
         if problem is not None:
             raise ToolFailedError.of(HostlerError(f"{tool} of {owner} was called, but {problem}"))
         result["structured"] = structured
-        blocks = [block for block in blocks if not _says_the_same(block, structured)]
+        blocks = [block for block in blocks if not _repeats(block, structured)]
     if blocks or structured is None:
         result["content"] = [_element(block) for block in blocks]
     return result
 
 
 def check_size(owner: str, tool: str, result: Mapping[str, Any], limit: int) -> None:
-    """Refuse a result over `limit` bytes of JSON. ToolFailedError, since the tool has done its work."""
+    """Check that a result has at most `limit` bytes of JSON. ToolFailedError: the tool has done its work."""
     size = len(msgspec.json.encode(result))
     if size > limit:
         text = f"{tool} of {owner} was called, but its result has {size:,} bytes; at most {limit:,} are kept"
@@ -48,7 +48,7 @@ def check_size(owner: str, tool: str, result: Mapping[str, Any], limit: int) -> 
 
 
 def check_output(owner: str, tool: str, schema: ToolSchema, result: Mapping[str, Any]) -> None:
-    """Hold the structured content against the schema that the tool declares of it. ToolFailedError."""
+    """Validate the structured content against the tool's output schema. ToolFailedError."""
     what = f"{tool} of {owner} was called, but its result is not what it declares"
     if "structured" not in result:
         raise ToolFailedError.of(HostlerError(f"{what}: it has no structured content"))
@@ -58,22 +58,22 @@ def check_output(owner: str, tool: str, schema: ToolSchema, result: Mapping[str,
         raise ToolFailedError.of(HostlerError(error.message)) from error
 
 
-def _says_the_same(block: Mapping[str, Any], structured: Any) -> bool:
-    """Servers repeat structured content as text, for clients that do not know it."""
+def _repeats(block: Mapping[str, Any], structured: Any) -> bool:
+    """Whether a text repeats the structured content, as servers do for older clients."""
     text = block.get("text")
     if block.get("type") != "text" or not isinstance(text, str):
         return False
-    if structured in (text, {"result": text}):  # a text needs no parsing, however long it is
+    if structured in (text, {"result": text}):  # no parsing needed
         return True
     try:
-        said = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except DECODE_ERRORS:
         return False
-    return structured in (said, {"result": said})
+    return structured in (value, {"result": value})
 
 
 def _element(block: Mapping[str, Any]) -> dict[str, Any]:
-    """One piece, in the form that elements of messages have."""
+    """Convert one content block to an element as in messages."""
     match block.get("type"):
         case "text":
             return {"type": "text", "text": block.get("text", "")}

@@ -1,4 +1,4 @@
-"""One MCP server's life: connected, listed, asked, connected again with back-off. No SDK in here."""
+"""Keep one MCP server connected, with back-off, and list and call its tools. Does not import the SDK."""
 
 from __future__ import annotations
 
@@ -26,67 +26,67 @@ if TYPE_CHECKING:
     from hostler.tools.mcp.connection import McpConnection
 
 PROGRESS_SECONDS = 1.0
-"""Between two lines of the log about one call's progress."""
+"""Minimum time between two log lines on one call's progress."""
 MAX_PROGRESS_CHARS = 200
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class McpServerStatus:
-    """How a server stands. `state`: connecting, ready, down (retried), failed (given a longer rest)."""
+    """A server's status. `state`: connecting, ready, down (retried), failed (breaker open)."""
 
     name: str
     state: str
     reason: str | None
-    """Why it is not ready."""
+    """Why the server is not ready."""
     last_fault: str | None
-    """Why it failed last, also where it is ready again."""
+    """Why it last failed, even if it is ready again."""
     retry_in_seconds: float | None
     server: str
-    """What it calls itself."""
+    """Name and version as the server states them."""
     warnings: tuple[str, ...]
     restarts: int
 
 
 class McpServer:
-    """`start` connects and keeps the connection; `pins` and `seen` are what is known of its tools."""
+    """One server. `start` connects and reconnects; `pins` are the stored tools, `seen` the last list."""
 
-    def __init__(self, entry: McpEntry, around: McpContext) -> None:
+    def __init__(self, entry: McpEntry, context: McpContext) -> None:
         self.entry = entry
         self.revision = 0
-        """Rises with each change of `pins` and `seen`."""
+        """Incremented with each change of `pins` and `seen`."""
         self.pins: Mapping[str, StoredPin] = {}
         self.seen: ToolList | None = None
-        """None: it was not listed since this host began."""
+        """None: not listed since this host started."""
         self.restarts = 0
-        self._around = around
-        self._limits = around.limits
+        self._context = context
+        self._limits = context.limits
         self._breaker: Breaker = CLOSED
         self._last_fault: str | None = None
-        self._told = ("", "")
-        """The state and the reason that the log knows."""
+        self._logged = ("", "")
+        """The state and the reason that were last logged."""
         self._connection: McpConnection | None = None
         self._attempt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the current attempt to connect, or the next one, is over."""
+        """Done when the current attempt to connect, or the next one, has ended."""
         self._listed_at = 0.0
-        self._relist_seconds = around.limits.relist_seconds
-        self._keeper: asyncio.Task[None] | None = None
+        self._relist_seconds = context.limits.relist_seconds
+        self._task: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
 
-    # -- its life ---------------------------------------------------------------------------------
+    # -- life cycle -------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Read what is stored of its tools: they can be offered before it is connected."""
-        self._know(await self._around.pins.known(self.entry.owner))
+        """Load the stored pins, so that tools can be offered before the server is connected."""
+        self._set_pins(await self._context.pins.known(self.entry.owner))
 
     def start(self) -> None:
-        """Connect, and keep it so from here on."""
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep(), name=f"keeper of mcp {self.entry.name}")
+        """Start the task that connects and reconnects."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._maintain(), name=f"mcp server {self.entry.name}")
 
     async def close(self) -> None:
         """End the connection and the process."""
-        tasks = [task for task in (self._keeper, self._probing) if task is not None]
+        tasks = [task for task in (self._task, self._probing) if task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -94,23 +94,23 @@ class McpServer:
         if not self._attempt.done():
             self._attempt.set_result(None)
 
-    async def _keep(self) -> None:
+    async def _maintain(self) -> None:
         while True:
             connection: McpConnection | None = None
             try:
                 connection = await self._connect()
             except HostlerError as error:
                 self._failed(error.message, lasting=bool(error.details.get("lasting")))
-            except Exception as error:  # noqa: BLE001  the keeper brings the server back: it never ends
+            except Exception as error:  # noqa: BLE001  the task must go on: it reconnects the server
                 self._broken(error)
             self._connection = connection
             if connection is not None:
-                self._tell("ready")
+                self._log_state("ready")
             self._attempt.set_result(None)
             self._attempt = asyncio.get_running_loop().create_future()
             if connection is not None:
                 try:
-                    await self._look_after(connection)
+                    await self._watch(connection)
                 except Exception as error:  # noqa: BLE001  as above
                     self._broken(error)
                 finally:
@@ -119,7 +119,7 @@ class McpServer:
             await asyncio.sleep(self._breaker.wait_seconds(time.monotonic()))
 
     async def _connect(self) -> McpConnection:
-        connection = await connect(self.entry, self._around)
+        connection = await connect(self.entry, self._context)
         try:
             await self._list(connection)
         except BaseException:
@@ -130,14 +130,14 @@ class McpServer:
     def _failed(self, reason: str, *, lasting: bool = False, worked: bool = False) -> None:
         self._breaker = self._breaker.failed(time.monotonic(), reason, lasting=lasting, worked=worked)
         self._last_fault = reason
-        self._tell("failed" if self._breaker.is_open else "down", reason)
+        self._log_state("failed" if self._breaker.is_open else "down", reason)
 
-    def _tell(self, state: str, reason: str = "") -> None:
-        """A line of the log where it stands otherwise than before; not one for each try."""
-        if state == self._told[0] and (state != "failed" or reason == self._told[1]):
+    def _log_state(self, state: str, reason: str = "") -> None:
+        """Log a change of state; repeated attempts are not logged."""
+        if state == self._logged[0] and (state != "failed" or reason == self._logged[1]):
             return
-        again = "is ready again" if self._told[0] else "is ready"
-        self._told = (state, reason)
+        again = "is ready again" if self._logged[0] else "is ready"
+        self._logged = (state, reason)
         if state == "ready":
             _log.info("mcp server %s %s", self.entry.name, again)
         elif state == "failed":
@@ -146,12 +146,12 @@ class McpServer:
         else:
             _log.warning("mcp server %s: %s; it is tried again", self.entry.name, reason)
 
-    async def _look_after(self, connection: McpConnection) -> None:
-        """List again when the server says so, and from time to time; see that it is still there."""
+    async def _watch(self, connection: McpConnection) -> None:
+        """Until the connection ends: list again when needed, reload pins, probe after silence."""
         began = followed = time.monotonic()
         tick = min(self._limits.follow_seconds, self._limits.idle_seconds)
         while not connection.over.done():
-            await self._something(connection, tick)
+            await self._wait_for_change(connection, tick)
             try:
                 await self._refresh(connection)
                 if time.monotonic() - followed > self._limits.follow_seconds:
@@ -169,7 +169,7 @@ class McpServer:
         self._failed(connection.over.result(), worked=lived >= self._limits.stable_seconds)
 
     async def _refresh(self, connection: McpConnection) -> None:
-        """List again where it is time to."""
+        """List again if a change was notified or the list is old."""
         since = time.monotonic() - self._listed_at
         wanted = connection.changed.is_set() and since >= self._relist_seconds
         if connection.is_open and (wanted or since > self._limits.refresh_seconds):
@@ -181,8 +181,8 @@ class McpServer:
         if reason is not None:
             connection.give_up(reason)
 
-    async def _something(self, connection: McpConnection, seconds: float) -> None:
-        """Until the connection is over, its list may be read again since it changed, or so long."""
+    async def _wait_for_change(self, connection: McpConnection, seconds: float) -> None:
+        """Wait until the connection is over, a changed list may be read, or `seconds` have passed."""
         due = self._listed_at + self._relist_seconds - time.monotonic()
         if connection.changed.is_set() or due > 0:
             seconds = min(seconds, max(due, 0.0))
@@ -200,11 +200,11 @@ class McpServer:
         self._failed(f"the host failed: {type(error).__name__}")
 
     async def attempted(self) -> None:
-        """Wait until an attempt to connect is over, if there was none."""
+        """Wait for the first attempt to connect to end."""
         if self.seen is None and self._last_fault is None:
             await asyncio.shield(self._attempt)
 
-    # -- its tools --------------------------------------------------------------------------------
+    # -- tools ------------------------------------------------------------------------------------
 
     async def _list(self, connection: McpConnection) -> None:
         self._listed_at = time.monotonic()
@@ -213,30 +213,30 @@ class McpServer:
             name: ListedTool(name, definition.digest, msgspec.to_builtins(definition))
             for name, definition in seen.tools.items()
         }
-        pins = await self._around.pins.see(self.entry.owner, sights)
-        another = self.seen is not None and seen.tools != self.seen.tools
-        least, most = self._limits.relist_seconds, self._limits.refresh_seconds
-        self._relist_seconds = min(most, self._relist_seconds * 2) if another else least
+        pins = await self._context.pins.see(self.entry.owner, sights)
+        is_changed = self.seen is not None and seen.tools != self.seen.tools
+        shortest, longest = self._limits.relist_seconds, self._limits.refresh_seconds
+        self._relist_seconds = min(longest, self._relist_seconds * 2) if is_changed else shortest
         for warning in seen.warnings if self.seen is None or seen.warnings != self.seen.warnings else ():
             _log.warning("mcp server %s: %s", self.entry.name, warning)
         self.seen = seen
         self.revision += 1
-        self._know(pins)
+        self._set_pins(pins)
 
-    def _know(self, pins: Mapping[str, StoredPin]) -> None:
+    def _set_pins(self, pins: Mapping[str, StoredPin]) -> None:
         if pins != self.pins:
             self.pins = pins
             self.revision += 1
 
     def live_digest(self, tool: str) -> str | None:
-        """What the server says the tool is now; None: it is not there, or was not listed yet."""
+        """Return the digest of the tool in the last list, or None if it is not listed."""
         definition: Definition | None = None if self.seen is None else self.seen.tools.get(tool)
         return None if definition is None else definition.digest
 
-    # -- asking -----------------------------------------------------------------------------------
+    # -- calls ------------------------------------------------------------------------------------
 
     async def connection(self) -> McpConnection:
-        """The connection, listed; waits for one attempt to make it. UnavailableError with the reason."""
+        """Return the connection; wait for at most one attempt to connect. UnavailableError."""
         self.start()
         if (current := self._open()) is not None:
             return current
@@ -264,7 +264,7 @@ class McpServer:
     async def call(
         self, connection: McpConnection, tool: str, invocation: ToolInvocation, seconds: float
     ) -> dict[str, Any]:
-        """Ask on this connection; a server that does not answer in time is asked whether it is there."""
+        """Call a tool on this connection; probe a server that does not answer in time."""
         try:
             return await connection.call(
                 tool,
@@ -284,7 +284,7 @@ class McpServer:
         self._probing = None
 
     def status(self) -> McpServerStatus:
-        """How it stands."""
+        """Return the current status."""
         now = time.monotonic()
         connection = self._open()
         ready = connection is not None
@@ -303,17 +303,17 @@ class McpServer:
 
 
 class _Progress:
-    """Writes a call's progress into the log, now and then."""
+    """Logs a call's progress, at most once per PROGRESS_SECONDS."""
 
     def __init__(self, invocation: ToolInvocation) -> None:
         self._invocation = invocation
-        self._told_at = 0.0
+        self._logged_at = 0.0
 
     def __call__(self, done: float, total: float | None, message: str | None) -> None:
         now = time.monotonic()
-        if now - self._told_at < PROGRESS_SECONDS:
+        if now - self._logged_at < PROGRESS_SECONDS:
             return
-        self._told_at = now
+        self._logged_at = now
         of = "" if total is None else f" of {total:g}"
-        said = "" if message is None else f": {message[:MAX_PROGRESS_CHARS]!r}"
-        _log.info("run %s: %s: %g%s%s", self._invocation.run_id, self._invocation.tool_name, done, of, said)
+        text = "" if message is None else f": {message[:MAX_PROGRESS_CHARS]!r}"
+        _log.info("run %s: %s: %g%s%s", self._invocation.run_id, self._invocation.tool_name, done, of, text)

@@ -1,4 +1,4 @@
-"""Between a transport of the SDK and its session: what comes unasked is counted, and the end is told."""
+"""Wrap a transport of the SDK: limit unsolicited messages, and report the end of the connection."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Incoming = SessionMessage | Exception
 
 
 class _Sending:
-    """A transport's way out that counts the questions asked: so many answers are expected."""
+    """The sending side of a transport; counts requests, and so the expected responses."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
-        self.asked = 0
+        self.pending = 0
 
     async def send(self, item: SessionMessage, /) -> None:
         if isinstance(item.message, JSONRPCRequest):
-            self.asked += 1
+            self.pending += 1
         await self._inner.send(item)
 
     async def aclose(self) -> None:
@@ -39,22 +39,22 @@ class _Sending:
         return self
 
     async def __aexit__(self, *failure: Any) -> bool | None:
-        left: bool | None = await self._inner.__aexit__(*failure)
-        return left
+        suppress: bool | None = await self._inner.__aexit__(*failure)
+        return suppress
 
-    def awaits(self, item: Incoming) -> bool:
-        """Whether this is one of the answers that are expected."""
+    def expects(self, item: Incoming) -> bool:
+        """Whether an item is one of the expected responses."""
         if isinstance(item, Exception) or not isinstance(item.message, JSONRPCResponse | JSONRPCError):
             return False
-        self.asked -= 1
-        return self.asked >= 0
+        self.pending -= 1
+        return self.pending >= 0
 
 
 @asynccontextmanager
 async def guarded(
     transport: Transport, limits: McpLimits, ended: Callable[[str | None], None]
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], _Sending]]:
-    """The same transport within limits. `ended` hears why nothing more comes; None: the server ended it."""
+    """Yield the transport within limits. `ended` is called with the reason of its end (None: the server)."""
     to_session, from_server = anyio.create_memory_object_stream[Incoming](0)
     intake = Intake(limits, time.monotonic())
 
@@ -63,7 +63,7 @@ async def guarded(
         async with to_session:
             try:
                 async for item in read:
-                    if write.awaits(item) or intake.takes(time.monotonic()):
+                    if write.expects(item) or intake.takes(time.monotonic()):
                         await to_session.send(item)
             except FloodError as error:
                 reason = str(error)

@@ -1,4 +1,4 @@
-"""Opening connections with the SDK, over pipes and over HTTP."""
+"""Open connections with the SDK, over pipes and over HTTP."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ for _name, _level in {"mcp": "CRITICAL", "client": "CRITICAL", "httpx2": "WARNIN
     logging.getLogger(_name).setLevel(_level)
 
 ROOM_BYTES = 64 * 1024
-"""What a message has around the result that counts."""
+"""Allowance for the parts of a message around its result."""
 SAID_TWICE = 2
-"""A result comes as text and as structured content from most servers: so much more a message may have."""
+"""Factor: most servers send a result twice, as text and as structured content."""
 SEND_SECONDS = 30.0
-"""To send a request, or wait for a connection to send it on."""
+"""Time to send a request, or to wait for a connection."""
 HTTP_CALLS = 24
-"""Calls at once: each has a connection of its own, and some are needed to listen."""
+"""Concurrent calls: each uses a connection, and listening needs some too."""
 QUIET_SECONDS = 300.0
-"""Without a byte on a stream of events: the connection of the network is taken for dead."""
+"""Silence on an event stream after which the network connection is considered dead."""
 
 
-async def open_pipes(entry: McpEntry, around: McpContext, pipes: ServerPipes) -> McpConnection:
-    """Speak with a process that has just been started."""
+async def open_pipes(entry: McpEntry, context: McpContext, pipes: ServerPipes) -> McpConnection:
+    """Connect to a process that was just started."""
     max_bytes = _message_bytes(entry)
-    transport = over_pipes(pipes, max_bytes=max_bytes, close_seconds=around.limits.cancel_seconds / 2)
+    transport = over_pipes(pipes, max_bytes=max_bytes, close_seconds=context.limits.cancel_seconds / 2)
     return await McpConnection.open(
         entry.name,
         transport,
-        around.limits,
+        context.limits,
         seconds=entry.connect_seconds,
         max_bytes=max_bytes,
         why=pipes.why,
     )
 
 
-async def open_url(entry: McpEntry, around: McpContext, headers: Mapping[str, str]) -> McpConnection:
-    """Speak streamable HTTP with the entry's address."""
+async def open_url(entry: McpEntry, context: McpContext, headers: Mapping[str, str]) -> McpConnection:
+    """Connect to the entry's address by streamable HTTP."""
     max_bytes = _message_bytes(entry)
-    transport = _over_http(entry, around, headers, max_bytes)
-    limits = replace(around.limits, calls=min(around.limits.calls, HTTP_CALLS))
+    transport = _over_http(entry, context, headers, max_bytes)
+    limits = replace(context.limits, calls=min(context.limits.calls, HTTP_CALLS))
     return await McpConnection.open(
         entry.name, transport, limits, seconds=entry.connect_seconds, max_bytes=max_bytes
     )
@@ -65,14 +65,14 @@ def _message_bytes(entry: McpEntry) -> int:
 
 @asynccontextmanager
 async def _over_http(
-    entry: McpEntry, around: McpContext, headers: Mapping[str, str], max_bytes: int
+    entry: McpEntry, context: McpContext, headers: Mapping[str, str], max_bytes: int
 ) -> AsyncIterator[Any]:
-    guard = Guard(EgressPolicy.of(entry.network, any_port=True), around.resolver)
+    guard = Guard(EgressPolicy.of(entry.network, any_port=True), context.resolver)
     timeout = httpx2.Timeout(SEND_SECONDS, read=max(QUIET_SECONDS, entry.seconds + 30.0))
-    said = {**headers, "Accept-Encoding": "identity", "User-Agent": f"{NAME}/{VERSION}"}
+    sent = {**headers, "Accept-Encoding": "identity", "User-Agent": f"{NAME}/{VERSION}"}
     client = httpx2.AsyncClient(
         transport=McpTransport(guard, max_bytes=max_bytes),
-        headers=said,
+        headers=sent,
         timeout=timeout,
         trust_env=False,
         follow_redirects=False,

@@ -1,4 +1,4 @@
-"""The tools of all MCP servers of a host, as `<server>.<tool>`: a `ToolSource`, configured while it runs."""
+"""The tools of all MCP servers of a host, named `<server>.<tool>`: as a `ToolSource`."""
 
 from __future__ import annotations
 
@@ -28,31 +28,29 @@ from hostler_protocol.grants import ToolResource
 CHANGED = "its server changed what it says of it; `hostler tools approve` shows the change, and approves it"
 NEW = "its server did not have it at first; `hostler tools approve` shows it, and approves it"
 GONE = "its server does not list it any more"
-
-
 KEPT_OUTPUTS = 256
-"""Schemas of results that are kept ready."""
+"""Compiled output schemas that are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolWaiting:
-    """A tool that waits for the operator: as it was approved (None: never), and as it is now."""
+    """A tool that waits for approval: as approved before (None: never), and as it is now."""
 
     name: str
     digest: str
-    """Of the tool as it is now: what an approval is for."""
+    """Digest of `now`, which the approval must name."""
     approved: Definition | None
     now: Definition
 
 
 class McpTools:
-    """The servers of one workspace; no other one is offered their tools. Also the `ToolKind` of `mcp`."""
+    """The MCP servers of one workspace, which alone is offered their tools. Also the `ToolKind` of `mcp`."""
 
     id_prefix = "mcp:"
 
-    def __init__(self, workspace_id: str, around: McpContext, *, running: bool = True) -> None:
+    def __init__(self, workspace_id: str, context: McpContext, *, running: bool = True) -> None:
         self._workspace = workspace_id
-        self._around = around
+        self._context = context
         self._running = running
         self._servers: dict[str, McpServer] = {}
         self._configured = 0
@@ -64,29 +62,29 @@ class McpTools:
     # -- configuration ----------------------------------------------------------------------------
 
     def check(self, entries: Sequence[ToolEntry]) -> None:
-        """Refuse what cannot be connected to. InvalidArgumentError."""
+        """Check the entries. InvalidArgumentError."""
         for entry in _own(entries):
             check_mcp_entry(entry)
             if entry.url is not None:
                 _check_network(entry)
 
     async def configure(self, entries: Sequence[ToolEntry]) -> None:
-        """Have these servers, and no others any more; those that did not change go on."""
+        """Run exactly these servers; those whose entry did not change stay connected."""
         wanted = {entry.name: entry for entry in _own(entries)}
-        left = [server for name, server in self._servers.items() if wanted.get(name) != server.entry]
-        kept = {name: server for name, server in self._servers.items() if server not in left}
-        fresh = {name: McpServer(entry, self._around) for name, entry in wanted.items() if name not in kept}
+        removed = [server for name, server in self._servers.items() if wanted.get(name) != server.entry]
+        kept = {name: server for name, server in self._servers.items() if server not in removed}
+        fresh = {name: McpServer(entry, self._context) for name, entry in wanted.items() if name not in kept}
         for server in fresh.values():
             await server.load()
         self._servers = {**kept, **fresh}
         self._configured += 1
-        await asyncio.gather(*(server.close() for server in left))
+        await asyncio.gather(*(server.close() for server in removed))
         if self._running:
             for server in fresh.values():
                 server.start()
 
-    async def settle(self, seconds: float) -> None:
-        """Wait, at most so long, for servers of which no tool is known yet: agents would be without them."""
+    async def wait_for_lists(self, seconds: float) -> None:
+        """Wait at most `seconds` for servers without any known tool, which agents would otherwise miss."""
         fresh = [asyncio.ensure_future(one.attempted()) for one in self._servers.values() if not one.pins]
         if fresh and self._running:
             await asyncio.wait(fresh, timeout=seconds)
@@ -97,11 +95,11 @@ class McpTools:
         """End all connections and processes."""
         await asyncio.gather(*(server.close() for server in self._servers.values()))
 
-    # -- what there is ----------------------------------------------------------------------------
+    # -- offered tools ----------------------------------------------------------------------------
 
     @property
     def revision(self) -> int:
-        """Rises with each change of what is offered."""
+        """Incremented with each change of the offered tools."""
         seen = (self._configured, *(server.revision for server in self._servers.values()))
         if seen != self._read_at:
             self._read_at = seen
@@ -111,19 +109,19 @@ class McpTools:
         return self._revision
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """Every tool of every server, by its id; those that wait for the operator have a problem."""
+        """Return every tool of every server, by id; those that wait for approval have a problem."""
         if workspace_id != self._workspace or self.revision < 0:
             return {}
         return self._offered
 
     def servers(self, workspace_id: str) -> list[McpServerStatus]:
-        """How each server stands, by name."""
+        """Return the status of each server, sorted by name."""
         if workspace_id != self._workspace:
             return []
         return [self._servers[name].status() for name in sorted(self._servers)]
 
     def waiting(self, workspace_id: str, tool_name: str) -> ToolWaiting | None:
-        """What there is to approve of a tool; None: nothing. NotFoundError."""
+        """Return the change of a tool that waits for approval, or None. NotFoundError."""
         pin = self._find(workspace_id, tool_name)[1]
         if pin.state == "approved":
             return None
@@ -131,11 +129,11 @@ class McpTools:
         return ToolWaiting(tool_name, pin.seen_digest, approved, _definition(pin.seen_definition))
 
     async def approve(self, workspace_id: str, tool_name: str, digest: str, actor: str) -> None:
-        """Approve a tool as it is now. ConflictError where it is not the one that was looked at."""
+        """Approve a tool as it is now. ConflictError if it has changed since, or needs no approval."""
         server, pin = self._find(workspace_id, tool_name)
         if pin.state == "approved":
             raise ConflictError(f"tool {tool_name!r} is approved as it is: there is nothing to approve")
-        if not await self._around.pins.approve(server.entry.owner, pin.tool, digest, actor):
+        if not await self._context.pins.approve(server.entry.owner, pin.tool, digest, actor):
             raise ConflictError(f"tool {tool_name!r} has changed since it was looked at: look at it again")
         await server.load()
 
@@ -147,10 +145,10 @@ class McpTools:
             raise NotFoundError(f"there is no tool {tool_name!r} of an MCP server")
         return server, pin
 
-    # -- asking -----------------------------------------------------------------------------------
+    # -- calls ------------------------------------------------------------------------------------
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Ask the server. See `ToolSource.call`."""
+        """Call the tool. See `ToolSource.call`."""
         server, tool = self._server_of(invocation)
         connection = await server.connection()
         await self._check_unchanged(server, tool, invocation)
@@ -166,7 +164,7 @@ class McpTools:
         return result
 
     async def _check_output(self, server: McpServer, tool: str, digest: str, result: dict[str, Any]) -> None:
-        """Here and not with the results of all tools: what is declared is of the structured content alone."""
+        """Validate a result here, not with those of all tools: the schema covers only structured content."""
         pin = server.pins.get(tool)
         declared = (
             None if pin is None or pin.definition is None else _definition(pin.definition).output_schema
@@ -181,7 +179,7 @@ class McpTools:
         await check_beside(result, partial(check_output, server.entry.owner, tool, schema, result))
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """No MCP server can be asked what came of a call."""
+        """InvalidArgumentError: an MCP server cannot be asked for the outcome of a call."""
         raise InvalidArgumentError(f"tool {invocation.tool_name!r} can't tell what came of a call")
 
     def _server_of(self, invocation: ToolInvocation) -> tuple[McpServer, str]:
@@ -192,14 +190,14 @@ class McpTools:
         return server, tool
 
     async def _check_unchanged(self, server: McpServer, tool: str, invocation: ToolInvocation) -> None:
-        """ToolChangedError, audited, where the tool is not the one that was approved and granted."""
+        """Check that the tool is the approved and granted one. ToolChangedError, which is audited."""
         offered = self.offered(invocation.workspace_id).get(invocation.pin.tool_id)
         problem = None if offered is None else offered.problem
         if offered is not None and problem is None and offered.pin == invocation.pin:
             return
         reason = problem or "it is no longer the one that this run was given"
         digest = server.live_digest(tool) or ""
-        await self._around.pins.refused(server.entry.owner, tool, digest, reason)
+        await self._context.pins.refused(server.entry.owner, tool, digest, reason)
         raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {reason}")
 
 
@@ -219,7 +217,7 @@ def _tools(server: McpServer) -> list[OfferedTool]:
 
 
 def _offer(server: McpServer, pin: StoredPin) -> OfferedTool:
-    """A tool in the words that the operator approved; one that never was, in its own."""
+    """Return a tool as approved; one that was never approved, as last seen."""
     entry = server.entry
     definition = _definition(pin.seen_definition if pin.definition is None else pin.definition)
     effect = entry.effect_of(pin.tool, read_only=definition.read_only, idempotent=definition.idempotent)

@@ -1,4 +1,4 @@
-"""The SDK's transport over a process of ours: newline-delimited messages, each of bounded length."""
+"""A transport for the SDK over a server process: newline-delimited messages of bounded length."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hostler.tools.mcp.transport_errors import TOO_LARGE_CODE, too_large
 
 Incoming = SessionMessage | Exception
 HEAD_BYTES = 512
-"""Where the id of a message that can't be read is looked for."""
+"""Beginning of an unreadable message in which its id is searched."""
 _ID = re.compile(rb'"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,128})")')
 
 
 class LineReader:
-    """Bytes to messages. A line over `max_bytes` is not kept: its request gets an error instead of it."""
+    """Split bytes into messages. A line over `max_bytes` is dropped, and its request gets an error."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -30,7 +30,7 @@ class LineReader:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[Incoming]:
-        """The messages that are whole now."""
+        """Add bytes; return the messages that are complete."""
         found: list[Incoming] = []
         *ends, rest = data.split(b"\n")
         for end in ends:
@@ -48,7 +48,7 @@ class LineReader:
         self._line += part
         if len(self._line) > self._max_bytes:
             self._skipping = True
-            found.append(_excuse(bytes(self._line[:HEAD_BYTES]), self._max_bytes))
+            found.append(_too_large_error(bytes(self._line[:HEAD_BYTES]), self._max_bytes))
             self._line.clear()
 
 
@@ -59,15 +59,15 @@ def _message(line: bytes) -> Incoming:
         text = f"a line that is no message: {error.errors()[0]['msg']}"
         head = line[:HEAD_BYTES]
         is_answer = b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head)
-        return _in_its_place(head, types.PARSE_ERROR, text) if is_answer else ValueError(text)
+        return _error_response(head, types.PARSE_ERROR, text) if is_answer else ValueError(text)
 
 
-def _excuse(head: bytes, max_bytes: int) -> Incoming:
-    return _in_its_place(head, TOO_LARGE_CODE, too_large(max_bytes))
+def _too_large_error(head: bytes, max_bytes: int) -> Incoming:
+    return _error_response(head, TOO_LARGE_CODE, too_large(max_bytes))
 
 
-def _in_its_place(head: bytes, code: int, text: str) -> Incoming:
-    """An error for the request whose answer can't be read: it would be waited for to the end of its time."""
+def _error_response(head: bytes, code: int, text: str) -> Incoming:
+    """Return an error for the request whose response cannot be read; it would wait until its timeout."""
     match = _ID.search(head)
     if match is None:
         return ValueError(text)
@@ -80,7 +80,7 @@ def _in_its_place(head: bytes, code: int, text: str) -> Incoming:
 async def over_pipes(
     pipes: ServerPipes, *, max_bytes: int, close_seconds: float
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
-    """Speak with a process; it is ended, with all it started, when the block is left."""
+    """Yield the streams to a process; on exit the process and its children are ended."""
     to_session, from_server = anyio.create_memory_object_stream[Incoming](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
 

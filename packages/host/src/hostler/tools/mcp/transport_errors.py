@@ -1,4 +1,4 @@
-"""Errors that our own transports put into a server's place, and what each says of the call it answers."""
+"""JSON-RPC errors that the host's transports create, and what each means for the call."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import secrets
 from typing import Literal
 
 TOO_LARGE_CODE = -32050
-"""An answer came and was not read: the tool has done its work."""
+"""A response arrived but was too large to be read: the tool has done its work."""
 OWN_CODE = -32051
-"""One of the kinds below; it counts only with the mark of this process, which no server knows."""
+"""An error of one of the kinds below; valid only with the mark of this process, which no server knows."""
 Kind = Literal["refused", "lost", "gone"]
-"""`refused`: nothing was asked. `lost`: the server may have been asked. `gone`: it has forgotten the session,
-and was asked nothing.
+"""`refused`: the request was not made. `lost`: it may have been made. `gone`: the server has forgotten the
+session, and the request was not made.
 """
 _MARK = secrets.token_hex(16)
 
 
 def own_data(kind: Kind) -> str:
-    """The `data` of such an error."""
+    """Return the `data` of such an error."""
     return f"{_MARK}:{kind}"
 
 
 def own_kind(code: int, data: object) -> Kind | None:
-    """What kind it is; None: it is the server's own error."""
+    """Return the kind of such an error; None: an error by the server."""
     if code != OWN_CODE or not isinstance(data, str):
         return None
     mark, _, kind = data.partition(":")
@@ -33,5 +33,5 @@ def own_kind(code: int, data: object) -> Kind | None:
 
 
 def too_large(max_bytes: int) -> str:
-    """How it is told that an answer is over its limit."""
+    """Return the message for a response over its limit."""
     return f"the answer has over {max_bytes:,} bytes"
