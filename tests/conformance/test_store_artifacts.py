@@ -254,7 +254,7 @@ def test_a_part_sent_again_changes_nothing_and_another_in_its_place_is_refused(
     upload_id = send(database, folder, Part(None, 0, b"one ", False)).upload_id
     for _ in range(3):
         assert send(database, folder, Part(upload_id, 1, b"two ", False)) == Received(upload_id, None)
-    with pytest.raises(ConflictError, match="part 1 was taken already"):
+    with pytest.raises(ConflictError, match="part 1 was received already"):
         send(database, folder, Part(upload_id, 1, b"TWO ", False))
     stored = send(database, folder, Part(upload_id, 2, b"three", True)).artifact
     assert stored is not None

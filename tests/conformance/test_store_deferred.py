@@ -44,7 +44,7 @@ def test_what_is_due_is_claimed_by_one(database: SqlDatabase) -> None:
 
 def test_tries_are_counted_and_a_second_deferral_changes_nothing(database: SqlDatabase) -> None:
     add(database, "a")
-    write(database, lambda tx: deferred.tried(tx, "w", "a", 0))
+    write(database, lambda tx: deferred.retry(tx, "w", "a", 0))
     add(database, "a")
     assert [one.tries for one in write(database, deferred.claim)] == [2]
     write(database, lambda tx: deferred.remove(tx, "w", "a"))

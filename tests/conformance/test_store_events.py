@@ -246,7 +246,7 @@ def test_a_row_slipped_in_beside_the_chain_is_found(database: SqlDatabase) -> No
         f"INSERT INTO events (event_id, {columns}, outcome, routing, created_at)"
         f" SELECT 'forged', {columns}, outcome, routing, created_at FROM events",
     )
-    assert verified(database).broken == chain.Break(None, "row forged stands outside the chain")
+    assert verified(database).broken == chain.Break(None, "row forged is not part of the chain")
 
 
 def test_deleted_content_leaves_a_chain_that_verifies(database: SqlDatabase) -> None:

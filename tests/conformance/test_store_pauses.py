@@ -148,7 +148,7 @@ def test_calls_join_an_open_pause_and_none_that_is_settled(run_open: SqlDatabase
     assert (joined.revision, joined.expires_at) == (1, read(run_open, calls_of)["k2"].expires_at)
     decide(run_open, "k1", "denied")
     decide(run_open, "k2", "denied")
-    with pytest.raises(ConflictError, match="takes no further calls"):
+    with pytest.raises(ConflictError, match="no calls can be added"):
         write(run_open, lambda tx: join(tx, "k3"))
 
 

@@ -222,11 +222,11 @@ def test_conversations_in_which_nothing_stands_are_known_by_what_waits(database:
     said(database, "e1", "e2")
     said(database, "e3", conversation_id="d")
     said(database, "e4", conversation_id=None)
-    found = read(database, lambda tx: waiting.unheard(tx, "w", 10))
+    found = read(database, lambda tx: waiting.unstarted(tx, "w", 10))
     assert [(one.conversation_id, one.content) for one in found] == [("d", "text of e3"), ("c", "text of e2")]
-    assert len(read(database, lambda tx: waiting.unheard(tx, "w", 1))) == 1
+    assert len(read(database, lambda tx: waiting.unstarted(tx, "w", 1))) == 1
     write(database, lambda tx: waiting.place(tx, "w", ["e1"]))
-    assert [one.conversation_id for one in read(database, partial(waiting.unheard, ws="w", limit=10))] == [
+    assert [one.conversation_id for one in read(database, partial(waiting.unstarted, ws="w", limit=10))] == [
         "d"
     ]
 

@@ -262,7 +262,7 @@ def test_an_emptied_event_that_says_something_is_found(tampered: Tampered) -> No
 def test_an_event_that_a_run_names_and_the_log_does_not_hold_is_found(tampered: Tampered) -> None:
     (tampered.hostler.data / NOTES).unlink()
     tampered.forge(upto=3)
-    assert "names event" in tampered.verify().error
+    assert "refers to event" in tampered.verify().error
 
 
 def test_events_that_an_older_version_emptied_are_taken_over_once(tampered: Tampered) -> None:

@@ -77,7 +77,7 @@ def test_garbage_of_every_kind_is_reported_and_can_be_replaced_and_removed(
         async with opened(tmp_path, database_url) as host:
             problems = {(one.kind, one.name): one.problem for one in await host.problems()}
             assert {(kind, name) for kind, name, _ in GARBAGE} | {("agent", "bad")} <= problems.keys()
-            assert "apply it anew, or" in problems["agent", "bad"]
+            assert "apply it again, or" in problems["agent", "bad"]
             assert [spec.name for spec in (await host.export()).agents] == ["good"]
             with pytest.raises(StorageError, match="does not fit this version"):
                 await host.db.read(lambda tx: agents.find(tx, WS, "bad"))

@@ -20,12 +20,12 @@ key that itself says which workspace it opens."""
 NO_TENANTS = {"hosts", "installation", "writers", "schema_versions", "blobs"}
 """Blobs are content without an owner, reached through the artifacts of a workspace only."""
 INSTALLATION_WIDE = {
-    "chain.heads": "a host notes the ends of all hash chains",
+    "hash_chain.heads": "a host notes the ends of all hash chains",
     "deferred.claim": "the worker tries the events of every workspace again",
     "deferred.next_due": "the worker tries the events of every workspace again",
     "deferred.count_all": "a metric of the whole host",
     "hosts.lost": "recovery looks at the runs of every workspace",
-    "keys.remote_plugins": "a starting host waits for the plugins that dial in",
+    "api_keys.remote_plugins": "a starting host waits for its remote plugins",
     "notices.due": "the webhook sender serves the receivers of every workspace",
     "notices.next_due": "the webhook sender's alarm clock",
     "pause_calls.changed": "the sweeper of pauses",
@@ -34,7 +34,7 @@ INSTALLATION_WIDE = {
     "runs.active": "recovery looks at the runs of every workspace",
     "runs.active_of": "recovery looks at the runs of every workspace",
     "runs.cancelled_of": "what a host has to cancel among its own",
-    "claims.look": "the dispatcher's look at all queues",
+    "run_claims.look": "the dispatcher reads all queues",
     "runs.attempts_of": "a host looks for attempts of its own that it does not execute",
     "runs.count_queued": "the bound of the queue",
     "transcripts.index": "the row of the text index that belongs to the row just written",

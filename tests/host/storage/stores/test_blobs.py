@@ -128,7 +128,7 @@ def test_what_is_refused_or_cancelled_or_broken_leaves_nothing(folder: BlobFolde
         await asyncio.Event().wait()
 
     async def story() -> None:
-        with pytest.raises(PayloadTooLargeError, match="more than the 10 bytes"):
+        with pytest.raises(PayloadTooLargeError, match="allowed 10 bytes"):
             await folder.put(b"x" * 11, max_bytes=10)
         with pytest.raises(PayloadTooLargeError):
             await folder.put(chunked(b"x" * 11, 4), max_bytes=10)

@@ -106,7 +106,7 @@ class Rerouter:
             await self._fail(ws, event_id, {**resolution.record(), "tries": tries}, told)
             return
         log.warning("event %s: its filters could not be evaluated: %s", event_id, resolution.summary())
-        await self.db.write(lambda tx: deferred.tried(tx, ws, event_id, delay))
+        await self.db.write(lambda tx: deferred.retry(tx, ws, event_id, delay))
 
     async def _fail(self, ws: str, event_id: str, routing: dict[str, Any], why: str) -> None:
         fail = partial(fail_deferred, workspace_id=ws, event_id=event_id, routing=routing)

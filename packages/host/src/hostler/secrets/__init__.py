@@ -1,1 +1,1 @@
-"""Secrets: what references in the configuration stand for. Used where one is needed, as late as possible."""
+"""Secrets: resolve references in the configuration to values, as late as possible."""

@@ -1,4 +1,4 @@
-"""Look up what references to secrets stand for: environment variables and files."""
+"""Resolve references to secrets: environment variables and files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hostler_protocol.errors import InvalidArgumentError
 
 
 class SecretUnreadableError(InvalidArgumentError):
-    """A reference to a secret has the right form, and nothing can be read there now."""
+    """A reference to a secret is well-formed, but its secret cannot be read now."""
 
 
 def resolve_secret(value: str | None, environment: Mapping[str, str] | None = None) -> str | None:
-    """The secret that a reference stands for: `env:NAME`, `file:PATH`, or the text itself.
+    """Return the secret behind a reference: `env:NAME`, `file:PATH`, or the text itself.
 
-    SecretUnreadableError where it is not there, InvalidArgumentError for a wrong reference; the message names
-    the reference, never a value.
+    Raises SecretUnreadableError if it is missing and InvalidArgumentError for a malformed reference; the
+    message names the reference, never a value.
     """
     if value is None:
         return None
@@ -40,7 +40,7 @@ def resolve_secret(value: str | None, environment: Mapping[str, str] | None = No
 
 
 def unreadable_secret(reference: str) -> str | None:
-    """Why the secret behind a reference cannot be read now, without reading it; None where it can be."""
+    """Return why the secret behind a reference cannot be read now, or None; it is not read."""
     kind, _, rest = reference.partition(":")
     if kind == "env" and not os.environ.get(rest):
         return unset_variable(rest)

@@ -1,4 +1,4 @@
-"""What the core needs from outside, as protocols."""
+"""The database as the host sees it: protocols of a database, a transaction and a statement."""
 
 from __future__ import annotations
 
@@ -17,77 +17,80 @@ def _none(_: Mapping[str, Any]) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One statement in the words of each driver; `name` is `<file>.<statement>`."""
+    """One statement in the dialect of each driver; `name` is `<file>.<statement>`."""
 
     name: str
     sqlite: str
     postgres: str
     names: tuple[str, ...] = field(default=(), kw_only=True)
-    """The parameters of the SQLite version in the order of its `?`."""
+    """Names of the parameters of the SQLite version, in the order of its `?`."""
     values: Callable[[Mapping[str, Any]], Sequence[Any]] = field(default=_none, compare=False, kw_only=True)
-    """Takes them out of named ones: SQLite binds them faster than by name."""
+    """Orders named parameters by `names`: SQLite binds positional ones faster."""
 
 
 class Tx(Protocol):
-    """One transaction. Lives on a database thread; work given to `Database` is synchronous.
+    """One transaction, on a database thread; work passed to `Database` is synchronous.
 
-    Work must be free of side effects outside the transaction: a group that fails is rolled back and its
-    work is run again, one by one.
+    Work must have no side effects outside the transaction: a group that fails is rolled back and its work
+    runs again in smaller groups.
     """
 
     @property
     def dialect(self) -> Dialect:
-        """Which database this is."""
+        """The kind of database."""
 
     @property
     def now(self) -> int:
-        """UTC epoch milliseconds, the same for the whole group."""
+        """The transaction's time in UTC epoch milliseconds, the same for the whole group."""
 
     def run(self, query: Query, *row: Any, **params: Any) -> int:
-        """Execute; the number of rows touched. Parameters by name, or all in the order of `query.names`."""
+        """Execute and return the number of changed rows.
+
+        Parameters are passed by name, or all by position in the order of `query.names`.
+        """
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
 
     def run_rows(self, query: Query, rows: Iterable[Sequence[Any]]) -> None:
-        """The same; a row holds its parameters in the order of `query.names`."""
+        """Execute once per row; a row holds its parameters in the order of `query.names`."""
 
     def one(self, query: Query, **params: Any) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
 
     def all(self, query: Query, **params: Any) -> list[Row]:
-        """All rows. Queries bound them with LIMIT."""
+        """Return all rows. Queries bound their number with LIMIT."""
 
     def once(self, key: tuple[Any, ...], look: Callable[[], T]) -> T:
-        """What `look` gave when this key was first asked for in this transaction."""
+        """Return the result of `look`, which is called once per key and transaction."""
 
     def at_end(self, key: tuple[str, ...], work: Callable[[Tx, list[T]], None], item: T) -> None:
-        """Run `work` last in the transaction, ordered by `key`: for head rows that groups contend for.
+        """Run `work` at the end of the transaction, ordered by `key`: for rows that groups contend for.
 
-        All items of one key, in the order they were given, go into one call: the key's first `work`.
+        All items of one key go into one call, in the order in which they were added; the first `work` of the
+        key is the one that runs.
         """
 
 
 class Database(Protocol):
-    """The facts. One writer that commits in groups; readers beside it."""
+    """The stored facts. One writer commits in groups; readers run concurrently."""
 
     @property
     def dialect(self) -> Dialect:
-        """Which database this is."""
+        """The kind of database."""
 
     async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
-        """Run `work` in the next group commit and return its result once that is durable.
+        """Run `work` in the next group commit and return its result once the commit is durable.
 
-        `synced=False`: a group of nothing but such work may commit without a disk sync.
-        What `work` raises is raised here; its writes are undone, those of others are not.
-        Bounded: waits while too much work is queued.
+        `synced=False`: a group of only such work may commit without a disk sync. An exception of `work` is
+        raised here; its writes are undone, those of others are not. Wait while the queue is full.
         """
 
     async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
-        """Run `work` on a reader. It sees everything that was acknowledged before.
+        """Run `work` on a reader. It sees every write that was acknowledged before.
 
-        `brief`: it looks up a few rows by their keys, and waits for nothing but other such reads.
+        `brief`: it reads a few rows by their keys, and waits only for other such reads.
         """
 
     async def close(self) -> None:
-        """Finish what is queued, then close."""
+        """Finish the queued work, then close."""

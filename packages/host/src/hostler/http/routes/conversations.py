@@ -124,7 +124,7 @@ async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[C
     before = None if query.cursor is None else cursors.read_sequence(query.cursor)
 
     def read(tx: Tx) -> tuple[list[UnstartedConversation], ConversationPage]:
-        unstarted = waiting.unheard(tx, request.workspace_id, query.size) if before is None else []
+        unstarted = waiting.unstarted(tx, request.workspace_id, query.size) if before is None else []
         room = query.size - len(unstarted)
         if not room:
             return unstarted, ConversationPage([], transcripts.NEWEST)

@@ -1,4 +1,4 @@
-"""Opens a database by its address."""
+"""Open a database by its address."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from hostler.storage.sql.sqlite import SqliteDriver
 from hostler_protocol.errors import InvalidArgumentError
 
 DEFAULT_READERS = 3
-"""Reading threads: queries are short and mostly hold no lock, but the interpreter lets one run at a time."""
+"""Reading threads: queries are short and rarely hold a lock, but the interpreter runs one thread at a
+time."""
 
 
 def open_database(where: str | os.PathLike[str], *, readers: int = DEFAULT_READERS) -> SqlDatabase:
-    """Open (where missing, create; where older, migrate) the database at `where`.
+    """Open the database at `where`; create it if it is missing, migrate it if it is older.
 
-    `where`: a file path or `sqlite:///path` for SQLite, `postgresql://...` for PostgreSQL. Blocks while
-    it migrates. InvalidArgumentError for another kind of address; StorageError where the database cannot be
-    used, or is of a newer build.
+    `where` is a file path or `sqlite:///path` for SQLite, `postgresql://...` for PostgreSQL. Blocks while it
+    migrates. Raises InvalidArgumentError for another kind of address, StorageError if the database cannot be
+    used or was migrated by a newer build.
     """
     return SqlDatabase(_driver(os.fspath(where)), readers=readers)
 
@@ -33,7 +34,7 @@ def _driver(where: str) -> Driver:
             raise InvalidArgumentError(f"{where!r}: write sqlite:///path/to/file (three slashes)")
         return SqliteDriver(Path(rest.removeprefix("/")) if rest.startswith("//") else Path(rest))
     if scheme in ("postgresql", "postgres"):
-        # Here, not at the top: psycopg is an optional extra, and costs start-up time.
+        # imported here: psycopg is an optional extra, and costs start-up time
         try:
             from hostler.storage.sql.postgres import PostgresDriver  # noqa: PLC0415
         except ImportError as error:

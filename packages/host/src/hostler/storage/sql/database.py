@@ -1,11 +1,11 @@
-"""The one writer and its readers: work of many callers, one transaction, one disk sync.
+"""The one writer and its readers: the work of many callers in one transaction with one disk sync.
 
-`SqlDatabase` knows no SQL and no driver. One thread owns the writing connection and commits in groups:
-whatever is queued when it gets there goes into one transaction, bounded in count and in time. Reading
-threads have connections of their own. Callers are coroutines; one wake-up per group resumes all of them.
+`SqlDatabase` knows no SQL and no driver. One thread owns the writing connection and commits in groups: all
+queued work goes into one transaction, bounded in count and in time. Each reading thread has its own
+connection. Callers are coroutines; one wake-up per group resumes all of them.
 
-A group that fails is rolled back and halved, each half being a transaction of its own, until the guilty work
-stands alone: order is kept, at most about three times the work is done, and nobody else is hurt.
+A group that fails is rolled back and split in half, each half in its own transaction, until the failing work
+is alone: order is kept, the work is done at most about three times, and no other caller is affected.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from hostler_protocol.errors import UnavailableError
 T = TypeVar("T")
 
 MAX_OUTSTANDING_WRITES = 10_000
-"""Work that is queued or in flight; beyond it `write` waits. About 10 MB of closures."""
+"""Jobs queued or in flight; beyond it `write` waits. About 10 MB of closures."""
 MAX_OUTSTANDING_READS = 1_000
 MAX_GROUP_WORKS = 1_000
 MAX_GROUP_SECONDS = 0.005
-"""After this a group takes no more work, so that with its commit nobody waits over about 10 ms."""
+"""After this a group takes no more work, so that with its commit no caller waits longer than about 10 ms."""
 MAX_CONTENTION_RETRIES = 5
-"""A group that deadlocked with another host's is tried again this often before it is halved."""
+"""A group that deadlocked with another host's is retried this often before it is split."""
 MAX_READ_ATTEMPTS = 5
-"""A read whose connection broke is done again, on a new one."""
+"""A read whose connection broke is retried on a new one."""
 
 _CLOSED = "the database is closed: the host is shutting down"
 
 
 @dataclass(slots=True)
 class _Job:
-    """One piece of work and who waits for it; `failed` or `value` once it is settled."""
+    """One piece of work and the future of its caller; `failed` or `value` is set when it is settled."""
 
     work: Callable[[Tx], Any]
     synced: bool
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
     room: asyncio.Semaphore
-    """Where its place is given back; only when it is settled, also if its caller has gone."""
+    """Released when the job is settled, also if its caller was cancelled before."""
     value: Any = None
     failed: BaseException | None = None
 
 
 class SqlDatabase:
-    """The facts (`ports.Database`). Made by `open_database`; belongs to one event loop at a time."""
+    """A `Database` on a driver. Made by `open_database`; belongs to one event loop at a time."""
 
     def __init__(self, driver: Driver, *, readers: int) -> None:
         learn_struct_types()  # before the threads that decode them
@@ -85,35 +85,35 @@ class SqlDatabase:
 
     @property
     def dialect(self) -> Dialect:
-        """Which database this is."""
+        """The kind of database."""
         return self._driver.dialect
 
     @property
     def groups_committed(self) -> int:
-        """Commits so far; with the number of writes it tells how well they group."""
+        """Commits so far; writes per commit show how well they are grouped."""
         return self._writer.groups
 
     async def write(self, work: Callable[[Tx], T], *, synced: bool = True) -> T:
-        """Run `work` in the next group commit; its result once that is durable.
+        """Run `work` in the next group commit and return its result once the commit is durable.
 
-        What `work` raises is raised here, its writes undone. Cancelling the caller does not undo work that
-        has been queued. UnavailableError after `close`; StorageError when the database did not take it.
+        An exception of `work` is raised here, its writes undone. Cancelling the caller does not undo queued
+        work. UnavailableError after `close`; StorageError if the database cannot commit.
         """
         return await self._submit(work, synced, self._write_room, self._writer.queue)
 
     async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
-        """Run `work` on a reader, in one snapshot that holds everything acknowledged before.
+        """Run `work` on a reader, in one snapshot with every write acknowledged before.
 
-        `brief`: it looks up a few rows by their keys, and waits for nothing but other such reads.
+        `brief`: it reads a few rows by their keys, and waits only for other such reads.
         """
         return await self._submit(work, False, self._read_room, self._brief_reads if brief else self._reads)
 
     async def backup(self, target: Path) -> None:
-        """Copy the database, while it is written, into the new file `target` (SQLite only)."""
+        """Copy the database into the new file `target` while it is in use (SQLite only)."""
         await asyncio.to_thread(self._driver.backup, target)
 
     async def close(self) -> None:
-        """Finish what is queued, then close. Closing twice is harmless."""
+        """Finish the queued work, then close. A second call does nothing more."""
         if not self._closed:
             self._closed = True
             self._writer.queue.put(None)
@@ -159,13 +159,13 @@ class SqlDatabase:
                     job.failed = error
                     _drop(session)
                     session = None
-                except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+                except BaseException as error:  # noqa: BLE001  top of a worker: raised at the caller
                     job.failed = error
                     if session is not None:
                         session.rollback()
                     break
             _settle([job])
-            del job  # what it was given is let go of before the next wait
+            del job  # frees its arguments before the next wait
         _drop(session)
 
 
@@ -183,7 +183,7 @@ class _Writer:
         self._opened: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
 
     def start(self) -> None:
-        """Start the thread; raises what opening the connection raised."""
+        """Start the thread. Raises the error of opening the connection."""
         self.thread.start()
         if (error := self._opened.get()) is not None:
             raise error
@@ -191,14 +191,14 @@ class _Writer:
     def _main(self) -> None:
         try:
             session = self._driver.open_writer()
-        except Exception as error:  # noqa: BLE001  handed to `start`
+        except Exception as error:  # noqa: BLE001  raised by `start`
             self._opened.put(error)
             return
         self._opened.put(None)
         try:
             while (first := self._next(wait=True)) is not None:
                 self._commit(session, first)
-                del first  # what it was given is let go of before the next wait
+                del first  # frees its arguments before the next wait
                 session.idle()
         finally:
             self.ended = True
@@ -206,7 +206,7 @@ class _Writer:
             self._refuse_rest()
 
     def _next(self, *, wait: bool) -> _Job | None:
-        """The next job; None: nothing is queued, or (waiting) the database is closing."""
+        """Return the next job; None if nothing is queued or, when waiting, if the database is closing."""
         if self._held is not None:
             job, self._held = self._held, None
             return job
@@ -222,26 +222,26 @@ class _Writer:
         return taken
 
     def _commit(self, session: Session, first: _Job) -> None:
-        """Commit a group that begins with `first`; settle every job in it."""
+        """Commit a group that begins with `first` and settle every job in it."""
         group = [first]
         try:
             self._attempt(session, group, grow=True)
-        except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+        except BaseException as error:  # noqa: BLE001  top of a worker: raised at the callers
             session.rollback()
-            if isinstance(error, ConnectionLostError):  # what waits behind need not find out one by one
+            if isinstance(error, ConnectionLostError):  # the jobs behind it would fail in the same way
                 group += self._queued()
             self._separate(session, group, error)
         _settle(group)
 
     def _queued(self) -> list[_Job]:
-        """What is queued right now, at most a group of it."""
+        """Take all jobs that are queued now, at most MAX_GROUP_WORKS."""
         queued: list[_Job] = []
         while len(queued) < MAX_GROUP_WORKS and (job := self._next(wait=False)) is not None:
             queued.append(job)
         return queued
 
     def _attempt(self, session: Session, group: list[_Job], *, grow: bool) -> None:
-        """One transaction with all of `group`; while it `grow`s, with what is queued meanwhile."""
+        """Run `group` in one transaction; with `grow`, add jobs that are queued meanwhile."""
         synced = any(job.synced for job in group)
         tx = SessionTx(session, session.begin(synced=synced))
         for job in group:
@@ -251,7 +251,7 @@ class _Writer:
             job_or_none = self._next(wait=False)
             if job_or_none is None:
                 break
-            if job_or_none.synced and not synced:  # belongs into a group that is synced
+            if job_or_none.synced and not synced:  # it needs a synced group
                 self._held = job_or_none
                 break
             group.append(job_or_none)
@@ -260,36 +260,36 @@ class _Writer:
         session.commit()
         self.groups += 1
 
-    def _tried(self, session: Session, group: list[_Job]) -> BaseException | None:
-        """Run `group` in a transaction of its own; what it failed with, rolled back."""
+    def _retry(self, session: Session, group: list[_Job]) -> BaseException | None:
+        """Run `group` in its own transaction; if it fails, roll it back and return the error."""
         try:
             self._attempt(session, group, grow=False)
-        except BaseException as error:  # noqa: BLE001  top of a worker: handed to who waits
+        except BaseException as error:  # noqa: BLE001  top of a worker: raised at the callers
             session.rollback()
             return error
         return None
 
     def _separate(self, session: Session, group: list[_Job], error: BaseException) -> None:
-        """`group` failed with `error`: run its parts until only the guilty fail."""
+        """Run a group that failed with `error` in ever smaller parts, until only the failing jobs fail."""
         for _ in range(MAX_CONTENTION_RETRIES):
             if not isinstance(error, ContentionError):
                 break
-            again = self._tried(session, group)
-            if again is None:
+            repeated = self._retry(session, group)
+            if repeated is None:
                 return
-            error = again
+            error = repeated
         if len(group) == 1 or isinstance(error, ConnectionLostError):
             for job in group:
                 job.failed = error
             return
         middle = len(group) // 2
         for part in (group[:middle], group[middle:]):
-            failure = self._tried(session, part)
+            failure = self._retry(session, part)
             if failure is not None:
                 self._separate(session, part, failure)
 
     def _refuse_rest(self) -> None:
-        """The thread ends: nobody may wait for ever."""
+        """Fail every queued job, since the thread ends."""
         rest = [] if self._held is None else [self._held]
         with contextlib.suppress(queue.Empty):
             while True:
@@ -307,19 +307,19 @@ def _drop(session: Session | None) -> None:
 
 
 def _settle(jobs: list[_Job]) -> None:
-    """Wake everybody who waits for `jobs`: one call into each event loop."""
+    """Resume the callers of `jobs`: one call into each event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, settled in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody is left to tell
+        with contextlib.suppress(RuntimeError):  # the loop was closed, and its callers are gone
             loop.call_soon_threadsafe(_wake, settled)
 
 
 def _wake(jobs: list[_Job]) -> None:
     for job in jobs:
         job.room.release()
-        if job.future.done():  # its caller was cancelled
+        if job.future.done():  # the caller was cancelled
             continue
         if job.failed is None:
             job.future.set_result(job.value)

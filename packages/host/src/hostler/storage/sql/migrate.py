@@ -1,7 +1,7 @@
-"""Brings a database to this build's schema: numbered files, each in one transaction, under a lock.
+"""Migrations to this build's schema: numbered files, each applied in one transaction under a lock.
 
-Killed in the middle it leaves whole migrations only, and the next start goes on. A database that a newer
-build has migrated is refused, naming both versions.
+A process that is killed halfway leaves only whole migrations, and the next start continues. A database that a
+newer build has migrated is refused with both versions in the message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MARKS: dict[Dialect, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of the schema, in the words of one database."""
+    """One step of the schema, in the dialect of one database."""
 
     number: int
     name: str
@@ -39,44 +39,44 @@ class Migration:
 
 
 class SchemaConnection(Protocol):
-    """What migrating needs of a connection. `begin` takes the lock that keeps other hosts out."""
+    """A connection for migrations. `begin` takes the lock that keeps other hosts out."""
 
     @property
     def dialect(self) -> Dialect:
-        """Which database this is."""
+        """The kind of database."""
 
     def begin(self) -> None:
-        """Begin a transaction that excludes every other migrating one."""
+        """Begin a transaction that excludes every other migration."""
 
     def script(self, sql: str) -> None:
         """Execute statements without parameters."""
 
     def rows(self, query: Query, **params: Any) -> list[tuple[Any, ...]]:
-        """Execute one statement; its rows."""
+        """Execute one statement and return its rows."""
 
     def commit(self) -> None:
         """Commit."""
 
     def rollback(self) -> None:
-        """Undo; harmless where nothing is begun."""
+        """Roll back; do nothing outside a transaction."""
 
 
 class Migrator:
-    """Applies what is missing on one connection."""
+    """Applies the missing migrations on one connection."""
 
     def __init__(self, connection: SchemaConnection, migrations: list[Migration] | None = None) -> None:
         self._connection = connection
         self._migrations = migrations_for(connection.dialect) if migrations is None else migrations
 
     def migrate(self) -> int:
-        """Apply what is missing; how many were. StorageError where the database is of a newer build."""
+        """Apply the missing migrations and return their number. StorageError if a newer build migrated."""
         applied = 0
         while self._step():
             applied += 1
         return applied
 
     def _step(self) -> bool:
-        """Apply the next migration in a transaction of its own; False: there is none."""
+        """Apply the next migration in one transaction; return False if there is none."""
         connection = self._connection
         connection.begin()
         try:
@@ -112,7 +112,7 @@ class Migrator:
 
 
 def migrations_for(dialect: Dialect) -> list[Migration]:
-    """Every migration of this build for `dialect`, in order."""
+    """Return every migration of this build for `dialect`, in order."""
     found = []
     for file in MIGRATIONS.iterdir():
         match = _FILE.fullmatch(file.name)
@@ -144,7 +144,7 @@ def build_version() -> str:
 
 
 def split_statements(script: str) -> Iterator[str]:
-    """The single statements of `script`; comment lines are dropped."""
+    """Yield the statements of `script` without comment lines."""
     statement = ""
     for line in script.splitlines():
         if line.lstrip().startswith("--"):

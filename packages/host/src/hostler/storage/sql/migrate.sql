@@ -1,4 +1,4 @@
--- The one table that the migrations themselves need.
+-- The table of applied migrations.
 
 -- name: create
 CREATE TABLE IF NOT EXISTS schema_versions (

@@ -1,8 +1,8 @@
-"""PostgreSQL: sessions that survive a lost connection, and know what became of a commit that broke.
+"""PostgreSQL: sessions that survive a lost connection and know whether an interrupted commit happened.
 
-Each group updates the writer's row in `writers` inside its transaction. When the connection breaks
-during COMMIT, a new one locks that row, which waits until the old backend is gone, and reads whether the
-group is in it: then the commit happened, else the group is run again. Nobody is told a guess.
+Each group updates the writer's row in `writers` inside its transaction. When the connection breaks during
+COMMIT, a new connection locks that row, which waits until the old backend is gone, and reads the number of
+the last group: if it is this group's, the commit happened, otherwise the group runs again.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from hostler_protocol.ids import new_id
 OLDEST_SERVER = 140000
 CONNECT_SECONDS = 5
 RECONNECT_SECONDS = 10.0
-"""How long a group waits for a server that went away; while it stays away, groups fail at once."""
+"""How long a group waits for a server that went away; after that, groups fail at once until it is back."""
 FIRST_BACK_OFF_SECONDS = 0.05
 LAST_BACK_OFF_SECONDS = 1.0
 _MIGRATION_LOCK = 0x686F73746C6572
-"""Advisory lock that keeps two hosts from migrating at once: "hostler"."""
+"""Advisory lock that keeps two hosts from migrating at once: "hostler" in ASCII."""
 _SETTINGS = (
     "-c timezone=UTC -c lock_timeout=10s -c idle_in_transaction_session_timeout=3s"
     " -c default_transaction_isolation=read\\ committed"
 )
-"""A host that was stopped within a transaction must not hold its locks for long: what others write waits for
-them, the renewals of their own leases too. A transaction that is ended so is run again. Other hosts end what
-this timeout misses (`hosts.end_stalled`)."""
+"""A host that was stopped inside a transaction must not hold its locks for long: other hosts' writes wait for
+them, lease renewals included. The host retries a transaction that the timeout ended. Other hosts end those
+that the timeout misses (`hosts.end_stalled`)."""
 _COMMIT = "UPDATE writers SET last_group = {group} WHERE writer_id = '{writer_id}'; COMMIT"
-"""One round trip, which cannot have parameters: a number and a UUID of our own making."""
+"""One round trip, which allows no parameters: both values, a number and a UUID, are made by this module."""
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now"
 
 _q = load(__file__)
@@ -51,7 +51,7 @@ Connection = psycopg.Connection[DictRow]
 
 
 class PostgresDriver:
-    """One database on a server. Creating it connects and migrates."""
+    """One database on a server. The constructor connects and migrates."""
 
     dialect: Dialect = "postgres"
 
@@ -68,35 +68,35 @@ class PostgresDriver:
                 Migrator(_Migrations(connection)).migrate()
 
     def open_writer(self) -> PostgresWriter:
-        """The writing session."""
+        """Open the writing session."""
         return PostgresWriter(self._url)
 
     def open_reader(self) -> PostgresReader:
-        """A reading session; the database refuses its writes."""
+        """Open a reading session; the database refuses its writes."""
         return PostgresReader(self._url)
 
     def backup(self, target: Path) -> None:
-        """PostgreSQL has its own tools, which know more than we do."""
+        """Raise InvalidArgumentError: PostgreSQL has its own backup tools."""
         raise InvalidArgumentError(f"{target} was not written: back up PostgreSQL with pg_dump")
 
     def close(self) -> None:
-        """Nothing is shared between sessions."""
+        """Do nothing: sessions share nothing."""
 
 
 class _Session:
-    """What reading and writing sessions have in common: the statements."""
+    """Execution of statements, for reading and writing sessions."""
 
     dialect: Dialect = "postgres"
     _connection: Connection
 
     def run(self, query: Query, params: Mapping[str, Any] | tuple[Any, ...]) -> int:
-        """Execute; rows touched."""
+        """Execute and return the number of changed rows."""
         with _errors(self._connection):
             named = dict(zip(query.names, params, strict=True)) if isinstance(params, tuple) else params
             return self._connection.execute(query.postgres, named).rowcount
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Execute once per row of parameters, without waiting for each."""
+        """Execute once per row of parameters, without waiting for each result."""
         with _errors(self._connection), self._connection.cursor() as cursor:
             cursor.executemany(query.postgres, rows)
 
@@ -105,23 +105,23 @@ class _Session:
         self.run_many(query, (dict(zip(query.names, row, strict=True)) for row in rows))
 
     def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
-        """The first row."""
+        """Return the first row, or None."""
         with _errors(self._connection):
             return self._connection.execute(query.postgres, params).fetchone()
 
     def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         with _errors(self._connection):
             return list(self._connection.execute(query.postgres, params).fetchall())
 
     def rollback(self) -> None:
-        """Undo; a broken connection has undone it."""
+        """Roll back; a broken connection has rolled back already."""
         if not self._connection.closed:
-            with contextlib.suppress(psycopg.Error):  # it breaks now, which undoes it as well
+            with contextlib.suppress(psycopg.Error):  # the connection broke, which rolls back as well
                 self._connection.execute("ROLLBACK")
 
     def idle(self) -> None:
-        """Nothing to keep up."""
+        """Do nothing: PostgreSQL needs no maintenance here."""
 
     def _begin(self, statement: str) -> int:
         """Begin with `statement` and read the clock, in one round trip."""
@@ -142,7 +142,7 @@ class PostgresReader(_Session):
         self._connection = connect(url)
 
     def begin(self, *, synced: bool) -> int:
-        """Begin: one snapshot, read only."""
+        """Begin a read-only transaction on one snapshot."""
         return self._begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
     def commit(self) -> None:
@@ -169,13 +169,13 @@ class PostgresWriter(_Session):
             self._connection.execute(_q.add_writer.postgres, {"writer_id": self._writer_id})
 
     def begin(self, *, synced: bool) -> int:
-        """Begin, on a new connection where the old one broke."""
+        """Begin, on a new connection if the old one broke."""
         if self._connection.closed:
             self._reconnect("nothing was written")
         return self._begin("BEGIN" if synced else "BEGIN; SET LOCAL synchronous_commit = off")
 
     def commit(self) -> None:
-        """Commit; where the connection breaks meanwhile, find out what became of it."""
+        """Commit. If the connection breaks meanwhile, find out whether the commit happened."""
         self._group += 1
         statement = _COMMIT.format(group=self._group, writer_id=self._writer_id)
         try:
@@ -186,9 +186,9 @@ class PostgresWriter(_Session):
                 raise
 
     def close(self) -> None:
-        """Close the connection; its row is of no more use."""
+        """Close the connection and remove the writer's row."""
         if not self._connection.closed:
-            with contextlib.suppress(psycopg.Error):  # else it is removed when it is old
+            with contextlib.suppress(psycopg.Error):  # a row that stays is removed when it is a year old
                 self._connection.execute(_q.remove_writer.postgres, {"writer_id": self._writer_id})
         self._connection.close()
 
@@ -206,7 +206,10 @@ class PostgresWriter(_Session):
         return bool(row["last_group"] == self._group)
 
     def _reconnect(self, consequence: str) -> None:
-        """Connect anew, waiting for a server that restarts. ConnectionLostError ends with `consequence`."""
+        """Reconnect, waiting for a server that restarts.
+
+        `consequence` ends the text of ConnectionLostError.
+        """
         until = time.monotonic() + (0.0 if self._away else RECONNECT_SECONDS)
         for failures in count(1):
             try:
@@ -251,11 +254,11 @@ class _Migrations:
 
 
 def connect(url: str) -> Connection:
-    """Open a connection. StorageError that says what to check."""
+    """Open a connection. Raises a StorageError that says what to check."""
     try:
         return psycopg.connect(
             url,
-            autocommit=True,  # transactions are begun and ended by name
+            autocommit=True,  # transactions begin and end with explicit statements
             row_factory=dict_row,
             connect_timeout=CONNECT_SECONDS,
             options=_SETTINGS,
@@ -270,18 +273,18 @@ def connect(url: str) -> Connection:
 
 
 def translated(error: psycopg.Error, connection: Connection) -> Exception:
-    """The StorageError that `error` is; `error` itself where the statement is wrong."""
+    """Return the StorageError for `error`, or `error` itself if the statement is wrong."""
     if connection.closed:
         return ContentionError(f"the connection to PostgreSQL broke: {error}")
     match error:
         case errors.DeadlockDetected() | errors.SerializationFailure() | errors.LockNotAvailable():
-            return ContentionError(f"another host was in the way: {error}")
+            return ContentionError(f"another host holds a lock that this one needs: {error}")
         case psycopg.IntegrityError() | psycopg.DataError():
             return ConstraintError(f"the database refused a row: {error}")
         case errors.DiskFull():
             return StorageError(f"no space left on the PostgreSQL server: {error}; free space and try again")
         case psycopg.OperationalError():
-            return StorageError(f"PostgreSQL did not do it: {error}")
+            return StorageError(f"PostgreSQL failed: {error}")
     return error
 
 

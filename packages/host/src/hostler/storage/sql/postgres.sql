@@ -1,4 +1,4 @@
--- Whose groups are committed.
+-- Writers and the number of the last group that each has committed.
 
 -- name: add_writer
 INSERT INTO writers (writer_id, last_group, started_at)
@@ -8,8 +8,8 @@ VALUES (:writer_id, 0, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 DELETE FROM writers WHERE writer_id = :writer_id
 
 -- name: forget_writers
--- Of hosts that were killed. A writer that lives longer than this without a broken commit does not need its row
--- either: finding it gone, it says that it does not know.
+-- Rows that killed hosts left. A writer that runs longer than this loses its row too; if a commit of it breaks, it
+-- reports that the outcome is not known.
 DELETE FROM writers WHERE started_at < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 31536000000
 
 -- name: last_group

@@ -1,4 +1,4 @@
-"""Opens a SQLite database for reading alone: no writer, no threads, no migration."""
+"""A SQLite database opened for reading only: no writer, no threads, no migration."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class NeedsHostError(Exception):
-    """A request needs more than reading: it has to be asked of a whole host."""
+    """A request needs a running host: it does more than read."""
 
 
 class ReadOnlyDatabase:
-    """A `ports.Database` for one reader. A read blocks its caller; a write raises NeedsHostError."""
+    """A `Database` for one reader. A read blocks its caller; a write raises NeedsHostError."""
 
     dialect: Dialect = "sqlite"
 
@@ -31,7 +31,7 @@ class ReadOnlyDatabase:
         raise NeedsHostError("a write")
 
     async def read(self, work: Callable[[Tx], T], *, brief: bool = False) -> T:
-        """Run `work` in one snapshot. StorageError."""
+        """Run `work` in one snapshot. StorageError if the database cannot be read."""
         tx = SessionTx(self._session, self._session.begin(synced=False))
         try:
             return work(tx)
@@ -44,9 +44,9 @@ class ReadOnlyDatabase:
 
 
 def open_for_reading(path: Path) -> ReadOnlyDatabase | None:
-    """Open the database at `path`. None if it does not exist or its schema is not this build's.
+    """Open the database at `path`; None if it does not exist or has not this build's schema.
 
-    A host creates it, migrates it, or refuses it with the reason.
+    In both cases a host is needed: it creates the database, migrates it, or refuses it with a reason.
     """
     if not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""One connection and one transaction: what the database needs of a driver, and the errors they speak of."""
+"""Connections and transactions: the protocols that a driver implements, and its errors."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from hostler.storage.port import Dialect, Query, Row, T, Tx
 from hostler_protocol.errors import StorageError
 
 APPLICATION = "hostler"
-"""The name of a host's sessions at a PostgreSQL server (`application_name`)."""
+"""The `application_name` of a host's sessions on a PostgreSQL server."""
 
 
 class ConstraintError(StorageError):
-    """A row contradicts a unique key or a NOT NULL: a caller broke a store's rules."""
+    """A row violates a unique key or NOT NULL: a caller broke a store's rules."""
 
     retryable = False
 
 
 class ContentionError(StorageError):
-    """The transaction lost against another host's (deadlock, serialization); running it again is right."""
+    """The transaction lost to another host's (deadlock, serialization failure) and should be retried."""
 
 
 class ConnectionLostError(StorageError):
-    """The database cannot be reached, or is locked: no part of a group would fare better.
+    """The database cannot be reached, or is locked: retrying parts of the group would not help.
 
     The message says whether anything was committed.
     """
 
 
 class Session(Protocol):
-    """One connection, used by one thread. A driver's errors come out as StorageError where they are one."""
+    """One connection, used by one thread. Errors of the disk or server are raised as StorageError."""
 
     @property
     def dialect(self) -> Dialect:
-        """Which database this is."""
+        """The kind of database."""
 
     def begin(self, *, synced: bool) -> int:
-        """Begin a transaction; UTC epoch milliseconds by the database's clock."""
+        """Begin a transaction and return the database's time in UTC epoch milliseconds."""
 
     def commit(self) -> None:
-        """Commit. On return the work is durable (or, unsynced, in the hands of the operating system)."""
+        """Commit. On return the work is durable or, if unsynced, handed to the operating system."""
 
     def rollback(self) -> None:
-        """Undo; harmless where nothing is begun or the connection is gone."""
+        """Roll back; do nothing outside a transaction or on a closed connection."""
 
     def idle(self) -> None:
-        """Chance for upkeep between transactions."""
+        """Do maintenance between two transactions."""
 
     def close(self) -> None:
         """Close the connection."""
 
     def run(self, query: Query, params: Mapping[str, Any] | tuple[Any, ...]) -> int:
-        """Execute, with parameters by name or in the order of `query.names`; rows touched."""
+        """Execute with named or ordered (`query.names`) parameters; return the number of changed rows."""
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
         """Execute once per row of parameters."""
@@ -63,34 +63,34 @@ class Session(Protocol):
         """Execute once per row, its parameters in the order of `query.names`."""
 
     def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
-        """The first row."""
+        """Return the first row, or None."""
 
     def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
 
 
 class Driver(Protocol):
-    """A kind of database: makes sessions and keeps what they share."""
+    """A kind of database: opens sessions and keeps the state that they share."""
 
     @property
     def dialect(self) -> Dialect:
-        """Which database this is."""
+        """The kind of database."""
 
     def open_writer(self) -> Session:
-        """The one session that writes. Called on the thread that will use it."""
+        """Open the one session that writes, on the thread that will use it."""
 
     def open_reader(self) -> Session:
-        """A session that only reads."""
+        """Open a session that only reads."""
 
     def backup(self, target: Path) -> None:
-        """Copy the database, while it is written, to a new file. InvalidArgumentError where it cannot."""
+        """Copy the database to a new file while it is in use. InvalidArgumentError if this kind cannot."""
 
     def close(self) -> None:
-        """Called last, when all sessions are closed."""
+        """Close the driver. Called last, after all its sessions were closed."""
 
 
 class SessionTx:
-    """The `Tx` given to work: a session inside one transaction."""
+    """The `Tx` that work gets: a session inside one transaction."""
 
     __slots__ = ("_at_end", "_ending", "_once", "_session", "dialect", "now")
 
@@ -103,7 +103,7 @@ class SessionTx:
         self.now = now
 
     def run(self, query: Query, *row: Any, **params: Any) -> int:
-        """Execute; the number of rows touched."""
+        """Execute and return the number of changed rows."""
         return self._session.run(query, row or params)
 
     def run_many(self, query: Query, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -115,24 +115,24 @@ class SessionTx:
         self._session.run_rows(query, rows)
 
     def one(self, query: Query, **params: Any) -> Row | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         return self._session.one(query, params)
 
     def all(self, query: Query, **params: Any) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         return self._session.all(query, params)
 
     def once(self, key: tuple[Any, ...], look: Callable[[], T]) -> T:
-        """What `look` gave when this key was first asked for in this transaction."""
+        """Return the result of `look`, which is called once per key and transaction."""
         if key not in self._once:
             self._once[key] = look()
         found: T = self._once[key]
         return found
 
     def at_end(self, key: tuple[str, ...], work: Callable[[Tx, list[T]], None], item: T) -> None:
-        """Run `work` last in the transaction, ordered by `key`, with all items of that key."""
+        """Run `work` at the end of the transaction, ordered by `key`, with all items of that key."""
         if self._ending:
-            raise RuntimeError("at_end inside work of at_end: its place in the order of keys is over")
+            raise RuntimeError("at_end called by work of at_end: the order of keys is already fixed")
         known = self._at_end.get(key)
         if known is None:
             self._at_end[key] = (work, [item])
@@ -140,7 +140,7 @@ class SessionTx:
             known[1].append(item)
 
     def end(self) -> None:
-        """Run what `at_end` was given. Called once, before the commit."""
+        """Run the work that `at_end` collected. Called once, before the commit."""
         self._ending = True
         for _, (work, items) in sorted(self._at_end.items(), key=itemgetter(0)):
             work(self, items)

@@ -1,4 +1,4 @@
-"""SQLite: sessions on one file in WAL mode, checkpoints outside the commit path, online backup."""
+"""SQLite: sessions on one file in WAL mode, checkpoints off the commit path, online backup."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from hostler.storage.sql.statements import Query
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, StorageError
 
 BUSY_SECONDS = 10
-"""How long to wait for a lock that another process (a backup, a shell) holds."""
+"""Longest wait for a lock that another process (a backup, a shell) holds."""
 CACHE_KIB = 16 * 1024
 CACHED_STATEMENTS = 512
 BACKUP_PAGES_PER_STEP = 1_000
-"""4 MiB: how much an online backup copies before it lets writers in."""
+"""4 MiB: an online backup copies this much before it lets writers in."""
 
-# Python adapts every None that is bound: where it finds no adapter it makes two errors, and drops them.
+# Python looks for an adapter of every None that is bound; without one it creates and drops two exceptions.
 sqlite3.register_adapter(type(None), {None: None}.get)
 
 
 class SqliteDriver:
-    """One database file. Creating it checks the file, switches it to WAL and migrates it."""
+    """One database file. The constructor checks it, switches it to WAL and migrates it."""
 
     dialect: Dialect = "sqlite"
 
@@ -49,11 +49,11 @@ class SqliteDriver:
         self._checkpointer = Checkpointer(path, connect)
 
     def open_writer(self) -> SqliteSession:
-        """The writing session."""
+        """Open the writing session."""
         return SqliteSession(self.path, checkpointer=self._checkpointer)
 
     def open_reader(self) -> SqliteSession:
-        """A reading session; the database refuses its writes."""
+        """Open a reading session; the database refuses its writes."""
         return SqliteSession(self.path, checkpointer=None)
 
     def close(self) -> None:
@@ -61,11 +61,11 @@ class SqliteDriver:
         self._checkpointer.close()
 
     def backup(self, target: Path) -> None:
-        """Copy the database, while it is being written, to the new file `target`.
+        """Copy the database to the new file `target` while it is being written.
 
-        The copy is one consistent state, durable when this returns. Blobs that it names are in the blob
-        folder already (they are written before the facts that name them) and are removed by gc only: copy
-        the folder after the database, with gc held off.
+        The copy is one consistent state, durable on return. The blobs that it refers to are in the blob
+        folder already (they are written before the rows that refer to them) and only gc removes them: copy
+        the folder after the database, and run no gc in between.
         """
         if target.exists():
             raise InvalidArgumentError(f"{target} exists already: name a new file for the backup")
@@ -75,7 +75,7 @@ class SqliteDriver:
                 contextlib.closing(connect(self.path)) as source,
                 contextlib.closing(sqlite3.connect(unfinished)) as copy,
             ):
-                source.execute("BEGIN")  # one snapshot: writers neither wait nor make the copy start again
+                source.execute("BEGIN")  # one snapshot: writers neither wait nor restart the copy
                 source.execute("SELECT count(*) FROM sqlite_schema").fetchone()
                 source.backup(copy, pages=BACKUP_PAGES_PER_STEP)
             _sync(unfinished)
@@ -87,7 +87,7 @@ class SqliteDriver:
 
 
 class SqliteSession:
-    """One connection. With a checkpointer it is the writer, else it is read-only."""
+    """One connection. It is the writer if it has a checkpointer, otherwise read-only."""
 
     dialect: Dialect = "sqlite"
 
@@ -108,7 +108,7 @@ class SqliteSession:
         self._begin = "BEGIN" if checkpointer is None else "BEGIN IMMEDIATE"
 
     def begin(self, *, synced: bool) -> int:
-        """Begin; a group without sync switches `synchronous` first (it cannot change inside)."""
+        """Begin; switch `synchronous` first where needed, since it cannot change inside a transaction."""
         try:
             if self._checkpointer is not None and synced is not self._full_sync:
                 self._execute(f"PRAGMA synchronous={'FULL' if synced else 'NORMAL'}")
@@ -124,28 +124,28 @@ class SqliteSession:
             self._execute("COMMIT")
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
-        if self._checkpointer is not None:  # not in `idle`: who was told runs by then
+        if self._checkpointer is not None:  # not in `idle`: callers are awake by then and compete for the CPU
             self._step_due = self._checkpointer.after_commit()
 
     def rollback(self) -> None:
-        """Undo; some failures have undone the transaction already."""
+        """Roll back; some failures have rolled the transaction back already."""
         if self._connection.in_transaction:
-            with contextlib.suppress(sqlite3.Error):  # it can only say that there is none
+            with contextlib.suppress(sqlite3.Error):  # the only possible error: no transaction is active
                 self._execute("ROLLBACK")
 
     def idle(self) -> None:
-        """Between transactions: the last step of a checkpoint, where one is due."""
+        """Do the last step of a checkpoint if it is due."""
         if self._step_due and self._checkpointer is not None:
             self._step_due = False
             self._checkpointer.finish(self._connection)
 
     def close(self) -> None:
-        """Close; the last connection folds the log into the file."""
+        """Close; the last connection copies the log into the file."""
         self.rollback()
         self._connection.close()
 
     def run(self, query: Query, params: Mapping[str, Any] | tuple[Any, ...]) -> int:
-        """Execute; rows touched."""
+        """Execute and return the number of changed rows."""
         try:
             row = params if isinstance(params, tuple) else query.values(params)
             return self._execute(query.sqlite, row).rowcount
@@ -164,7 +164,7 @@ class SqliteSession:
             raise translated(error, self._path) from error
 
     def one(self, query: Query, params: Mapping[str, Any]) -> Row | None:
-        """The first row."""
+        """Return the first row, or None."""
         try:
             cursor = self._execute(query.sqlite, query.values(params))
             row = cursor.fetchone()
@@ -177,7 +177,7 @@ class SqliteSession:
         return dict(zip(names, row, strict=True))
 
     def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
-        """All rows."""
+        """Return all rows."""
         try:
             cursor = self._execute(query.sqlite, query.values(params))
             rows = cursor.fetchall()
@@ -189,13 +189,13 @@ class SqliteSession:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _named(self, query: Query, cursor: sqlite3.Cursor) -> tuple[str, ...]:
-        """The columns of a query: always the same, since migrations are done before."""
+        """Return the column names of a query, cached: the schema does not change after the migrations."""
         names = self._columns[query.sqlite] = tuple(column[0] for column in cursor.description)
         return names
 
 
 class _Migrations:
-    """Schema changes on SQLite: DDL is transactional, and `BEGIN IMMEDIATE` is the lock."""
+    """Schema changes on SQLite: DDL is transactional, and `BEGIN IMMEDIATE` takes the lock."""
 
     dialect: Dialect = "sqlite"
 
@@ -221,7 +221,7 @@ class _Migrations:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection with the settings all of ours have; it may be handed to another thread."""
+    """Open a connection with the host's settings; it may be passed to another thread."""
     connection = sqlite3.connect(
         path,
         timeout=BUSY_SECONDS,
@@ -249,7 +249,7 @@ _SENTENCES = {
 
 
 def translated(error: sqlite3.Error, path: Path) -> Exception:
-    """The StorageError that `error` is; `error` itself where the statement is wrong."""
+    """Return the StorageError for `error`, or `error` itself if the statement is wrong."""
     if isinstance(error, sqlite3.IntegrityError):
         return ConstraintError(f"the database refused a row: {error}")
     sentence = _SENTENCES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)

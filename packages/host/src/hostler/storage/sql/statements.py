@@ -1,8 +1,8 @@
 """Named SQL: one `.sql` file per store, the same text for both databases.
 
-A file is a list of statements, each headed by a line `-- name: <name>`; comment lines after it say
-what it is for. Parameters are written `:name`. Where the databases truly differ a second version
-follows under `-- name: <name> (postgres)`. SQL types that differ are written `[key]`, `[blob]`.
+A file is a list of statements, each headed by a line `-- name: <name>`, with its comments below. Parameters
+are written `:name`. Where the databases differ, a second version follows under `-- name: <name> (postgres)`.
+SQL types that differ are written `[key]` and `[blob]`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Queries:
 
     def __init__(self, queries: dict[str, Query]) -> None:
         self._queries = queries
-        vars(self).update(queries)  # found without a call: they are asked for twenty times a run
+        vars(self).update(queries)  # found without a call of __getattr__: a run uses them twenty times
 
     def __getattr__(self, name: str) -> Query:
         try:
@@ -41,20 +41,20 @@ class Queries:
 
 
 def load(path: str | Path) -> Queries:
-    """Read the `.sql` file at `path` (or beside a `.py` file of the same name)."""
+    """Read the `.sql` file at `path`, or the one next to the `.py` file at `path`."""
     file = Path(path).with_suffix(".sql")
     return parse(file.read_text("utf-8"), file.stem)
 
 
 def parse(text: str, prefix: str) -> Queries:
-    """Parse the text of a statement file. ValueError on a doubled name."""
+    """Parse the text of a statement file. ValueError if a name occurs twice."""
     found: dict[tuple[str, str], str] = {}
     heads = list(_HEAD.finditer(text))
     for head, following in zip(heads, [*heads[1:], None], strict=True):
         body = text[head.end() : following.start() if following else len(text)].strip()
         key = (head["name"], head["dialect"] or "both")
         if key in found:
-            raise ValueError(f"{prefix}.sql: statement {key[0]!r} stands twice")
+            raise ValueError(f"{prefix}.sql: two statements are named {key[0]!r}")
         found[key] = _without_comments(body).rstrip(";")
     names = dict.fromkeys(name for name, _ in found)
     return Queries(
@@ -70,13 +70,13 @@ def parse(text: str, prefix: str) -> Queries:
 
 
 def query_of(name: str, sqlite: str, postgres: str) -> Query:
-    """One statement, its parameters written `:name`, in the words of each driver."""
+    """Build a statement from SQL whose parameters are written `:name`."""
     positional, names = _for_sqlite(sqlite)
     return Query(name, positional, _for_psycopg(postgres), names=names, values=_in_order(names))
 
 
 def _in_order(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
-    """What takes the values of `names` out of parameters."""
+    """Return a function that takes the values of `names` out of named parameters."""
     if len(names) > 1:
         return itemgetter(*names)
     return lambda params: [params[name] for name in names]
@@ -87,7 +87,7 @@ def _without_comments(sql: str) -> str:
 
 
 def _for_sqlite(sql: str) -> tuple[str, tuple[str, ...]]:
-    """`:name` -> `?`, and the names in their order."""
+    """Replace each `:name` by `?`; return the SQL and the names in their order."""
     names: list[str] = []
 
     def swap(match: re.Match[str]) -> str:
@@ -100,7 +100,7 @@ def _for_sqlite(sql: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _for_psycopg(sql: str) -> str:
-    """`:name` -> `%(name)s`, outside strings, comments and casts; `%` doubled."""
+    """Replace each `:name` outside strings, comments and casts by `%(name)s`; double each `%`."""
 
     def swap(match: re.Match[str]) -> str:
         name = match["name"]

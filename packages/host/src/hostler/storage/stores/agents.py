@@ -22,13 +22,13 @@ _LATEST = 2**62
 def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
     """Make `spec` the current version of its name.
 
-    Unchanged it keeps its id and version; changed it gets the next version; new, or after a deletion, it
-    is a new agent with an id of its own.
+    An unchanged agent keeps its id and version, a changed one gets the next version. A new name, or one whose
+    agent was deleted, gets a new id and version 1.
     """
     spec_digest = digest(spec)
     current = tx.one(_q.current, workspace_id=workspace_id, name=spec.name)
     known = None if current is None else _read(workspace_id, current)
-    # digested anew: stored by a version that did not know all of today's settings, it has another digest
+    # digested again: a version that lacked some of today's settings stored another digest
     if isinstance(known, Agent) and digest(known.spec) == spec_digest:
         return known
     agent_id, version = _identity(tx, workspace_id, spec.name)
@@ -45,43 +45,46 @@ def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
 
 
 def disable(tx: Tx, workspace_id: str, name: str) -> Agent:
-    """Switch the agent off, as a new version. NotFoundError where there is none."""
+    """Switch the agent off, as a new version. NotFoundError if there is none."""
     spec = get(tx, workspace_id, name).spec
     return apply(tx, workspace_id, msgspec.structs.replace(spec, enabled=False))
 
 
 def enable(tx: Tx, workspace_id: str, name: str) -> Agent:
-    """Switch the agent on, as a new version. NotFoundError where there is none."""
+    """Switch the agent on, as a new version. NotFoundError if there is none."""
     spec = get(tx, workspace_id, name).spec
     return apply(tx, workspace_id, msgspec.structs.replace(spec, enabled=True))
 
 
 def delete(tx: Tx, workspace_id: str, name: str) -> bool:
-    """Delete the agent; its versions are kept. False: there was none."""
+    """Delete the agent and keep its versions; return False if there was none."""
     return tx.run(_q.delete, workspace_id=workspace_id, name=name, now=tx.now) == 1
 
 
 def find(tx: Tx, workspace_id: str, name: str) -> Agent | None:
-    """The current version of the agent of this name. StorageError where this version cannot read it."""
+    """Return the current version of the agent of this name. StorageError if this build cannot read it."""
     row = tx.one(_q.current, workspace_id=workspace_id, name=name)
     return None if row is None else _agent(workspace_id, row)
 
 
 def current_version(tx: Tx, workspace_id: str, name: str) -> tuple[str, int] | None:
-    """The id and version of the agent of this name, whether its specification can be read or not."""
+    """Return id and version of the agent of this name, even if its specification cannot be read."""
     row = tx.one(_q.current, workspace_id=workspace_id, name=name)
     return None if row is None else (row["agent_id"], row["version"])
 
 
 def readable(tx: Tx, workspace_id: str, name: str) -> Agent | None:
-    """The agent of this name; None where there is none, or this version cannot read it."""
+    """Return the agent of this name; None if there is none or this build cannot read it."""
     row = tx.one(_q.current, workspace_id=workspace_id, name=name)
     found = None if row is None else _read(workspace_id, row)
     return found if isinstance(found, Agent) else None
 
 
 def get(tx: Tx, workspace_id: str, name: str) -> Agent:
-    """The current version of the agent of this name. NotFoundError; StorageError where it cannot be read."""
+    """Return the current version of the agent of this name.
+
+    NotFoundError if there is none, StorageError if this build cannot read it.
+    """
     agent = find(tx, workspace_id, name)
     if agent is None:
         raise NotFoundError(f"there is no agent named {name!r}")
@@ -89,13 +92,13 @@ def get(tx: Tx, workspace_id: str, name: str) -> Agent:
 
 
 def by_id(tx: Tx, workspace_id: str, agent_id: str) -> Agent | None:
-    """The current version of the agent with this id, unless it was deleted."""
+    """Return the current version of the agent with this id; None if it is unknown or deleted."""
     row = tx.one(_q.by_id, workspace_id=workspace_id, agent_id=agent_id)
     return None if row is None else _agent(workspace_id, row)
 
 
 def version(tx: Tx, workspace_id: str, agent_id: str, number: int) -> Agent | None:
-    """One version of an agent, also of a deleted one."""
+    """Return one version of an agent, which may be deleted."""
     row = tx.one(_q.version, workspace_id=workspace_id, agent_id=agent_id, version=number)
     return None if row is None else _agent(workspace_id, row)
 
@@ -103,7 +106,7 @@ def version(tx: Tx, workspace_id: str, agent_id: str, number: int) -> Agent | No
 def versions(
     tx: Tx, workspace_id: str, agent_id: str, *, before: int | None = None, limit: int = MAX_PAGE_ITEMS
 ) -> list[Agent]:
-    """Versions of an agent, newest first, from before version `before`."""
+    """Return versions of an agent below `before`, newest first."""
     rows = tx.all(
         _q.versions,
         workspace_id=workspace_id,
@@ -115,19 +118,19 @@ def versions(
 
 
 def active(tx: Tx, workspace_id: str) -> list[Agent]:
-    """Current versions of all agents that are not deleted and can be read, by name; disabled ones too."""
+    """Return all agents that are not deleted and can be read, by name; disabled ones too."""
     rows = tx.all(_q.page, workspace_id=workspace_id, after="", limit=MAX_AGENTS)
     return [agent for row in rows if isinstance(agent := _read(workspace_id, row), Agent)]
 
 
 def unreadable(tx: Tx, workspace_id: str) -> dict[str, str]:
-    """The agents whose stored specification this version cannot read, by name, and why."""
+    """Return why agents cannot be read by this build: name to reason."""
     rows = tx.all(_q.page, workspace_id=workspace_id, after="", limit=MAX_AGENTS)
     return {row["name"]: why for row in rows if isinstance(why := _read(workspace_id, row), str)}
 
 
 def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Agent]:
-    """Agents by name, following the name `after`; those that cannot be read are left out."""
+    """Return agents by name, after the name `after`; those that cannot be read are left out."""
     found: list[Agent] = []
     while (wanted := limit - len(found)) > 0:
         rows = tx.all(_q.page, workspace_id=workspace_id, after=after, limit=wanted)
@@ -139,7 +142,7 @@ def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_IT
 
 
 def _identity(tx: Tx, workspace_id: str, name: str) -> tuple[str, int]:
-    """The id and the number of the next version of `name`."""
+    """Return id and number of the next version of `name`, creating the agent if it is new."""
     following = tx.one(_q.next_version, workspace_id=workspace_id, name=name, now=tx.now)
     if following is None:
         agent_id = new_id()
@@ -153,7 +156,6 @@ def _identity(tx: Tx, workspace_id: str, name: str) -> tuple[str, int]:
 
 
 def _agent(workspace_id: str, row: Row) -> Agent:
-    """StorageError where this version cannot read it."""
     read = _read(workspace_id, row)
     if isinstance(read, str):
         raise StorageError(f"agent {row['agent_id']}, version {row['version']}: {read}")
@@ -161,12 +163,12 @@ def _agent(workspace_id: str, row: Row) -> Agent:
 
 
 def _read(workspace_id: str, row: Row) -> Agent | str:
-    """The agent, or why this version cannot read it."""
+    """Return the agent, or the reason why this build cannot read it."""
     try:
         spec = _specs.decode(row["spec"])
     except msgspec.DecodeError as error:
         wrong = (
             misfit(error, AgentSpec).sentence if isinstance(error, msgspec.ValidationError) else str(error)
         )
-        return f"what is stored does not fit this version: {wrong}; apply it anew, or delete it"
+        return f"the stored entry does not fit this version: {wrong}; apply it again, or delete it"
     return Agent(workspace_id, row["agent_id"], row["version"], spec)

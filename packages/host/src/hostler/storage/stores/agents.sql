@@ -6,7 +6,7 @@ VALUES (:workspace_id, :name, :agent_id, 1, :now, :now)
 ON CONFLICT (workspace_id, name) DO NOTHING
 
 -- name: revive
--- A deleted name is used again: another agent, with an id of its own.
+-- A new agent under the name of a deleted one.
 UPDATE agents SET agent_id = :agent_id, version = 1, created_at = :now, updated_at = :now, deleted_at = NULL
 WHERE workspace_id = :workspace_id AND name = :name AND deleted_at IS NOT NULL
 
@@ -20,7 +20,7 @@ INSERT INTO agent_versions (workspace_id, agent_id, version, spec, spec_digest, 
 VALUES (:workspace_id, :agent_id, :version, :spec, :spec_digest, :now)
 
 -- name: current
--- Locks nothing: two hosts that apply at once each make a version, in turn.
+-- Takes no lock: two hosts that apply at once each make a version, one after the other.
 SELECT a.name, a.agent_id, a.version, v.spec, v.spec_digest, a.created_at, a.updated_at
 FROM agents a JOIN agent_versions v
   ON v.workspace_id = a.workspace_id AND v.agent_id = a.agent_id AND v.version = a.version

@@ -1,8 +1,8 @@
-"""API keys: random tokens of which only a hash is stored.
+"""API keys: random tokens, stored as hashes only.
 
-A plain SHA-256 is right here, where it would be wrong for passwords: a token has 256 random bits, so there
-is nothing to guess and nothing for a slow hash to slow down, while every request pays for the hash. Looking
-up by the hash of what was sent leaks nothing about stored tokens through time.
+A plain SHA-256 is enough: unlike a password, a token has 256 random bits and cannot be guessed, so a slow
+hash would only slow down every request. Looking a token up by its hash leaks nothing about stored tokens
+through timing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _lists = msgspec.json.Decoder(list[str])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What a key opens. Times are UTC epoch milliseconds."""
+    """An API key and its rights. Times are UTC epoch milliseconds."""
 
     key_id: str
     workspace_id: str
@@ -36,14 +36,14 @@ class ApiKey:
     roles: frozenset[str]
     rights: frozenset[str]
     plugin: str | None
-    """The one plugin identity (`author/name`) a remote plugin's token is bound to."""
+    """The plugin (`author/name`) that may connect with this key; None for other keys."""
     created_at: int
     expires_at: int | None
     revoked_at: int | None
 
 
 def remote_plugins(tx: Tx) -> list[str]:
-    """The plugins (`author/name`) that have a token to dial in with, at most 1,000."""
+    """Return the plugins (`author/name`) that have a valid key to connect with, at most 1,000."""
     return [str(row["plugin"]) for row in tx.all(_q.remote_plugins, now=tx.now, limit=_MAX_REMOTE_PLUGINS)]
 
 
@@ -58,9 +58,9 @@ def create(
     plugin: str | None = None,
     expires_at: int | None = None,
 ) -> tuple[ApiKey, str]:
-    """Make a key; it and its token, which can never be read again."""
+    """Create a key; return it and its token, which is not stored and cannot be read again."""
     if expires_at is not None and expires_at <= tx.now:
-        raise InvalidArgumentError("expires_at lies in the past: name a later time, or none")
+        raise InvalidArgumentError("expires_at is in the past: use a later time, or none")
     token = new_token()
     key = ApiKey(
         key_id=new_id(),
@@ -91,7 +91,7 @@ def create(
 
 
 def find_by_token(tx: Tx, token: str) -> ApiKey | None:
-    """The key that `token` opens; None where it is unknown, revoked or expired."""
+    """Return the key of `token`; None if it is unknown, revoked or expired."""
     row = tx.one(_q.by_hash, key_hash=_hash(token))
     if row is None or row["revoked_at"] is not None:
         return None
@@ -101,18 +101,18 @@ def find_by_token(tx: Tx, token: str) -> ApiKey | None:
 
 
 def find(tx: Tx, workspace_id: str, key_id: str) -> ApiKey | None:
-    """The key with this id."""
+    """Return the key with this id, or None."""
     row = tx.one(_q.find, workspace_id=workspace_id, key_id=key_id)
     return None if row is None else _key(row)
 
 
 def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[ApiKey]:
-    """Keys by id, following the id `after`; revoked and expired ones too."""
+    """Return keys by id, after the id `after`; revoked and expired ones too."""
     return [_key(row) for row in tx.all(_q.page, workspace_id=workspace_id, after=after, limit=limit)]
 
 
 def revoke(tx: Tx, workspace_id: str, key_id: str) -> bool:
-    """Revoke a key. False: there is none, or it is revoked already."""
+    """Revoke a key; return False if there is none or it is revoked already."""
     return tx.run(_q.revoke, workspace_id=workspace_id, key_id=key_id, now=tx.now) == 1
 
 

@@ -11,7 +11,7 @@ SELECT * FROM api_keys WHERE key_hash = :key_hash
 SELECT * FROM api_keys WHERE workspace_id = :workspace_id AND key_id > :after ORDER BY key_id LIMIT :limit
 
 -- name: remote_plugins
--- Which remote plugins may dial in, in every workspace of the installation: the host waits for them.
+-- Remote plugins that may connect, in all workspaces: the host expects them.
 SELECT DISTINCT plugin FROM api_keys
 WHERE plugin IS NOT NULL AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
 ORDER BY plugin LIMIT :limit

@@ -1,7 +1,7 @@
-""" "Approve similar": somebody's approval that stands for further calls of one tool.
+""" "Approve similar": an approval that also applies to later calls of the same tool.
 
-Bounded on every side: the same agent, the same conversation (without one: the same run), the same requester,
-the same tool unchanged, arguments that match, a number of uses, a time.
+It is limited to the same agent, the same conversation (or, without one, the same run), the same requester,
+the unchanged tool, matching arguments, a number of uses, and a time.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from hostler_protocol.ids import digest, new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 _q = load(__file__)
-_MAX_LOOKED_AT = 100
-"""Standing rules of one tool in one conversation that a call is held against."""
+_MAX_RULES = 100
+"""Rules of one tool in one conversation that are compared with a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingRule:
-    """One such approval. Times are UTC epoch milliseconds; `arguments` None: all must be equal."""
+    """A stored approval. Times are UTC epoch milliseconds.
+
+    `arguments` names the arguments that must be equal; None means all.
+    """
 
     workspace_id: str
     rule_id: str
@@ -65,7 +68,7 @@ def create(
     uses: int,
     minutes: float,
 ) -> str:
-    """Make one from a call that `caller` approved just now; its id."""
+    """Create a rule from a call that `caller` just approved; return its id."""
     rule_id = new_id()
     tx.run(
         _q.insert,
@@ -102,10 +105,10 @@ def take(
     rule: ApproverRule,
     call_id: str,
 ) -> StandingRule | None:
-    """Use up one use of a rule that stands for this call. None: a person has to be asked.
+    """Use a rule that applies to this call once, and return it. None if a person has to be asked.
 
-    The rule that the call needs must be the one its maker satisfied; whether that person may still approve
-    is for the caller to look at.
+    The approver rule that the call needs must be the one that the creator satisfied. Whether that person may
+    still approve is for the caller to check.
     """
     if rule.min_approvals > 1:
         return None
@@ -116,7 +119,7 @@ def take(
         tool_name=tool_name,
         agent_id=run.agent_id,
         now=tx.now,
-        limit=_MAX_LOOKED_AT,
+        limit=_MAX_RULES,
     )
     for row in rows:
         found = _rule_of(row)
@@ -132,19 +135,21 @@ def take(
 
 
 def find(tx: Tx, workspace_id: str, rule_id: str) -> StandingRule | None:
-    """The rule, used up or over as it may be."""
+    """Return the rule, which may be used up, expired or revoked."""
     row = tx.one(_q.find, workspace_id=workspace_id, rule_id=rule_id)
     return None if row is None else _rule_of(row)
 
 
 def page(tx: Tx, workspace_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[StandingRule]:
-    """Rules that still stand, by id, following the id `after`."""
+    """Return rules in force, by id, after the id `after`."""
     rows = tx.all(_q.page, workspace_id=workspace_id, now=tx.now, after=after, limit=limit)
     return [_rule_of(row) for row in rows]
 
 
 def revoke(tx: Tx, workspace_id: str, rule_id: str, actor: str) -> bool:
-    """End a rule; calls that it approved and nobody executed yet are asked again. False: it is over."""
+    """Revoke a rule; return False if it is revoked already. Calls that it approved but that have not run yet
+    are asked again.
+    """
     if tx.run(_q.revoke, workspace_id=workspace_id, rule_id=rule_id, now=tx.now) != 1:
         return False
     audit.record(tx, workspace_id, actor, "approval_rule.revoked", rule_id, {})
@@ -157,7 +162,7 @@ def _place(run: Run) -> str:
 
 
 def _digest_of(arguments: Mapping[str, Any], names: list[str] | None) -> str:
-    """Of the arguments that must be equal; a name that is absent differs from every value."""
+    """Digest the arguments that must be equal; an absent one differs from every value."""
     if names is None:
         return digest(dict(arguments))
     return digest({name: arguments[name] for name in names if name in arguments})

@@ -1,4 +1,4 @@
--- "Approve similar": approvals that stand for further calls, bounded in number and time.
+-- "Approve similar": approvals that apply to later calls, limited in number and time.
 
 -- name: insert
 INSERT INTO approval_rules (workspace_id, rule_id, agent_id, place, tool_name, pin, requester, arguments, args_digest,
@@ -13,7 +13,7 @@ WHERE workspace_id = :workspace_id AND place = :place AND tool_name = :tool_name
 ORDER BY expires_at, rule_id LIMIT :limit
 
 -- name: use
--- No row: somebody else took the last use.
+-- No row is changed if the last use was taken meanwhile.
 UPDATE approval_rules SET uses_left = uses_left - 1
 WHERE workspace_id = :workspace_id AND rule_id = :rule_id AND uses_left > 0 AND revoked_at IS NULL
 

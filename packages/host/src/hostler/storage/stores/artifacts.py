@@ -1,7 +1,7 @@
-"""Artifacts: metadata of stored bytes, who made them and until when they are kept.
+"""Artifacts: metadata of stored bytes, their origin and their expiry.
 
-Size and digest are always the host's own. The bytes are a blob (counted as a reference) or a file registered
-in place; either way they are read in ranges, and nothing public names a path.
+The host computes size and digest itself. The bytes are a blob (counted as a reference) or a file registered
+in place; both are read in ranges, and no public record contains a path.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _q = load(__file__)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 _MAX_UPLOADED = 10_000
-"""Uploads of one run that a later attempt of it may announce."""
+"""Uploads of one run that a later attempt may announce."""
 
 Source = Literal["event", "run", "upload", "tool", "registered"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewArtifact:
-    """An artifact to be: its bytes are a durable blob, or a checked file in place (`registered`).
+    """An artifact to store: its bytes are a durable blob, or a checked file in place (`registered`).
 
-    `event_id` is the event that brought the bytes, if one did. `expires_at` in UTC epoch milliseconds.
+    `event_id` is the event that brought the bytes, if any. `expires_at` is in UTC epoch milliseconds.
     """
 
     artifact_type: str
@@ -62,7 +62,7 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True)
 class StoredArtifact:
-    """A row. Times in UTC epoch milliseconds. `registered` never leaves the host."""
+    """A stored artifact. Times are UTC epoch milliseconds. `registered` never leaves the host."""
 
     workspace_id: str
     artifact_id: str
@@ -87,7 +87,7 @@ class StoredArtifact:
         return Blob(self.sha256, self.size_bytes)
 
     def record(self) -> ArtifactMetadata:
-        """What runners and clients may know."""
+        """Return the metadata for runners and clients."""
         return ArtifactMetadata(
             artifact_id=self.artifact_id,
             artifact_type=self.artifact_type,
@@ -107,13 +107,13 @@ class StoredArtifact:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The id names an artifact with other bytes. Nothing was written."""
+    """The id belongs to an artifact with other bytes. Nothing was written."""
 
     artifact_id: str
 
 
 def check_declared(blob: Blob, *, size_bytes: int | None, sha256: str | None) -> None:
-    """Compare what somebody says of bytes with what they are. InvalidArgumentError where they differ."""
+    """Compare a declared size and digest with those of the bytes. InvalidArgumentError if they differ."""
     if size_bytes is not None and size_bytes != blob.size_bytes:
         raise InvalidArgumentError(
             f"size_bytes says {size_bytes:,}, but the content has {blob.size_bytes:,} bytes"
@@ -123,7 +123,10 @@ def check_declared(blob: Blob, *, size_bytes: int | None, sha256: str | None) ->
 
 
 def create(tx: Tx, ws: str, new: NewArtifact) -> StoredArtifact | Taken:
-    """Store an artifact. The same id with the same bytes again changes nothing and gives the stored one."""
+    """Store an artifact and return it.
+
+    If the id exists with the same bytes, return the stored one unchanged.
+    """
     artifact_id = new.artifact_id or new_id()
     inserted = tx.run(
         _q.insert,
@@ -154,24 +157,24 @@ def create(tx: Tx, ws: str, new: NewArtifact) -> StoredArtifact | Taken:
 
 
 def find(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
-    """The artifact with this id, unless it has expired."""
+    """Return the artifact with this id; None if there is none or it has expired."""
     row = tx.one(_q.find, ws=ws, artifact_id=artifact_id, now=tx.now)
     return None if row is None else _stored(row)
 
 
 def uploaded_by(tx: Tx, ws: str, run_id: str) -> list[StoredArtifact]:
-    """What a run uploaded, or its tools made, and is still there, at most 10,000."""
+    """Return the artifacts that a run uploaded or its tools made and that still exist, at most 10,000."""
     rows = tx.all(_q.uploaded_by, ws=ws, run_id=run_id, now=tx.now, limit=_MAX_UPLOADED)
     return [_stored(row) for row in rows]
 
 
 def remains(tx: Tx, ws: str, artifact_id: str) -> bool:
-    """Whether the artifact still takes room, expired or not."""
+    """Whether the artifact is still stored, expired or not."""
     return tx.one(_q.held, ws=ws, artifact_id=artifact_id) is not None
 
 
 def remove(tx: Tx, ws: str, artifact_id: str) -> StoredArtifact | None:
-    """Delete an artifact and let its blob go; what it was. A file registered in place stays."""
+    """Delete an artifact and release its blob; return it. A file registered in place stays."""
     row = tx.one(_q.held, ws=ws, artifact_id=artifact_id)
     if row is None:
         return None
@@ -190,9 +193,9 @@ async def read(
     *,
     registered: RegisteredFiles | None = None,
 ) -> bytes:
-    """The bytes from `offset` on, at most `length`; short only at the end.
+    """Return at most `length` bytes from `offset` on; fewer only at the end.
 
-    StorageError where the bytes are missing, or a file registered in place is no longer what it was.
+    StorageError if the bytes are missing, or if a file registered in place has changed.
     """
     if artifact.registered is None:
         return await folder.read(artifact.sha256, offset, length)
@@ -209,17 +212,17 @@ async def stream(
     *,
     registered: RegisteredFiles | None = None,
 ) -> AsyncIterator[bytes]:
-    """The bytes of a range (None: to the end) in chunks, one of which is in memory."""
+    """Yield the bytes of a range (None: to the end), holding one chunk in memory."""
     end = artifact.size_bytes if length is None else min(artifact.size_bytes, offset + length)
     while offset < end:
-        asked = min(CHUNK_BYTES, end - offset)
-        chunk = await read(artifact, folder, offset, asked, registered=registered)
-        if len(chunk) != asked:
+        size = min(CHUNK_BYTES, end - offset)
+        chunk = await read(artifact, folder, offset, size, registered=registered)
+        if len(chunk) != size:
             raise StorageError(
                 f"artifact {artifact.artifact_id} ends before its {artifact.size_bytes:,} bytes"
             )
         yield chunk
-        offset += asked
+        offset += size
 
 
 def _stored(row: Row) -> StoredArtifact:

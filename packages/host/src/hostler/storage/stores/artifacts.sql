@@ -1,4 +1,4 @@
--- Artifacts: what is known of them. The bytes are blobs, or files registered in place.
+-- Metadata of artifacts. The bytes are blobs, or files registered in place.
 
 -- name: insert
 INSERT INTO artifacts (workspace_id, artifact_id, artifact_type, mime_type, name, size_bytes, sha256, source,
@@ -10,12 +10,12 @@ VALUES (:ws, :artifact_id, :artifact_type, :mime_type, :name, :size_bytes, :sha2
 ON CONFLICT (workspace_id, artifact_id) DO NOTHING
 
 -- name: find
--- What has expired is gone from that moment on, whenever its row is collected.
+-- An expired artifact is not found, even if its row was not collected yet.
 SELECT * FROM artifacts
 WHERE workspace_id = :ws AND artifact_id = :artifact_id AND (expires_at IS NULL OR expires_at > :now)
 
 -- name: held
--- Also what has expired and is not collected yet.
+-- Includes expired artifacts that were not collected yet.
 SELECT * FROM artifacts WHERE workspace_id = :ws AND artifact_id = :artifact_id
 
 -- name: uploaded_by

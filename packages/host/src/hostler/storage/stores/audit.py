@@ -1,4 +1,4 @@
-"""Audit facts: who did what to what, append-only and hash-chained."""
+"""Audit facts: who did what to which target, append-only and hash-chained."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class AuditFact:
-    """One fact. `action` is a dotted name, `target` what it was done to; `created_at` in UTC epoch ms."""
+    """One fact. `action` is a dotted name, `target` the thing acted on; `created_at` in UTC epoch ms."""
 
     audit_id: str
     seq: int
@@ -32,7 +32,7 @@ class AuditFact:
 
 
 def record(tx: Tx, workspace_id: str, actor: str, action: str, target: str, body: dict[str, Any]) -> str:  # noqa: PLR0917
-    """Append a fact; its id. It stands in the chain when the transaction ends."""
+    """Append a fact and return its id. It joins the chain at the end of the transaction."""
     audit_id = new_id()
     row = {
         "audit_id": audit_id,
@@ -44,7 +44,6 @@ def record(tx: Tx, workspace_id: str, actor: str, action: str, target: str, body
     }
     row_digest = hash_chain.body_digest("audit", row)
     tx.run(_q.insert, **row, workspace_id=workspace_id, body_digest=row_digest)
-
     hash_chain.append(tx, workspace_id, "audit", audit_id, row_digest)
     return audit_id
 
@@ -52,7 +51,7 @@ def record(tx: Tx, workspace_id: str, actor: str, action: str, target: str, body
 def page(
     tx: Tx, workspace_id: str, *, before_seq: int | None = None, limit: int = MAX_PAGE_ITEMS
 ) -> list[AuditFact]:
-    """Facts before `before_seq` (None: from the newest), newest first."""
+    """Return facts before `before_seq` (None: from the newest), newest first."""
     before = _NEWEST if before_seq is None else before_seq
     return [_fact(row) for row in tx.all(_q.page, workspace_id=workspace_id, before_seq=before, limit=limit)]
 

@@ -1,7 +1,7 @@
--- Audit facts, in a hash chain of their own.
+-- Audit facts, in their own hash chain.
 
 -- name: insert
--- seq and digest follow at the end of the transaction (hash_chain.sql).
+-- seq and digest are set at the end of the transaction (hash_chain.sql).
 INSERT INTO audit (workspace_id, audit_id, body_digest, actor, action, target, body, created_at)
 VALUES (:workspace_id, :audit_id, :body_digest, :actor, :action, :target, :body, :created_at)
 

@@ -1,4 +1,4 @@
-"""Files of blobs: written in pieces under a temporary name, read in ranges, made durable."""
+"""Files of blobs: written in pieces under a temporary name, synced, read in ranges."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hostler_protocol.ids import new_id
 from hostler_protocol.limits import KIB
 
 CHUNK_BYTES = 256 * KIB
-"""How much of a blob is in memory at once, for each reader or writer."""
+"""Bytes of a blob in memory at once, for each reader or writer."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Writer:
     """One file being written, hashed as it goes.
 
-    Its steps run on threads and cannot be cancelled, so `discard` may come beside one: they take turns, and
-    what comes after it does nothing.
+    Its steps run on threads and cannot be cancelled, so `discard` may be called during one: a lock orders
+    them, and steps after `discard` do nothing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -36,7 +36,7 @@ class Writer:
         self._turn = threading.Lock()
 
     def write(self, piece: bytes) -> None:
-        """Append bytes. StorageError where the disk does not take them."""
+        """Append bytes. StorageError if the disk does not accept them."""
         with self._turn, as_storage_error(f"cannot store {self.size + len(piece):,} bytes"):
             self._hash.update(piece)
             self.size += len(piece)
@@ -45,7 +45,7 @@ class Writer:
                 left = left[os.write(self._opened(), left) :]
 
     def finish(self) -> str:
-        """Make the bytes durable under the temporary name; their digest."""
+        """Make the bytes durable under the temporary name and return their digest."""
         with self._turn, as_storage_error(f"cannot store {self.size:,} bytes"):
             if not self._discarded:
                 os.fsync(self._opened())
@@ -53,7 +53,7 @@ class Writer:
             return self._hash.hexdigest()
 
     def discard(self) -> None:
-        """Remove the file, unless it has become a blob."""
+        """Remove the file unless it has become a blob."""
         with self._turn:
             self._discarded = True
             self._close()
@@ -71,13 +71,13 @@ class Writer:
 
 
 def pieces(content: bytes) -> Iterator[bytes]:
-    """The bytes in chunks."""
+    """Yield the bytes in chunks of CHUNK_BYTES."""
     for start in range(0, len(content), CHUNK_BYTES):
         yield content[start : start + CHUNK_BYTES]
 
 
 def read_range(path: Path, offset: int, length: int) -> bytes:
-    """The bytes of a file from `offset` on, at most `length`. StorageError where it is missing."""
+    """Return at most `length` bytes of a file from `offset` on. StorageError if the file is missing."""
     with as_storage_error(f"cannot read blob {path.name}"), path.open("rb", buffering=0) as file:
         parts: list[bytes] = []
         while length > 0:
@@ -91,7 +91,7 @@ def read_range(path: Path, offset: int, length: int) -> bytes:
 
 
 def old_files(folder: Path, older_than: float) -> list[str]:
-    """The names of blobs two folders below that were not put within `older_than` seconds."""
+    """Return the names of blobs, two folders below, that were last put over `older_than` seconds ago."""
     limit = time.time() - older_than
     found: list[str] = []
     with contextlib.suppress(FileNotFoundError):
@@ -105,7 +105,7 @@ def old_files(folder: Path, older_than: float) -> list[str]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make names in a folder durable."""
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -115,7 +115,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def as_storage_error(doing: str) -> Iterator[None]:
-    """Raise what the disk refuses as a StorageError; `doing` says what could not be done."""
+    """Raise errors of the disk as StorageError; `doing` begins the message."""
     try:
         yield
     except FileNotFoundError as error:

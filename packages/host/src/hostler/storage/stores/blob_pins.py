@@ -1,7 +1,7 @@
-"""Pins: which blobs were put and may be named soon, for all processes that share a folder.
+"""Pins: protect blobs that were put but have no reference yet, across all processes that share a folder.
 
-A pin is an empty file. It lasts as long as anybody holds the object that stands for it, and no longer than
-its process: each process has a folder of its own with a locked file in it, which the kernel unlocks.
+A pin is an empty file. It exists while its `Pin` object does and no longer than its process: each process has
+its own folder with a locked file, which the kernel unlocks when the process ends.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ALIVE = "alive"
 
 
 class Pin:
-    """Keeps a blob from being removed while it is held."""
+    """Keeps a blob from being removed while this object exists."""
 
     def __init__(self, path: Path) -> None:
         weakref.finalize(self, _unlink, path).atexit = False
 
 
 class Pins:
-    """The pins of a blob folder, below `root`; `lock` is a file beside it."""
+    """The pins of a blob folder, below `root`; `lock` is a file next to it."""
 
     def __init__(self, root: Path, lock: Path) -> None:
         self._root = root
@@ -41,13 +41,13 @@ class Pins:
         root.mkdir(mode=0o700, exist_ok=True)
 
     def take(self, sha256: str) -> Pin:
-        """Pin a blob. OSError where the disk takes no more."""
+        """Pin a blob. OSError if the disk is full."""
         path = self._folder() / f"{sha256}.{next(self._numbers)}"
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         return Pin(path)
 
     def held(self) -> set[str]:
-        """The digests that are pinned now. Removes what ended processes left."""
+        """Return the digests that are pinned now. Removes the folders of ended processes."""
         found: set[str] = set()
         with self._locked():
             for entry in os.scandir(self._root):
@@ -59,11 +59,11 @@ class Pins:
         return found
 
     def close(self) -> None:
-        """Let all pins of this process go."""
+        """Remove all pins of this process."""
         with self._turn:
             if self._own is None or self._alive is None:
                 return
-            with self._locked():  # another process may be looking into the folder
+            with self._locked():  # another process may be reading the folder
                 shutil.rmtree(self._own, ignore_errors=True)
             os.close(self._alive)
             self._own = self._alive = None
@@ -72,7 +72,7 @@ class Pins:
         with self._turn:
             if self._own is None:
                 folder = self._root / new_id()
-                with self._locked():  # nobody takes it for one that was left
+                with self._locked():  # no process takes it for a folder of an ended one
                     folder.mkdir(mode=0o700)
                     self._alive = os.open(
                         folder / _ALIVE, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
@@ -101,5 +101,5 @@ def _is_alive(folder: Path) -> bool:
 
 
 def _unlink(path: Path) -> None:
-    with contextlib.suppress(OSError):  # a pin that stays ends with its process
+    with contextlib.suppress(OSError):  # a pin that stays is removed after its process has ended
         path.unlink()

@@ -1,12 +1,12 @@
-"""Blobs: bytes by their SHA-256, each stored once, in a folder; and in the database who names them.
+"""Blobs: bytes stored once under their SHA-256 in a folder, with a count of references in the database.
 
-The order that keeps facts true: `BlobFolder.put` makes the bytes durable, then a transaction calls
-`reference` for each thing that names them. Letting go is the other way round: `release` in the transaction
-that deletes the name, then `collect` removes the file, and the row after it. A crash in between leaves a row
-that the next collection finds, or bytes that no row knows, which `sweep` removes.
+The order keeps references valid: `BlobFolder.put` makes the bytes durable, then a transaction calls
+`reference` for each row that refers to them. Deletion runs the other way: `release` in the transaction that
+deletes the row, then `collect` removes the file, and the blob's row after it. A crash in between leaves a row
+that the next collection finds, or bytes without a row, which `sweep` removes.
 
-Removing and putting the same bytes exclude each other by a file lock. Whoever has put bytes and not named
-them yet holds the `Blob` that `put` gave: as long as it is held, the bytes stay.
+A file lock keeps removing and putting the same bytes apart. Between `put` and `reference` the caller holds
+the `Blob` that `put` returned: while that object exists, the bytes stay.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ _q = load(__file__)
 T = TypeVar("T")
 
 GRACE_SECONDS = 3600
-"""A file that no row knows is kept this long: from `put` to its transaction takes seconds."""
+"""A file without a row is kept this long: from `put` to the transaction takes seconds."""
 DISK_THREADS = 4
 """Operations on disk at once; further ones wait for a thread."""
 GC_BATCH = 100
 REMOVED_AT_ONCE = 32
-"""Blobs that one step removes: nobody puts the same bytes meanwhile, and few others."""
+"""Blobs removed in one step, whose locks keep puts of the same bytes, and a few others, waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """What `put` stored: the digest (64 hexadecimal digits) and size of the bytes.
+    """Digest (64 hexadecimal digits) and size of stored bytes.
 
-    The bytes of one that `put` gave are not removed while it is held.
+    A Blob returned by `put` has a pin: its bytes are not removed while the object exists.
     """
 
     sha256: str
@@ -65,7 +65,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """What a collection freed."""
+    """Number and total size of the blobs that a collection removed."""
 
     blobs: int
     size_bytes: int
@@ -74,8 +74,8 @@ class Removed:
 class BlobFolder:
     """Content-addressed files under `root`; several processes may share it.
 
-    `root/ab/cd/abcd...` holds a blob, `root/tmp` what is being written, `root/locks` one lock file per first
-    two digits, `root/pins` what was put and is still held.
+    `root/ab/cd/abcd...` is a blob. `root/tmp` contains files being written, `root/locks` one lock file per
+    first two digits, `root/pins` the pins.
     """
 
     def __init__(self, root: Path) -> None:
@@ -90,21 +90,21 @@ class BlobFolder:
         self._threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="hostler-blobs")
 
     async def settle(self) -> None:
-        """Wait for removals whose callers were cancelled."""
+        """Wait for removals that are still running although their callers were cancelled."""
         await asyncio.gather(*self._removals, return_exceptions=True)
 
     def close(self) -> None:
-        """Wait for what is running; nothing can be asked afterwards."""
+        """Wait for running operations, then close; the folder cannot be used afterwards."""
         self._threads.shutdown()
         self._pins.close()
 
     # -- writing --------------------------------------------------------------------------------------------
 
     async def put(self, content: bytes | AsyncIterator[bytes], *, max_bytes: int = MAX_UPLOAD_BYTES) -> Blob:
-        """Store bytes; durable when this returns. The same bytes again cost no space.
+        """Store bytes and return their Blob; they are durable on return. Known bytes take no more space.
 
-        PayloadTooLargeError past `max_bytes`, StorageError where the disk does not take them; neither leaves
-        anything behind, nor does cancellation.
+        PayloadTooLargeError above `max_bytes`, StorageError if the disk does not accept them. Neither an
+        error nor cancellation leaves a file.
         """
         if isinstance(content, bytes):
             _check_size(len(content), max_bytes)
@@ -132,7 +132,7 @@ class BlobFolder:
             writer.discard()
 
     def _renew(self, sha256: str, size_bytes: int) -> Blob | None:
-        """Pin a blob that is there, and make it young again; None where it is not there, whole."""
+        """Pin a complete blob and reset its age; None if it does not exist in full."""
         path = self._path(sha256)
         with self._locked(sha256), contextlib.suppress(FileNotFoundError):
             if path.stat().st_size == size_bytes:
@@ -141,12 +141,12 @@ class BlobFolder:
         return None
 
     def _pinned(self, sha256: str, size_bytes: int) -> Blob:
-        """To be called while its lock is held."""
+        """Pin a blob. The caller holds its lock."""
         with as_storage_error(f"cannot store {size_bytes:,} bytes"):
             return Blob(sha256, size_bytes, self._pins.take(sha256))
 
     def _keep(self, writer: Writer) -> Blob:
-        """Give a finished file its name, unless its bytes have one."""
+        """Move a finished file to its final name, unless the blob exists."""
         sha256 = writer.finish()
         if (known := self._renew(sha256, writer.size)) is not None:
             return known
@@ -164,9 +164,9 @@ class BlobFolder:
     # -- reading --------------------------------------------------------------------------------------------
 
     async def read(self, sha256: str, offset: int = 0, length: int = CHUNK_BYTES) -> bytes:
-        """The bytes from `offset` on, at most `length`; short only at the end of the blob.
+        """Return at most `length` bytes from `offset` on; fewer only at the end of the blob.
 
-        StorageError where the blob is missing.
+        StorageError if the blob is missing.
         """
         check_range(offset, length)
         path = self._path(sha256)
@@ -175,22 +175,22 @@ class BlobFolder:
     async def stream(
         self, sha256: str, offset: int = 0, length: int | None = None, *, verify: bool = False
     ) -> AsyncIterator[bytes]:
-        """The bytes of a range (None: to the end) in chunks, one of which is in memory.
+        """Yield the bytes of a range (None: to the end), holding one chunk in memory.
 
-        `verify`, for whole blobs only: StorageError at the end if the bytes are not those of the digest.
+        `verify`, for whole blobs only: raise StorageError at the end if the bytes do not match the digest.
         """
         if verify and (offset or length is not None):
             raise InvalidArgumentError("only a whole blob can be verified")
         check_range(offset, 0 if length is None else length)
         digest = hashlib.sha256()
         while length is None or length > 0:
-            asked = CHUNK_BYTES if length is None else min(CHUNK_BYTES, length)
-            chunk = await self.read(sha256, offset, asked)
+            size = CHUNK_BYTES if length is None else min(CHUNK_BYTES, length)
+            chunk = await self.read(sha256, offset, size)
             if verify:
                 digest.update(chunk)
             if chunk:
                 yield chunk
-            if len(chunk) < asked:
+            if len(chunk) < size:
                 break
             offset += len(chunk)
             length = None if length is None else length - len(chunk)
@@ -198,7 +198,7 @@ class BlobFolder:
             raise StorageError(f"blob {sha256} is damaged: its bytes have digest {digest.hexdigest()}")
 
     async def size(self, sha256: str) -> int:
-        """How many bytes a blob has. StorageError where it is missing."""
+        """Return the number of bytes of a blob. StorageError if it is missing."""
         path = self._path(sha256)
 
         def stat() -> int:
@@ -210,7 +210,7 @@ class BlobFolder:
     # -- removing -------------------------------------------------------------------------------------------
 
     async def remove_unused(self, sha256: str, *, older_than: float = GRACE_SECONDS) -> bool:
-        """Remove a blob that no row knows, unless it was put within `older_than` seconds, or is held."""
+        """Remove a blob without a row, unless it is pinned or was put within `older_than` seconds."""
         path = self._path(sha256)
 
         def remove() -> bool:
@@ -228,14 +228,15 @@ class BlobFolder:
         confirm: Callable[[list[Blob]], Awaitable[list[Blob]]],
         forget: Callable[[list[Blob]], Awaitable[object]],
     ) -> list[Blob]:
-        """Remove those blobs that nobody holds and `confirm` gives back, then call `forget` with them.
+        """Remove the unpinned blobs that `confirm` returns, then call `forget` with them.
 
-        Nobody puts them from before `confirm` until after `forget`. What was begun is finished although the
-        caller is cancelled. StorageError where a file cannot be removed; then none is forgotten.
+        Their locks prevent a put from before `confirm` until after `forget`. A removal that has begun is
+        finished even if the caller is cancelled. StorageError if a file cannot be removed; then `forget` is
+        not called.
         """
 
         async def remove() -> list[Blob]:
-            async with self._removing:  # one at a time: whoever has the locks waits for nobody who wants them
+            async with self._removing:  # one at a time: two removals that hold locks would block each other
                 locks = await asyncio.to_thread(self._lock_all, blobs)
                 try:
                     held = await asyncio.to_thread(self._pins.held)
@@ -254,7 +255,7 @@ class BlobFolder:
         return await asyncio.shield(task)
 
     def _lock_all(self, blobs: Sequence[Blob]) -> list[IO[bytes]]:
-        """Take the locks of some blobs, always in the same order."""
+        """Take the locks of the blobs, always in the same order."""
         locks: list[IO[bytes]] = []
         for first in sorted({blob.sha256[:2] for blob in blobs}):
             lock = (self._locks / first).open("wb")
@@ -263,9 +264,9 @@ class BlobFolder:
         return locks
 
     def _unlink(self, blobs: Sequence[Blob]) -> None:
-        """Remove files, durably."""
+        """Remove files durably."""
         paths = [self._path(blob.sha256) for blob in blobs]
-        with as_storage_error("cannot remove what was deleted"):
+        with as_storage_error("cannot remove the files of deleted data"):
             for path in paths:
                 path.unlink(missing_ok=True)
             for folder in {path.parent for path in paths}:
@@ -273,7 +274,7 @@ class BlobFolder:
                     sync_folder(folder)
 
     async def remove_abandoned(self, *, older_than: float = GRACE_SECONDS) -> int:
-        """Remove files that a crash left half written; how many."""
+        """Remove partial files that a crash left; return their number."""
 
         def remove() -> int:
             removed = 0
@@ -287,7 +288,7 @@ class BlobFolder:
         return await self._in_thread(remove)
 
     async def old_blobs(self, *, older_than: float = GRACE_SECONDS) -> AsyncIterator[list[str]]:
-        """The digests of all blobs not put within `older_than` seconds, in lists of one subfolder each."""
+        """Yield the digests of blobs last put over `older_than` seconds ago, one list per subfolder."""
         for first in range(256):
             folder = self._root / f"{first:02x}"
             digests = await self._in_thread(lambda folder=folder: old_files(folder, older_than))  # type: ignore[misc]
@@ -303,7 +304,7 @@ class BlobFolder:
 
     @contextlib.contextmanager
     def _locked(self, sha256: str) -> Iterator[None]:
-        """Exclude other threads and processes from the blobs that begin like this one."""
+        """Lock the blobs with the same first two digits against other threads and processes."""
         with (self._locks / sha256[:2]).open("wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -316,23 +317,23 @@ class BlobFolder:
 
 
 def reference(tx: Tx, blob: Blob) -> None:
-    """One more thing names the blob."""
+    """Count one more reference to the blob."""
     tx.run(_q.reference, sha256=blob.sha256, size_bytes=blob.size_bytes, now=tx.now)
 
 
 def release(tx: Tx, sha256: str) -> None:
-    """One thing less names the blob; after the last one, `collect` removes it."""
+    """Count one reference less; `collect` removes the blob after the last one."""
     tx.run(_q.release, sha256=sha256, now=tx.now)
 
 
 def references(tx: Tx, sha256: str) -> int:
-    """How many things name the blob."""
+    """Return the number of references to the blob."""
     row = tx.one(_q.refs, sha256=sha256)
     return 0 if row is None else int(row["refs"])
 
 
 async def collect(database: Database, folder: BlobFolder) -> Removed:
-    """Remove all blobs that nothing names and nobody is about to name."""
+    """Remove all blobs without a reference or pin."""
     removed = Removed(0, 0)
     after: Row = {"unreferenced_at": 0, "sha256": ""}
     last = await database.read(lambda tx: tx.one(_q.last_unreferenced))
@@ -351,12 +352,12 @@ async def collect(database: Database, folder: BlobFolder) -> Removed:
 
 
 async def remove(database: Database, folder: BlobFolder, candidates: Sequence[Blob]) -> Removed:
-    """Remove those of a few blobs that nothing names and nobody is about to name.
+    """Remove those of `candidates` that have no reference or pin.
 
-    The row goes last: after a crash in between the next collection finds it.
+    The row is deleted last: after a crash in between the next collection finds it.
     """
 
-    def unnamed(tx: Tx, blobs: list[Blob]) -> list[Blob]:
+    def unreferenced(tx: Tx, blobs: list[Blob]) -> list[Blob]:
         return [blob for blob in blobs if tx.run(_q.doom, sha256=blob.sha256, now=tx.now)]
 
     def forget(tx: Tx, blobs: list[Blob]) -> int:
@@ -364,15 +365,15 @@ async def remove(database: Database, folder: BlobFolder, candidates: Sequence[Bl
 
     gone = await folder.remove_confirmed(
         candidates,
-        # a transaction that syncs: what let go of them is durable before they are removed
-        lambda blobs: database.write(lambda tx: unnamed(tx, blobs)),
+        # a synced transaction: the releases are durable before the files are removed
+        lambda blobs: database.write(lambda tx: unreferenced(tx, blobs)),
         lambda blobs: database.write(lambda tx: forget(tx, blobs)),
     )
     return Removed(len(gone), sum(blob.size_bytes for blob in gone))
 
 
 async def sweep(database: Database, folder: BlobFolder, *, grace_seconds: float = GRACE_SECONDS) -> int:
-    """Remove files that no row knows: what crashes left; how many."""
+    """Remove files without a row, which crashes left; return their number."""
     removed = await folder.remove_abandoned(older_than=grace_seconds)
     async for digests in folder.old_blobs(older_than=grace_seconds):
         for start in range(0, len(digests), GC_BATCH):
@@ -390,11 +391,11 @@ def _unknown(tx: Tx, digests: Iterable[str]) -> list[str]:
 
 
 def check_range(offset: int, length: int) -> None:
-    """InvalidArgumentError for a range that cannot be."""
+    """Raise InvalidArgumentError for a negative offset or length."""
     if offset < 0 or length < 0:
         raise InvalidArgumentError(f"offset {offset} and length {length} may not be negative")
 
 
 def _check_size(size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        raise PayloadTooLargeError(f"the content has more than the {max_bytes:,} bytes it may have")
+        raise PayloadTooLargeError(f"the content has more than the allowed {max_bytes:,} bytes")

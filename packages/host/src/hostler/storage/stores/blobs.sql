@@ -1,5 +1,5 @@
--- Which blobs there are and how often they are named. Blobs belong to no workspace: equal bytes are stored once,
--- and only what names them says who may read them.
+-- Blobs and the number of references to each. Blobs belong to no workspace: equal bytes are stored once, and the rows
+-- that refer to them decide who may read them.
 
 -- name: reference
 INSERT INTO blobs (sha256, size_bytes, refs, created_at) VALUES (:sha256, :size_bytes, 1, :now)
@@ -21,7 +21,7 @@ WHERE unreferenced_at <= :until AND (unreferenced_at, sha256) > (:after, :after_
 ORDER BY unreferenced_at, sha256 LIMIT :limit
 
 -- name: doom
--- While nothing names it.
+-- Renews the mark of a blob that still has no reference.
 UPDATE blobs SET unreferenced_at = :now WHERE sha256 = :sha256 AND refs = 0
 
 -- name: forget

@@ -1,4 +1,4 @@
-"""Conversations, as the transcript shows them: the latest first, and the state that belongs to one."""
+"""Conversations, derived from the transcript, latest first; and the state of a conversation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hostler.storage.sql.statements import load
 from hostler_protocol.limits import MAX_PAGE_BYTES
 
 SCAN_ROWS = 2_000
-"""Messages looked at for one step of the list."""
+"""Messages read for one step of the list."""
 MAX_STEPS = 10
-"""Steps of one page: a page may be short, or empty with more to come, but never takes long."""
+"""Steps of one page: a page may be short, or empty with more to follow, but its time is bounded."""
 _NEWEST = 2**62
 _q = load(__file__)
 
@@ -34,7 +34,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class ConversationPage:
-    """`before`: from where the next page goes on; None: there is nothing more."""
+    """Conversations, and `before` for the next page; None on the last page."""
 
     items: list[Conversation]
     before: int | None
@@ -54,11 +54,11 @@ class StateEntry:
 
 
 def page(tx: Tx, workspace_id: str, *, before: int | None, limit: int) -> ConversationPage:
-    """Conversations whose latest message lies before the sequence `before`, the latest first."""
-    place = _NEWEST if before is None else before
+    """Return conversations whose latest message has a sequence below `before`, latest first."""
+    position = _NEWEST if before is None else before
     items: list[Conversation] = []
     for _ in range(MAX_STEPS):
-        step: dict[str, Any] = {"workspace_id": workspace_id, "before": place, "scan": SCAN_ROWS}
+        step: dict[str, Any] = {"workspace_id": workspace_id, "before": position, "scan": SCAN_ROWS}
         for row in tx.all(_q.latest, **step):
             if len(items) == limit:
                 return ConversationPage(items, items[-1].seq)
@@ -66,12 +66,12 @@ def page(tx: Tx, workspace_id: str, *, before: int | None, limit: int) -> Conver
         scanned = tx.one(_q.scanned, **step)
         if scanned is None or scanned["rows"] < SCAN_ROWS:
             return ConversationPage(items, None)
-        place = scanned["oldest"]
-    return ConversationPage(items, place)
+        position = scanned["oldest"]
+    return ConversationPage(items, position)
 
 
 def known(tx: Tx, workspace_id: str, conversation_id: str) -> bool:
-    """Whether the workspace keeps anything of this conversation."""
+    """Whether the workspace stores any data of this conversation."""
     row = tx.one(_q.known, workspace_id=workspace_id, conversation_id=conversation_id)
     return row is not None
 
@@ -79,7 +79,7 @@ def known(tx: Tx, workspace_id: str, conversation_id: str) -> bool:
 def states(
     tx: Tx, workspace_id: str, conversation_id: str, *, after: tuple[str, str], limit: int
 ) -> tuple[list[StateEntry], bool]:
-    """State in the scope `conversation` following (scope key, key), at most 4 MiB; whether more follows."""
+    """Return state of a conversation after (scope key, key), at most 4 MiB, and whether more follows."""
     rows = tx.all(
         _q.states,
         workspace_id=workspace_id,

@@ -1,8 +1,7 @@
--- Conversations, as the transcript shows them. There is no table of them: a conversation is where messages are.
+-- Conversations, derived from the transcript: there is no table of them.
 
 -- name: latest
--- Of the :scan newest messages before :before, those that are the last of their conversation. `scanned` is the
--- oldest sequence looked at: where the next step begins.
+-- Those of the :scan newest messages before :before that are the last of their conversation.
 SELECT t.seq, t.conversation_id, t.thread_id, t.bot_id, t.role, t.content, t.created_at
 FROM (
     SELECT seq, conversation_id, thread_id, bot_id, role, content, created_at
@@ -17,7 +16,7 @@ WHERE t.conversation_id IS NOT NULL AND NOT EXISTS (
 ORDER BY t.seq DESC
 
 -- name: scanned
--- The oldest sequence of the :scan newest before :before, and how many there were.
+-- The oldest of the :scan newest sequences before :before, where the next step begins, and their number.
 SELECT min(seq) AS oldest, count(*) AS rows
 FROM (
     SELECT seq FROM transcripts WHERE workspace_id = :workspace_id AND seq < :before
@@ -25,14 +24,14 @@ FROM (
 ) AS looked_at
 
 -- name: states
--- State that belongs to a conversation, of all agents.
+-- State of a conversation, of all agents.
 SELECT scope_key, scope, key, value, version, agent_id, updated_at FROM states
 WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
   AND value <> '' AND (scope_key, key) > (:after_scope, :after_key)
 ORDER BY scope_key, key LIMIT :limit
 
 -- name: known
--- Whether anything at all is kept of a conversation.
+-- Whether any data of a conversation is stored.
 SELECT 1 AS found WHERE
     EXISTS (SELECT 1 FROM transcripts WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)
  OR EXISTS (SELECT 1 FROM events WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id)

@@ -1,7 +1,7 @@
-"""Gathered messages: several of one person that one run takes as one turn.
+"""Debounced messages: several messages of one person that become one turn of one run.
 
-The first of them opens the run, which is not due yet; each further one prolongs that a little and becomes
-the run's event. Once the run is due it can be claimed, and the row takes no more.
+The first message opens the run, which is not due yet. Each further one delays it a little and becomes the
+run's event. Once the run is due it can be claimed and accepts no more messages.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hostler_protocol.limits import MIB
 _q = load(__file__)
 
 MAX_GATHERED = 100
-"""Messages of one turn; with the last of them it begins."""
+"""Messages of one turn; the last of them makes the run due."""
 MAX_GATHERED_BYTES = 2 * MIB
-"""Input of one turn, far below what a message to a plugin may have."""
+"""Input of one turn, far below the limit of a message to a plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A message is one more of a turn that has not begun; it will at `not_before` (epoch milliseconds)."""
+    """A message joined a turn that begins at `not_before` (UTC epoch milliseconds) at the latest."""
 
     run_id: str
     count: int
@@ -32,7 +32,7 @@ class Joined:
 
 
 def begin(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> None:
-    """The first message of a turn."""
+    """Store the first message of a turn."""
     tx.run(_q.insert, workspace_id=workspace_id, run_id=run_id, position=1, event_id=event_id)
 
 
@@ -46,9 +46,9 @@ def join(
     size: int,
     not_before: int,
 ) -> Joined | None:
-    """Add a message to the turn that this person has begun in a lane; `size` in bytes of its input.
+    """Add a message to the turn that this person has open in a lane; `size` is that of its input in bytes.
 
-    None: there is none, or it has begun, or this would be too much for it, and then it waits no longer.
+    Return None if there is no open turn, or if the message does not fit; in that case the run becomes due.
     """
     key = {"workspace_id": workspace_id, "lane": lane, "gathering": gathering, "now": tx.now}
     row = tx.one(
@@ -74,6 +74,6 @@ def join(
 
 
 def of_run(tx: Tx, workspace_id: str, run_id: str) -> list[StoredEvent]:
-    """The events of a turn, in order."""
+    """Return the events of a turn, in order."""
     rows = tx.all(_q.of_run, workspace_id=workspace_id, run_id=run_id)
     return [events.stored(row) for row in rows]

@@ -1,7 +1,7 @@
--- Messages of one person that become one turn.
+-- Messages of one person that one run takes as one turn.
 
 -- name: join
--- A further message for a run that still waits for more of the same person; no row: there is none, or it is full.
+-- Adds a message to a run that waits for more of the same person. No row: there is no such run, or it is full.
 UPDATE runs SET event_id = :event_id, gathered = gathered + 1, gathered_bytes = gathered_bytes + :size,
     not_before = CASE WHEN gathered + 1 >= :most THEN cast(:now AS bigint)
                       WHEN cast(:not_before AS bigint) > gather_until THEN gather_until
@@ -12,7 +12,7 @@ WHERE workspace_id = :workspace_id AND lane = :lane AND status = 'queued' AND at
 RETURNING run_id, gathered, not_before
 
 -- name: release
--- A run that waits for more messages begins without them.
+-- Makes a run due that waits for more messages.
 UPDATE runs SET not_before = :now
 WHERE workspace_id = :workspace_id AND lane = :lane AND status = 'queued' AND attempt = 1
   AND gathering = :gathering AND not_before > :now

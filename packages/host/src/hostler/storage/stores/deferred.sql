@@ -1,4 +1,4 @@
--- Events whose agent is not known yet.
+-- Events whose filters could not be evaluated.
 
 -- name: insert
 INSERT INTO deferred_events (workspace_id, event_id, tries, next_at, not_before)
@@ -6,7 +6,7 @@ VALUES (:ws, :event_id, 1, :next_at, :not_before)
 ON CONFLICT (workspace_id, event_id) DO NOTHING
 
 -- name: claim
--- What is due is not due for others until :again_at, which is also when it is tried again if nobody says more.
+-- Claimed events are due again at :again_at, if their host does not reschedule them before.
 UPDATE deferred_events SET next_at = :again_at WHERE (workspace_id, event_id) IN (
     SELECT workspace_id, event_id FROM deferred_events WHERE next_at <= :now ORDER BY next_at LIMIT :limit)
 RETURNING *
@@ -17,7 +17,7 @@ UPDATE deferred_events SET next_at = :again_at WHERE (workspace_id, event_id) IN
     FOR UPDATE SKIP LOCKED)
 RETURNING *
 
--- name: tried
+-- name: retry
 UPDATE deferred_events SET tries = tries + 1, next_at = :next_at WHERE workspace_id = :ws AND event_id = :event_id
 
 -- name: postpone

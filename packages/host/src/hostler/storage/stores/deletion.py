@@ -1,12 +1,12 @@
-"""Deletion on request: a conversation, or a person's data, complete and with a receipt.
+"""Deletion on request of a conversation or of a person's data, complete and with a receipt.
 
-What came before the request goes; what arrives meanwhile is new and stays. Rows of events and runs stay,
-emptied: the hash chain keeps the digests of what was deleted and still verifies. Interrupted, or asked again,
-a deletion goes on with what is left: what says that there is something to delete (events, runs) is emptied
-when the bytes of all files are gone, and the receipt comes last.
+Data from before the request is deleted; data that arrives meanwhile stays. Rows of events and runs stay
+without content, so the hash chain keeps their digests and still verifies. An interrupted or repeated deletion
+continues with the rest: the events and runs through which data is found are emptied only after all files were
+removed, and the receipt comes last.
 
-Not found, because nothing says whose it is: what a runner put into plugin or workspace storage or into
-`runner` state, and what runs of other conversations read through a grant that crosses conversations.
+Not deleted, because it is not marked with a conversation or person: values in plugin or workspace storage and
+in `runner` state, and what runs of other conversations read through a grant that crosses conversations.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from hostler_protocol.runs import TERMINAL_STATUSES
 _q = load(__file__)
 
 _MERGE_PAGES = 500
-"""About 2 MB of the text index rewritten in one transaction."""
+"""Pages of the text index rewritten in one transaction, about 2 MB."""
 _MAX_MERGES = 10_000
 _NAMED_RUNS = 10
 _MAX_CHILDREN = 100_000
-"""Runs that one run may have made for itself, far above what budgets allow."""
+"""Child runs of one run, far above what budgets allow."""
 
 
 class DeletionReceipt(Strict):
-    """What was deleted, by kind, and the proof of what stays.
+    """The number of deleted rows by kind, and a proof of the event chain.
 
-    `target` is `conversation:` or `actor:` and the SHA-256 of the id: the receipt outlives the id. The event
-    chain ends (or ended, at that moment) at `chain_seq` with `chain_digest`; `events` of its rows are empty
-    now and keep their digests. Times are UTC epoch seconds.
+    `target` is `conversation:` or `actor:` and the SHA-256 of the id, since the receipt outlives the id. At
+    that moment the event chain ended at `chain_seq` with `chain_digest`; `events` of its rows were emptied
+    and keep their digests. Times are UTC epoch seconds.
     """
 
     audit_id: str
@@ -58,7 +58,7 @@ class DeletionReceipt(Strict):
 
 
 async def _nothing() -> None:
-    """Nothing lies elsewhere."""
+    """Delete nothing else."""
 
 
 async def delete_conversation(
@@ -70,12 +70,11 @@ async def delete_conversation(
     by: str,
     elsewhere: Callable[[], Awaitable[object]] = _nothing,
 ) -> DeletionReceipt:
-    """Delete everything of a conversation, with all its threads. `by`: who asked, for the audit.
+    """Delete all data of a conversation, with all its threads. `by`: who asked, for the audit.
 
-    Bytes in `folder` that nothing else names are gone when this returns. `elsewhere` deletes what lies
-    neither in the database nor there; it is awaited before the receipt is written.
-    ConflictError while a run of the conversation is active: cancel it first. StorageError where bytes cannot
-    be removed: ask again.
+    Its bytes in `folder` are gone on return, unless other rows refer to them. `elsewhere` deletes data
+    outside of database and folder; it is awaited before the receipt is written. ConflictError while a run of
+    the conversation is active: cancel it first. StorageError if bytes cannot be removed: ask again.
     """
     erasure = await _begin(database, ws, _target("conversation", conversation_id), by)
     await erasure.refuse_active(conversation_id)
@@ -104,11 +103,11 @@ async def delete_actor(
     actor_type: str | None = None,
     elsewhere: Callable[[], Awaitable[object]] = _nothing,
 ) -> DeletionReceipt:
-    """Delete a person's data: what they said, what was answered, and the state kept for and about them.
+    """Delete a person's data: their messages, the answers, and the state kept for and about them.
 
-    Journals of the conversations they took part in go too, since runs read what was said there. Walks the
-    event log, in small steps. `actor_type` None: whatever type. ConflictError at a run of theirs that is
-    still active: cancel it and ask again. `folder` and `elsewhere` as for a conversation.
+    Journals of the conversations they took part in are deleted too, since runs read their messages there.
+    Walks the event log in small steps. `actor_type` None means any type. ConflictError if a run of theirs is
+    still active: cancel it and ask again. `folder` and `elsewhere` as in `delete_conversation`.
     """
     erasure = await _begin(database, ws, _target("actor", actor_id), by)
     await erasure.actor_events(actor_id, actor_type)
@@ -134,7 +133,7 @@ async def _begin(database: Database, ws: str, target: str, by: str) -> _Erasure:
 
 
 class _Bounds(NamedTuple):
-    """What came before the request: until when, and up to which sequences."""
+    """The time of the request, and the last sequences of transcript and event log before it."""
 
     now: int
     last_item: int
@@ -142,7 +141,7 @@ class _Bounds(NamedTuple):
 
 
 class _Erasure:
-    """One deletion on its way: its bounds and what it has counted."""
+    """A deletion in progress: its bounds and its counts."""
 
     def __init__(self, database: Database, ws: str, target: str, by: str, bounds: _Bounds) -> None:
         self._database = database
@@ -154,7 +153,7 @@ class _Erasure:
         self._counts: dict[str, int] = {}
 
     async def step(self, kind: str, step: Callable[[Tx], int]) -> None:
-        """Repeat a bounded step until it finds nothing."""
+        """Repeat a bounded step until it returns 0, and count its results under `kind`."""
         self._count(kind, await until_nothing(self._database, step))
 
     async def refuse_active(self, conversation_id: str) -> None:
@@ -187,7 +186,7 @@ class _Erasure:
             await self._empty_events(rows)
 
     async def event_files(self, conversation_id: str) -> None:
-        """Let the files go that the events of a conversation brought."""
+        """Delete the artifacts that the events of a conversation brought."""
         after = 0
         while rows := await self._read(
             _q.events_of_conversation_after,
@@ -201,18 +200,18 @@ class _Erasure:
             after = int(rows[-1]["seq"])
 
     async def contents_of_runs(self, conversation_id: str) -> None:
-        """Delete what the runs of a conversation left behind, and their own runs with it."""
+        """Delete the content of the runs of a conversation and of their child runs."""
         async for run_ids in self._runs_of(conversation_id, since=0):
             for run_id in await self._families(run_ids):
                 await self._contents(run_id)
 
     async def runs(self, conversation_id: str) -> None:
-        """Empty the runs of a conversation, of which nothing else is left, and their events."""
+        """Empty the rows of the runs of a conversation and of their events."""
         async for run_ids in self._runs_of(conversation_id, since=0):
             await self._empty_runs(await self._families(run_ids))
 
     async def journals(self, conversation_id: str, *, since: int) -> None:
-        """Drop the journals of the runs of a conversation."""
+        """Delete the journals of the runs of a conversation that were opened since a time."""
         async for run_ids in self._runs_of(conversation_id, since=since):
             for run_id in run_ids:
                 await self._journal(run_id)
@@ -225,22 +224,22 @@ class _Erasure:
             yield [row["run_id"] for row in rows]
 
     async def actor_events(self, actor_id: str, actor_type: str | None) -> None:
-        """Walk the log; what the person's events made goes before the events are emptied."""
+        """Walk the event log: delete what the person's events led to, then empty those events."""
         after = 0
         seen: set[str] = set()
         while rows := await self._read(
             _q.events_between, after=after, until=self._last_event, limit=STEP_ROWS
         ):
             theirs = [row for row in rows if _is_about(row, actor_id, actor_type)]
-            made: list[str] = []
+            run_ids: list[str] = []
             for row in theirs:
                 conversation_id = row["conversation_id"]
                 if conversation_id is not None and conversation_id not in seen:
-                    # Before the event is emptied: should this be refused, asking again finds it.
+                    # before the event is emptied: if this raises, a repeated deletion finds the event again
                     await self.journals(conversation_id, since=row["created_at"])
                     seen.add(conversation_id)
-                made += await self._of_event(row)
-            family = await self._families(made)
+                run_ids += await self._of_event(row)
+            family = await self._families(run_ids)
             for run_id in family:
                 await self._contents(run_id)
             await self._empty_runs(family)
@@ -248,7 +247,7 @@ class _Erasure:
             after = int(rows[-1]["seq"])
 
     async def finish(self) -> DeletionReceipt:
-        """Let the text index forget, and write the receipt into the audit chain."""
+        """Purge the text index, and write the receipt into the audit chain."""
         if self._database.dialect == "sqlite" and self._counts.get("transcripts"):
             await self._purge_index()
         counts = {one: count for one, count in sorted(self._counts.items()) if count}
@@ -273,9 +272,9 @@ class _Erasure:
     # -- pieces -----------------------------------------------------------------------------------------
 
     async def _of_event(self, event: Row) -> list[str]:
-        """Delete what one event of a person made; the runs that it made are given.
+        """Delete the messages and artifacts of an event; return the runs that it opened.
 
-        Absorbed by a running agent it made no run of its own.
+        For a steer, which opened no run, delete the journal of the run that absorbed it.
         """
         await self._items(_q.items_of_event, event_id=event["event_id"])
         await self._artifacts(_q.artifacts_of_event, event_id=event["event_id"])
@@ -288,7 +287,7 @@ class _Erasure:
         return [run_id]
 
     async def _families(self, run_ids: Sequence[str]) -> list[str]:
-        """Runs, and after each the runs that it made for itself."""
+        """Return the runs and their child runs, each run before its children."""
         family: list[str] = []
         waiting = list(run_ids)
         while waiting:
@@ -299,7 +298,7 @@ class _Erasure:
         return family
 
     async def _contents(self, run_id: str) -> None:
-        """Delete what a run and its event left behind."""
+        """Delete the journal, messages, artifacts and pauses of a run and its event."""
         await self._journal(run_id)
         await self._items(_q.items_of_run, run_id=run_id)
         for event in await self._read(_q.event_of_run, run_id=run_id):
@@ -309,9 +308,8 @@ class _Erasure:
         await self.step("pauses", lambda tx: pause_retention.drop_of_run(tx, self._ws, run_id))
 
     async def _empty_runs(self, family: Sequence[str]) -> None:
-        """Empty runs and their events.
-
-        A run is emptied after its event and its children: interrupted, asking again finds it.
+        """Empty runs and their events: each run after its event and children, so that a repeated deletion
+        finds them.
         """
         events: list[Row] = []
         for run_id in family:
@@ -324,7 +322,7 @@ class _Erasure:
             self._count("runs", emptied)
 
     async def _purge_index(self) -> None:
-        """Merge the whole text index, in steps."""
+        """Merge the whole text index, in bounded steps."""
         for step in range(_MAX_MERGES):
             begin = step == 0
             if not await self._database.write(
@@ -354,15 +352,15 @@ class _Erasure:
 
     async def _empty_events(self, rows: Iterable[Row]) -> None:
         """Account for events, then empty them."""
-        given = [row for row in rows if int(row["seq"]) not in self._emptied]
-        if not given:
+        left = [row for row in rows if int(row["seq"]) not in self._emptied]
+        if not left:
             return
-        seqs = [int(row["seq"]) for row in given]
+        seqs = [int(row["seq"]) for row in left]
         await self._database.write(
             lambda tx: emptied.account(tx, self._ws, seqs, by=self._by, target=self._target)
         )
-        for start in range(0, len(given), STEP_ROWS):
-            step = given[start : start + STEP_ROWS]
+        for start in range(0, len(left), STEP_ROWS):
+            step = left[start : start + STEP_ROWS]
 
             def empty(tx: Tx, step: list[Row] = step) -> int:
                 waiting.discard(tx, self._ws, [row["event_id"] for row in step])
@@ -380,6 +378,6 @@ class _Erasure:
 
 
 def _is_about(event: Row, actor_id: str, actor_type: str | None) -> bool:
-    """Whether the person did it, or it was done to them."""
-    did = event["actor_id"] == actor_id and actor_type in (None, event["actor_type"])
-    return did or (event["subject_id"] == actor_id and actor_type in (None, event["subject_type"]))
+    """Whether the person is the actor or the subject of an event."""
+    is_actor = event["actor_id"] == actor_id and actor_type in (None, event["actor_type"])
+    return is_actor or (event["subject_id"] == actor_id and actor_type in (None, event["subject_type"]))

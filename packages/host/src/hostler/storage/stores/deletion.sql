@@ -1,4 +1,4 @@
--- Deletion on request: what belongs to a conversation, or to a person.
+-- Deletion on request: the rows of a conversation or a person.
 
 -- name: items_of_conversation
 SELECT seq FROM transcripts
@@ -23,7 +23,7 @@ WHERE workspace_id = :ws AND conversation_id = :conversation_id AND created_at >
 ORDER BY run_id LIMIT :limit
 
 -- name: children
--- Runs that a run made for itself: they have no conversation of their own.
+-- Child runs without a conversation.
 SELECT run_id FROM runs WHERE workspace_id = :ws AND parent_run_id = :run_id AND conversation_id IS NULL LIMIT :limit
 
 -- name: event_of_run
@@ -45,7 +45,7 @@ SELECT artifact_id FROM artifacts WHERE workspace_id = :ws AND event_id = :event
 DELETE FROM states WHERE workspace_id = :ws AND conversation_id = :conversation_id AND scope = 'conversation'
 
 -- name: drop_state_of_actor
--- State kept for the person as an actor, or about the person as a subject.
+-- State of the scopes `actor` and `subject`.
 DELETE FROM states
 WHERE workspace_id = :ws AND actor_id = :actor_id AND scope IN ('actor', 'subject')
   AND (CAST(:actor_type AS text) IS NULL OR actor_type = :actor_type)
@@ -60,6 +60,6 @@ WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after
 ORDER BY seq LIMIT :limit
 
 -- name: events_between
--- A step through the log, to find a person's events.
+-- One step of a walk through the log.
 SELECT seq, event_id, run_id, outcome, conversation_id, created_at, actor_type, actor_id, subject_type, subject_id
 FROM events WHERE workspace_id = :ws AND seq > :after AND seq <= :until ORDER BY seq LIMIT :limit

@@ -1,4 +1,4 @@
-"""Emptying rows, in bounded steps: what retention and deletion on request have in common."""
+"""Steps that delete or empty rows, shared by retention and deletion on request."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hostler.storage.stores import artifacts, blobs, uploads
 _q = load(__file__)
 
 STEP_ROWS = 200
-"""Rows of one transaction: with 64 KiB each it stays below 13 MB, and others wait a few milliseconds."""
+"""Rows of one transaction: with 64 KiB each it stays below 13 MB, and delays others by a few milliseconds."""
 
 
 async def until_nothing(database: Database, step: Callable[[Tx], int]) -> int:
-    """Run `step` in transactions of its own until it finds nothing more; the sum of what it did."""
+    """Run `step`, each time in its own transaction, until it returns 0; return the sum."""
     total = 0
     while done := await database.write(step):
         total += done
@@ -23,20 +23,20 @@ async def until_nothing(database: Database, step: Callable[[Tx], int]) -> int:
 
 
 def empty_events(tx: Tx, ws: str, seqs: Iterable[int]) -> int:
-    """Remove what the events say and who said it; how many said anything.
+    """Remove content and people from events; return how many had content.
 
-    They are accounted for (`emptied.account`), in this transaction or before it.
+    The caller accounts for them (`redactions.account`), in this transaction or before it.
     """
     return sum(tx.run(_q.empty_event, ws=ws, seq=seq) for seq in seqs)
 
 
 def drop_journal(tx: Tx, run_id: str) -> int:
-    """Delete the next rows of a run's journal; how many entries they held, 0 at the end."""
+    """Delete the next rows of a run's journal; return the number of their entries, 0 at the end."""
     return _drop(tx, run_id, tx.all(_q.journal_rows, run_id=run_id, limit=STEP_ROWS), deltas=False)
 
 
 def drop_deltas(tx: Tx, run_id: str) -> int:
-    """Delete the next rows of deltas; how many entries they held, 0 at the end."""
+    """Delete the next rows of a run's deltas; return the number of their entries, 0 at the end."""
     return _drop(tx, run_id, tx.all(_q.delta_rows, run_id=run_id, limit=STEP_ROWS), deltas=True)
 
 
@@ -52,7 +52,7 @@ def _drop(tx: Tx, run_id: str, rows: list[Row], *, deltas: bool) -> int:
 
 
 def drop_files_of_run(tx: Tx, ws: str, run_id: str) -> int:
-    """Delete the next artifacts and uploads that a run made; how many, 0 at the end."""
+    """Delete the next artifacts and unfinished uploads of a run; return their number, 0 at the end."""
     rows = tx.all(_q.artifacts_of_run, ws=ws, run_id=run_id, limit=STEP_ROWS)
     for row in rows:
         artifacts.remove(tx, ws, row["artifact_id"])
@@ -63,7 +63,7 @@ def drop_files_of_run(tx: Tx, ws: str, run_id: str) -> int:
 
 
 def empty_run(tx: Tx, ws: str, run_id: str) -> bool:
-    """Take from an ended run what it was about; False while it is active."""
+    """Remove conversation, people and content from an ended run; return False while it is active."""
     emptied = tx.run(_q.empty_run, ws=ws, run_id=run_id) > 0
     if emptied:
         tx.run(_q.answers_naming, ws=ws, run_id=run_id)

@@ -1,7 +1,7 @@
--- Emptying rows: what retention and deletion on request have in common. Rows of events and runs stay, without content.
+-- Statements of retention and deletion on request. Rows of events and runs stay, without content.
 
 -- name: empty_event
--- Identity, place in the chain and digests stay; a second delivery is still known.
+-- Id, position in the chain and digests stay, so a second delivery is still recognised.
 UPDATE events SET body = NULL, input_summary = '', conversation_id = NULL, thread_id = NULL, actor_type = NULL,
     actor_id = NULL, actor_name = NULL, subject_type = NULL, subject_id = NULL, requester = NULL, routing = '{}',
     steering = NULL
@@ -21,13 +21,13 @@ DELETE FROM journal WHERE run_id = :run_id AND last_position <= :last
 DELETE FROM journal WHERE run_id = :run_id AND last_position <= :last AND type = 'message.delta'
 
 -- name: empty_run
--- What it cost and how it ended stay.
+-- Cost and ending stay.
 UPDATE runs SET conversation_id = NULL, thread_id = NULL, requester = NULL, cancel_reason = NULL,
     cancel_requested_by = NULL, grant_json = NULL, binding = '{}', lane = run_id
 WHERE workspace_id = :ws AND run_id = :run_id AND status IN ('completed', 'failed', 'cancelled', 'timeout')
 
 -- name: empty_source
--- That it was made from another run stays; what it was given instead does not.
+-- The source run stays, the edited input does not.
 UPDATE run_sources SET input = NULL WHERE workspace_id = :ws AND run_id = :run_id
 
 -- name: uploads_of_run
@@ -37,7 +37,7 @@ SELECT upload_id FROM uploads WHERE workspace_id = :ws AND run_id = :run_id
 SELECT artifact_id FROM artifacts WHERE workspace_id = :ws AND run_id = :run_id LIMIT :limit
 
 -- name: answers_naming
--- Stored HTTP answers that hold the output of a run.
+-- Stored HTTP answers that contain the id of a run, and so perhaps its output.
 DELETE FROM idempotency WHERE workspace_id = :ws AND instr(answer, :run_id) > 0
 
 -- name: answers_naming (postgres)

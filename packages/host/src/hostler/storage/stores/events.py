@@ -1,4 +1,4 @@
-"""The event log: append-only, once per (workspace, event id), hash-chained."""
+"""The event log: append-only, one row per (workspace, event id), hash-chained."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from hostler_protocol.ids import digest
 from hostler_protocol.limits import MAX_INPUT_SUMMARY_CHARS, MAX_PAGE_ITEMS
 
 Outcome = Literal["started", "steered", "queued", "rejected", "unrouted", "conflict", "deferred", "failed"]
-"""`deferred`: filters could not be evaluated and are asked again; `failed`: they never could."""
+"""`deferred`: filters could not be evaluated and are retried; `failed`: the retries failed too."""
 UNSETTLED: frozenset[Outcome] = frozenset({"deferred", "failed"})
-"""No agent was found for the event, and none was ruled out."""
+"""Outcomes of events that were neither routed nor found to have no agent."""
 
 _q = load(__file__)
 _NEWEST = 2**62
@@ -32,7 +32,7 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 class StoredEvent(msgspec.Struct, frozen=True):
     """A row of the log. Times are UTC epoch milliseconds.
 
-    `seq` is 0 only inside the transaction that stored the event. `envelope` is None once the content was
+    `seq` is 0 only inside the transaction that stored the event. `envelope` is None if the content was
     deleted.
     """
 
@@ -62,7 +62,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
     created_at: int
 
     def event(self) -> Event | None:
-        """What was accepted, as it is kept; None once its content was deleted."""
+        """Return the event as it was accepted; None if its content was deleted."""
         if self.envelope is None:
             return None
         return Event(
@@ -77,12 +77,12 @@ class StoredEvent(msgspec.Struct, frozen=True):
 
 
 class Inserted(msgspec.Struct, frozen=True):
-    """The event is new; it gets its sequence when the transaction ends."""
+    """The event is new; it gets its sequence at the end of the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """The id is known. `same_body` False: another event came under it, which is a conflict."""
+    """The id is known. `same_body` is False if the stored event is another one, which is a conflict."""
 
     record: StoredEvent
     same_body: bool
@@ -91,19 +91,17 @@ class Duplicate:
 def insert(
     tx: Tx, event: Event, outcome: Outcome, run_id: str | None, routing: dict[str, Any]
 ) -> Inserted | Duplicate:
-    """Store `event` unless its id is known in its workspace."""
+    """Store `event` unless its workspace has an event with this id."""
     content = _content_of(event)
     row_digest = digest(content)
     event_id, *columns, event_time, created_at = content
-    became = (outcome, run_id, _json(routing))
-    row = (event.workspace_id, event_id, row_digest, *columns, *became, event_time, created_at)
-    inserted = tx.run(_q.insert, *row)
-    if not inserted:
+    result = (outcome, run_id, _json(routing))
+    row = (event.workspace_id, event_id, row_digest, *columns, *result, event_time, created_at)
+    if not tx.run(_q.insert, *row):
         known = find(tx, event.workspace_id, event.event_id)
         if known is None:
             raise RuntimeError(f"event {event.event_id} is neither new nor known")
         return Duplicate(known, known.request_digest == event.request_digest)
-
     hash_chain.append(tx, event.workspace_id, "events", event.event_id, row_digest)
     return Inserted()
 
@@ -111,7 +109,7 @@ def insert(
 def set_outcome(  # noqa: PLR0917  one row's columns, in their order
     tx: Tx, workspace_id: str, event_id: str, outcome: Outcome, run_id: str | None, routing: dict[str, Any]
 ) -> None:
-    """Change what became of an event; this stands outside the chain."""
+    """Change the outcome of an event; it is not part of the hash chain."""
     tx.run(
         _q.set_outcome,
         workspace_id=workspace_id,
@@ -123,12 +121,12 @@ def set_outcome(  # noqa: PLR0917  one row's columns, in their order
 
 
 def take_unsettled(tx: Tx, workspace_id: str, event_id: str) -> bool:
-    """Take an event that is `deferred` or `failed`, to route it in this transaction; False: it is neither."""
+    """Lock a `deferred` or `failed` event, to route it in this transaction; return False if it is neither."""
     return tx.run(_q.take_unsettled, workspace_id=workspace_id, event_id=event_id) == 1
 
 
 def set_steering(tx: Tx, workspace_id: str, event_id: str, steering: dict[str, Any] | None) -> None:
-    """Change the steering status of an event; this stands outside the chain."""
+    """Change the steering status of an event; it is not part of the hash chain."""
     tx.run(
         _q.set_steering,
         workspace_id=workspace_id,
@@ -138,13 +136,13 @@ def set_steering(tx: Tx, workspace_id: str, event_id: str, steering: dict[str, A
 
 
 def find(tx: Tx, workspace_id: str, event_id: str) -> StoredEvent | None:
-    """The event with this id, if there is one."""
+    """Return the event with this id, or None."""
     row = tx.one(_q.find, workspace_id=workspace_id, event_id=event_id)
     return None if row is None else stored(row)
 
 
 def latest_seq(tx: Tx, workspace_id: str) -> int:
-    """The last sequence given out in the workspace; 0 where there is none."""
+    """Return the last sequence of the workspace; 0 if it has no events."""
     row = tx.one(_q.latest_seq, workspace_id=workspace_id)
     return 0 if row is None else int(row["seq"])
 
@@ -160,7 +158,7 @@ def page(
     before_seq: int | None = None,
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[StoredEvent]:
-    """Events before `before_seq` (None: from the newest), newest first, at most `limit`."""
+    """Return events before `before_seq` (None: from the newest), newest first, at most `limit`."""
     query = _q.page
     params: dict[str, Any] = {
         "workspace_id": workspace_id,
@@ -178,7 +176,7 @@ def page(
 
 
 def _content_of(event: Event) -> tuple[Any, ...]:
-    """The columns that never change, in the order of `chain.EVENT_FIELDS` (and of `insert`)."""
+    """Return the columns that never change, in the order of `hash_chain.EVENT_FIELDS` and of `insert`."""
     envelope, actor, subject = event.envelope, event.envelope.actor, event.envelope.subject
     return (
         event.event_id,
@@ -203,7 +201,7 @@ def _content_of(event: Event) -> tuple[Any, ...]:
 
 
 def _summary(envelope: EventEnvelope) -> str:
-    """The first characters of the input. NUL is left out: it cannot stand in PostgreSQL's text."""
+    """Return the first characters of the input, without NUL, which PostgreSQL cannot store."""
     text = envelope.input.text
     if text is None:
         text = text_of(envelope.input.contents)
@@ -211,7 +209,7 @@ def _summary(envelope: EventEnvelope) -> str:
 
 
 def stored(row: Row) -> StoredEvent:
-    """A row of the log as a value."""
+    """Convert a row of the log."""
     body, steering = row["body"], row["steering"]
     return StoredEvent(
         workspace_id=row["workspace_id"],

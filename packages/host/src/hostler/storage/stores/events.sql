@@ -1,7 +1,7 @@
 -- The event log.
 
 -- name: insert
--- seq and digest follow at the end of the transaction (hash_chain.sql).
+-- seq and digest are set at the end of the transaction (hash_chain.sql).
 INSERT INTO events (workspace_id, event_id, body_digest, request_digest, event_type, source, bot_id,
     conversation_id, thread_id, actor_type, actor_id, actor_name, subject_type, subject_id, input_summary, body,
     content_redacted, requester, outcome, run_id, routing, event_time, created_at)
@@ -15,7 +15,7 @@ UPDATE events SET outcome = :outcome, run_id = :run_id, routing = :routing
 WHERE workspace_id = :workspace_id AND event_id = :event_id
 
 -- name: take_unsettled
--- Whoever gets the row routes the event: another host that tries the same waits here, and finds it settled.
+-- Locks the row: another host that tries to route the event waits here, and then finds it settled.
 UPDATE events SET outcome = outcome
 WHERE workspace_id = :workspace_id AND event_id = :event_id AND outcome IN ('deferred', 'failed')
 
@@ -29,7 +29,7 @@ SELECT * FROM events WHERE workspace_id = :workspace_id AND event_id = :event_id
 SELECT seq FROM heads WHERE workspace_id = :workspace_id AND chain = 'events'
 
 -- name: page
--- Newest first, the whole workspace.
+-- Events of a whole workspace, newest first.
 SELECT * FROM events
 WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
@@ -47,7 +47,7 @@ WHERE workspace_id = :workspace_id AND seq < :before_seq
 ORDER BY seq DESC LIMIT :limit
 
 -- name: page_conversation
--- Newest first, one conversation, or (NULL) the events without one.
+-- Events of one conversation, or (NULL) those without one, newest first.
 SELECT * FROM events
 WHERE workspace_id = :workspace_id AND seq < :before_seq
   AND conversation_id IS :conversation_id

@@ -1,4 +1,4 @@
-"""`ANY`: the value of a filter that does not filter. None means IS NULL, which is something else."""
+"""`ANY`: the value of a filter that is not set. None is a filter too: it means IS NULL."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ class Unfiltered(Enum):
 
 ANY: Final = Unfiltered.ANY
 AnyOr: TypeAlias = Literal[Unfiltered.ANY] | str | None
-"""ANY: do not filter; None: only rows without a value; a string: that value."""
+"""ANY: no filter; None: only rows without a value; a string: rows with that value."""

@@ -1,9 +1,9 @@
-"""Hash chains: each row of a chain is bound to all before it, so that no change goes unseen.
+"""Hash chains: the digest of each row covers all rows before it, so that every change is detected.
 
 A row's `body_digest` is the digest of its unchanging columns, its `digest` that of (digest before, sequence,
-body digest), all as canonical JSON. Deleting the content of an event empties the columns and leaves both
-digests: the chain still verifies, and an account in the audit chain (`stores.redactions`) says who did it.
-Whoever can rewrite the whole chain and its head can forge it; a head noted elsewhere shows that too
+body digest), all as canonical JSON. Deleting the content of an event empties the columns and keeps both
+digests: the chain still verifies, and an account in the audit chain (`stores.redactions`) says who deleted
+it. Rewriting the whole chain with its head is not detected by the chain itself, but by a head noted elsewhere
 (`stores.verification`).
 """
 
@@ -49,7 +49,7 @@ MAX_STEP_ROWS = 500
 @dataclass(frozen=True, slots=True)
 class _Kind:
     content: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-    """The columns that never change."""
+    """Takes the columns that never change."""
     link: Query
     rows: Query
     outside: Query
@@ -68,7 +68,7 @@ _KINDS: dict[Chain, _Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A point of a chain: the last sequence seen and its digest."""
+    """A point of a chain: a sequence and its digest."""
 
     seq: int = 0
     digest: str = ""
@@ -85,7 +85,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Where a chain is broken and how. `seq` None: a row stands outside the chain."""
+    """A broken chain: where and why. `seq` is None for a row that is not part of the chain."""
 
     seq: int | None
     reason: str
@@ -93,26 +93,26 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """One step of `verify`: go on from `link` unless `done` or `broken`."""
+    """The result of one step of `verify`; the next one begins at `link`, unless `done`."""
 
     link: Link
     checked: int
     deleted: int
-    """Rows whose content was deleted; only their place in the chain could be checked."""
+    """Rows whose content was deleted; only their position in the chain was checked."""
     done: bool
     broken: Break | None = None
 
 
 def body_digest(chain: Chain, row: Mapping[str, Any]) -> str:
-    """The digest of what never changes in `row`."""
+    """Return the digest of the columns of `row` that never change."""
     return digest(_KINDS[chain].content(row))
 
 
 def append(tx: Tx, workspace_id: str, chain: Chain, row_id: str, row_digest: str) -> None:
-    """Give the row with `row_digest` its place: its sequence and digest are written into it.
+    """Add a row to the chain: set its sequence and digest.
 
-    Happens last in the transaction, for all new rows of the chain at once: heads are what several hosts
-    contend for.
+    This happens at the end of the transaction, for all new rows of the chain at once, since several hosts
+    contend for the head.
     """
     tx.at_end(("heads", workspace_id, chain), partial(_link, workspace_id, chain), (row_id, row_digest))
 
@@ -131,25 +131,25 @@ def _link(workspace_id: str, chain: Chain, tx: Tx, rows: list[tuple[str, str]]) 
 
 
 def head(tx: Tx, workspace_id: str, chain: Chain) -> Link:
-    """The end of the chain, to be noted elsewhere."""
+    """Return the end of the chain."""
     row = tx.one(_q.head, workspace_id=workspace_id, chain=chain)
     return Link() if row is None else Link(int(row["seq"]), str(row["digest"]))
 
 
 def heads(tx: Tx, *, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[Head]:
-    """The ends of all chains, by workspace and name; `after`: the last one seen."""
+    """Return the ends of all chains by (workspace, name), after the pair `after`."""
     rows = tx.all(_q.heads, after_workspace=after[0], after_chain=after[1], limit=limit)
     return [Head(row["workspace_id"], row["chain"], Link(int(row["seq"]), row["digest"])) for row in rows]
 
 
 def digest_at(tx: Tx, workspace_id: str, chain: Chain, seq: int) -> str | None:
-    """The digest of a row; None where the chain has none of this sequence."""
+    """Return the digest of a row, or None if the chain has no such sequence."""
     row = tx.one(_KINDS[chain].digest_at, workspace_id=workspace_id, seq=seq)
     return None if row is None else row["digest"]
 
 
 def next_workspace(tx: Tx, after: str) -> str | None:
-    """The workspace that follows by id among all that have heads, events, audit facts, runs or messages."""
+    """Return the next workspace by id that has heads, events, audit facts, runs or messages, or None."""
     row = tx.one(_q.next_workspace, after=after)
     return None if row is None else row["workspace_id"]
 
@@ -164,9 +164,9 @@ def verify(
     noted: Mapping[int, str] | None = None,
     seen: Callable[[Row], None] | None = None,
 ) -> Verified:
-    """Check up to `limit` rows that follow `after` (None: from the start); at the end the head as well.
+    """Check up to `limit` rows after `after` (None: from the start), and at the end the head too.
 
-    `noted`: digests by sequence that were noted elsewhere. `seen` is called with each row that is in order.
+    `noted`: digests by sequence that were noted elsewhere. `seen` is called with each correct row.
     """
     kind = _KINDS[chain]
     link = after or Link()
@@ -191,12 +191,12 @@ def verify(
 
 
 def _wrong(chain: Chain, row: Row, before: Link) -> str | None:
-    """What is wrong with `row` as the successor of `before`."""
+    """Return what is wrong with `row` as the successor of `before`, or None."""
     expected = before.seq + 1
     if row["seq"] != expected:
         return f"sequence {expected} is missing; {row['seq']} follows"
     if row["body"] is None and chain == "audit":
-        return "its content is gone, and no audit fact is ever deleted"
+        return "its content is missing, although audit facts are never deleted"
     if row["body"] is not None and body_digest(chain, row) != row["body_digest"]:
         return "the content does not match its digest"
     if _linked(before.digest, expected, str(row["body_digest"])) != row["digest"]:
@@ -206,7 +206,7 @@ def _wrong(chain: Chain, row: Row, before: Link) -> str | None:
 
 def _not_as_noted(row: Row, noted: Mapping[int, str] | None) -> str | None:
     if noted and row["seq"] in noted and noted[row["seq"]] != row["digest"]:
-        return "its digest is not the one that was noted: the log was rewritten from here on, or before"
+        return "its digest differs from the noted one: the log was rewritten at this row or before it"
     return None
 
 
@@ -223,7 +223,7 @@ def _wrong_end(tx: Tx, workspace_id: str, chain: Chain, last: Link, noted: Mappi
     if end != last:
         return Break(last.seq, "the chain's head does not match its last row")
     outside = tx.one(_KINDS[chain].outside, workspace_id=workspace_id)
-    return None if outside is None else Break(None, f"row {outside['id']} stands outside the chain")
+    return None if outside is None else Break(None, f"row {outside['id']} is not part of the chain")
 
 
 def _linked(before: str, seq: int, row_digest: str) -> str:

@@ -1,7 +1,7 @@
 -- The hash chains of a workspace: events and audit.
 
 -- name: advance
--- The last of the next :rows sequences of a chain, and the digest before them. Locks the head row until the transaction ends.
+-- Reserves the next :rows sequences of a chain; returns the last of them and the digest before them. Locks the head row.
 INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:workspace_id, :chain, :rows, '')
 ON CONFLICT (workspace_id, chain) DO UPDATE SET seq = heads.seq + :rows
 RETURNING seq, digest
@@ -19,13 +19,13 @@ UPDATE audit SET seq = :seq, digest = :digest WHERE workspace_id = :workspace_id
 SELECT seq, digest FROM heads WHERE workspace_id = :workspace_id AND chain = :chain
 
 -- name: heads
--- The ends of the hash chains of all workspaces, for noting them elsewhere.
+-- The ends of the hash chains of all workspaces.
 SELECT workspace_id, chain, seq, digest FROM heads
 WHERE chain IN ('events', 'audit') AND (workspace_id, chain) > (:after_workspace, :after_chain)
 ORDER BY workspace_id, chain LIMIT :limit
 
 -- name: next_workspace
--- The next workspace of which anything is there; one look-up in an index for each kind.
+-- The next workspace that has any rows: one index look-up per table.
 SELECT min(workspace_id) AS workspace_id FROM (
     SELECT min(workspace_id) AS workspace_id FROM heads WHERE workspace_id > :after
     UNION ALL SELECT min(workspace_id) FROM events WHERE workspace_id > :after
@@ -47,7 +47,7 @@ SELECT seq, body_digest, digest, event_id, request_digest, event_type, source, b
 FROM events WHERE workspace_id = :workspace_id AND seq > :after ORDER BY seq LIMIT :limit
 
 -- name: events_outside
--- Rows that no walk along the chain meets; two look-ups in the index.
+-- Rows without a valid sequence, which no walk along the chain finds; two index look-ups.
 SELECT event_id AS id FROM events WHERE workspace_id = :workspace_id AND seq IS NULL
 UNION ALL
 SELECT event_id AS id FROM events WHERE workspace_id = :workspace_id AND seq < 1
@@ -58,7 +58,7 @@ SELECT seq, body_digest, digest, audit_id, actor, action, target, body, created_
 FROM audit WHERE workspace_id = :workspace_id AND seq > :after ORDER BY seq LIMIT :limit
 
 -- name: audit_outside
--- Rows that no walk along the chain meets; two look-ups in the index.
+-- Rows without a valid sequence, which no walk along the chain finds; two index look-ups.
 SELECT audit_id AS id FROM audit WHERE workspace_id = :workspace_id AND seq IS NULL
 UNION ALL
 SELECT audit_id AS id FROM audit WHERE workspace_id = :workspace_id AND seq < 1

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: the second request of a key gets the first one's answer and does nothing."""
+"""`Idempotency-Key`: a repeated request does nothing and gets the answer of the first one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 
 ABANDONED_MS = 10 * 60 * 1000
-"""A request without an answer for so long is given up: its host was killed. Longer than any request lasts."""
+"""A request without an answer after this time is abandoned: its host was killed. No request takes that
+long."""
 
 _q = load(__file__)
 
 
 @dataclass(frozen=True, slots=True)
 class New:
-    """The first request of its key: do it, then `finish` (or `forget`)."""
+    """The first request of its key: execute it, then call `finish` or `forget`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """It was answered: answer the same."""
+    """The request was answered before: return the same answer."""
 
     status: int
     answer: str
@@ -28,18 +29,18 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class Different:
-    """The key stands for another body."""
+    """The key was used with another body."""
 
 
 @dataclass(frozen=True, slots=True)
 class InProgress:
-    """The first request is being worked on."""
+    """The first request is still being executed."""
 
 
 def begin(
     tx: Tx, workspace_id: str, caller: str, key: str, body_digest: str
 ) -> New | Replay | Different | InProgress:
-    """Enter a request, or find what became of the first one."""
+    """Register a request, or look up the first one of its key."""
     names = {"workspace_id": workspace_id, "caller": caller, "key": key}
     if tx.run(_q.begin, **names, body_digest=body_digest, now=tx.now):
         return New()
@@ -55,10 +56,10 @@ def begin(
 
 
 def finish(tx: Tx, workspace_id: str, caller: str, key: str, *, status: int, answer: str) -> None:
-    """Note the answer (HTTP status, body) that every later request of the key gets."""
+    """Store the answer (HTTP status, body) for repeated requests."""
     tx.run(_q.finish, workspace_id=workspace_id, caller=caller, key=key, status=status, answer=answer)
 
 
 def forget(tx: Tx, workspace_id: str, caller: str, key: str) -> None:
-    """The request failed in a way that should be tried again: the next one of the key is the first."""
+    """Remove a request that failed and should be retried: the next one of the key counts as the first."""
     tx.run(_q.forget, workspace_id=workspace_id, caller=caller, key=key)

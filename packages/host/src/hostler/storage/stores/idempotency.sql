@@ -6,7 +6,7 @@ VALUES (:workspace_id, :caller, :key, :body_digest, 0, :now)
 ON CONFLICT (workspace_id, caller, key) DO NOTHING
 
 -- name: begin_again
--- The first one was never answered: its host died.
+-- Takes over a request that its host, which died, never answered.
 UPDATE idempotency SET created_at = :now, body_digest = :body_digest
 WHERE workspace_id = :workspace_id AND caller = :caller AND key = :key AND status = 0
   AND created_at < :abandoned_before

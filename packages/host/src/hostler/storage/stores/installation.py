@@ -1,4 +1,4 @@
-"""Keys of this installation, such as the one cursors are signed with: made once, shared by all its hosts."""
+"""Random keys of this installation, such as the key that signs cursors: created once, shared by all hosts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 
 KEY_BYTES = 32
-"""256 bits: nobody guesses it."""
+"""256 bits cannot be guessed."""
 _IDENTITY = "identity"
 
 _q = load(__file__)
 
 
 def key(tx: Tx, name: str) -> bytes:
-    """The key of this name, made at random where there is none yet. Needs a writing transaction."""
+    """Return the key of this name; create it if there is none. Needs a writing transaction."""
     tx.run(_q.add, name=name, value=secrets.token_bytes(KEY_BYTES))
     row = tx.one(_q.find, name=name)
     if row is None:
@@ -24,21 +24,21 @@ def key(tx: Tx, name: str) -> bytes:
 
 
 def identity(tx: Tx) -> str:
-    """What tells this database from every other one, made where there is none yet. No secret.
+    """Return the id of this database, creating it if there is none.
 
-    Needs a writing transaction.
+    Not secret. Needs a writing transaction.
     """
     return key(tx, _IDENTITY).hex()
 
 
 def known_identity(tx: Tx) -> str | None:
-    """The identity, if the database has one."""
+    """Return the id of this database, or None if it has none yet."""
     found = find(tx, _IDENTITY)
     return None if found is None else found.hex()
 
 
 def find(tx: Tx, name: str) -> bytes | None:
-    """The value of this name, if there is one."""
+    """Return the value of this name, or None."""
     row = tx.one(_q.find, name=name)
     return None if row is None else bytes(row["value"])
 

@@ -1,8 +1,8 @@
 """The journal: everything a run did, in order.
 
-Every entry has its position (1..n per run); results also have their sequence (1..n). Consecutive deltas
-share a row, one JSON text per line. Retention may delete rows of deltas: positions and sequences then have
-gaps, and a cursor that points into one is expired.
+Each entry has a position (1..n per run), each result also a sequence (1..n). Consecutive deltas share a row,
+one JSON text per line. Retention may delete rows of deltas: positions and sequences then have gaps, and a
+cursor that points into one is expired.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Kind = Literal[
 
 DELTA = "message.delta"
 MAX_BATCH_ENTRIES = 256
-"""Deltas in one row: reading one of them reads them all."""
+"""Deltas in one row, which are always read together."""
 MAX_BATCH_BYTES = 64 * KIB
 MAX_INLINE_BYTES = 64 * KIB
-"""Data longer than this stands in the blob folder, named by `blob`."""
+"""Longer data is stored in the blob folder; `blob` refers to it."""
 MAX_RESULTS = 1_000
-"""Results given at once."""
+"""Results returned at once."""
 _ROWS_PER_QUERY = 32
-"""Rows read before the sizes are looked at: at most 2 MiB."""
+"""Rows read before their sizes are checked: at most 2 MiB."""
 
 _q = load(__file__)
 
@@ -56,11 +56,11 @@ _causes = msgspec.json.Decoder(_Lifecycle)
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What is to be journalled.
+    """An entry to journal.
 
-    `data` is one JSON text; a result's is `{"data": ..., "usage"?: ..., "timestamp"?: ...}`.
-    With `blob` (sha256 of the data in the blob folder, put there before) `data` says what is worth knowing
-    without reading it. `at`: UTC epoch milliseconds, None: when it is stored.
+    `data` is one JSON text; a result's is `{"data": ..., "usage"?: ..., "timestamp"?: ...}`. With `blob`
+    (SHA-256 of the data, which is in the blob folder already) `data` is a short description. `at` in UTC
+    epoch milliseconds; None: the time of the transaction.
     """
 
     kind: Kind
@@ -71,7 +71,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Deltas(msgspec.Struct, frozen=True):
-    """Consecutive deltas that are to be journalled: the data of each, which are entries of their own."""
+    """Consecutive deltas to journal, by their data; each becomes an entry."""
 
     data: list[bytes]
 
@@ -81,7 +81,7 @@ Entries = Sequence[Entry | Deltas]
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry as it stands in the journal; `sequence` where it is a result."""
+    """A stored entry; only results have a `sequence`."""
 
     position: int
     sequence: int | None
@@ -95,7 +95,7 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class EntryPage:
-    """Entries in the order asked for; `more` where others follow."""
+    """Entries in the requested order; `more`: others follow."""
 
     items: list[StoredEntry]
     more: bool
@@ -111,9 +111,9 @@ def append(
     position: int,
     sequence: int,
 ) -> None:
-    """Write `entries` after the given last position and sequence.
+    """Write `entries` after the last `position` and `sequence`.
 
-    Only stores/runs calls it: it is what hands out positions and sequences, under the fencing token.
+    For stores only, which reserve positions and sequences on the run's row.
     """
     now = tx.now
     rows: list[tuple[Any, ...]] = []
@@ -129,16 +129,16 @@ def append(
 
 
 def page(tx: Tx, run_id: str, after_position: int = 0, limit: int = MAX_PAGE_ITEMS) -> EntryPage:
-    """Entries after `after_position`, oldest first, at most `limit` and about 4 MiB.
+    """Return entries after `after_position`, oldest first, at most `limit` and about 4 MiB.
 
-    CursorLostError when the entry at `after_position` was dropped by retention.
+    CursorLostError if retention deleted the entry at `after_position`.
     """
     entries = _following(tx, _q.page, run_id, after_position, by_sequence=False)
     return _bounded(entries, limit, MAX_PAGE_BYTES)
 
 
 def page_backward(tx: Tx, run_id: str, before_position: int, limit: int = MAX_PAGE_ITEMS) -> EntryPage:
-    """Entries before `before_position`, newest first, at most `limit` and about 4 MiB."""
+    """Return entries before `before_position`, newest first, at most `limit` and about 4 MiB."""
 
     def entries() -> Iterator[StoredEntry]:
         before = before_position
@@ -164,9 +164,9 @@ def results(
     max_items: int = MAX_RESULTS,
     max_bytes: int = MAX_PAGE_BYTES,
 ) -> EntryPage:
-    """Results after `after_sequence`, one item each, at most `max_items` and about `max_bytes`.
+    """Return results after `after_sequence`, at most `max_items` and about `max_bytes`.
 
-    CursorLostError when the result at `after_sequence` was dropped by retention.
+    CursorLostError if retention deleted the result at `after_sequence`.
     """
     entries = _following(tx, _q.results, run_id, after_sequence, by_sequence=True)
     return _bounded(entries, max_items, max_bytes)
@@ -175,7 +175,7 @@ def results(
 def of_type(
     tx: Tx, run_id: str, result_type: str, *, after_position: int = 0, limit: int = MAX_PAGE_ITEMS
 ) -> EntryPage:
-    """Results of one type, oldest first."""
+    """Return results of one type, oldest first."""
 
     def entries() -> Iterator[StoredEntry]:
         after = after_position
@@ -188,7 +188,7 @@ def of_type(
 
 
 class Made(NamedTuple):
-    """A call, an intent or a result of an attempt; `data` of a call alone."""
+    """A call, an intent or a result of an attempt; only a call has `data`."""
 
     kind: Kind
     type: str
@@ -196,7 +196,7 @@ class Made(NamedTuple):
 
 
 def calls_and_results(tx: Tx, run_id: str, since_attempt: int) -> Iterator[Made]:
-    """What attempts from `since_attempt` on did, oldest first, without their deltas."""
+    """Yield calls, intents and results of attempts from `since_attempt` on, oldest first, without deltas."""
     after, limit = 0, _ROWS_PER_QUERY
     while rows := tx.all(
         _q.calls_and_results, run_id=run_id, attempt=since_attempt, after=after, limit=limit
@@ -206,19 +206,19 @@ def calls_and_results(tx: Tx, run_id: str, since_attempt: int) -> Iterator[Made]
 
 
 def queued_because(tx: Tx, run_id: str) -> str | None:
-    """Why a run was put into its queue last; None where it never was."""
+    """Return the cause of the run's last change to `queued`; None if there was none."""
     row = tx.one(_q.last_lifecycle, run_id=run_id, type="queued")
     return None if row is None else _causes.decode(row["data"]).cause
 
 
 def first_context(tx: Tx, run_id: str) -> str | None:
-    """The context that a run's first attempt began with, as JSON; None where the journal holds none."""
+    """Return the context of the run's first attempt as JSON; None if the journal has none."""
     row = tx.one(_q.first_context, run_id=run_id)
     return None if row is None else str(row["data"])
 
 
 def model_calls(tx: Tx, run_id: str, attempt: int) -> Iterator[str]:
-    """Data of the `call` entries of an attempt's model calls, oldest first."""
+    """Yield the data of an attempt's model calls, oldest first."""
     after = 0
     while rows := tx.all(_q.model_calls, run_id=run_id, attempt=attempt, after=after, limit=_ROWS_PER_QUERY):
         yield from (row["data"] for row in rows)
@@ -226,7 +226,7 @@ def model_calls(tx: Tx, run_id: str, attempt: int) -> Iterator[str]:
 
 
 def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bool) -> Iterator[StoredEntry]:
-    """What follows `after`, refusing a cursor into what was dropped."""
+    """Yield entries after `after`. CursorLostError if the entry at `after` was deleted."""
     key = "last_sequence" if by_sequence else "last_position"
     after = max(after, 0)
     start = after
@@ -243,7 +243,7 @@ def _following(tx: Tx, query: Query, run_id: str, after: int, *, by_sequence: bo
 
 
 def _is_dropped(tx: Tx, run_id: str, rows: Sequence[Row], key: str, after: int) -> bool:
-    """Whether the entry at `after` is gone, and more with it; `rows` are what is kept from there on."""
+    """Whether the entry at `after` and later ones were deleted; `rows` are the kept ones from there on."""
     if rows:
         return int(rows[0][key] - rows[0]["count"]) >= after
     last = tx.one(_q.last_of_run, run_id=run_id)
@@ -251,7 +251,7 @@ def _is_dropped(tx: Tx, run_id: str, rows: Sequence[Row], key: str, after: int) 
 
 
 def _bounded(entries: Iterator[StoredEntry], limit: int, max_bytes: int) -> EntryPage:
-    """As many as fit; always at least one, so that a reader gets on."""
+    """Return as many entries as fit, and at least one, so that a reader makes progress."""
     items: list[StoredEntry] = []
     size = 0
     for entry in entries:
@@ -263,7 +263,7 @@ def _bounded(entries: Iterator[StoredEntry], limit: int, max_bytes: int) -> Entr
 
 
 def _entries_of(row: Row) -> list[StoredEntry]:
-    """The entries of one row, oldest first."""
+    """Return the entries of one row, oldest first."""
     count, last_sequence = row["count"], row["last_sequence"]
     lines = [row["data"]] if count == 1 else row["data"].split("\n")
     first = row["last_position"] - count + 1
@@ -283,7 +283,7 @@ def _entries_of(row: Row) -> list[StoredEntry]:
 
 
 def _rows_of(entries: Entries) -> Iterator[tuple[Entry, str, int]]:
-    """Each row's entry, text, and how many it holds: consecutive deltas together, all else alone."""
+    """Yield entry, text and number of entries of each row; consecutive deltas share a row."""
     deltas: list[bytes | str] = []
     at: int | None = None
     for entry in entries:
@@ -318,9 +318,9 @@ def _rows_of_deltas(deltas: Sequence[bytes | str], at: int | None) -> Iterator[t
 
 
 def _lines(texts: Sequence[bytes | str]) -> str:
-    """The JSON texts of a row, one a line: outside its strings a line end is only space."""
+    """Join JSON texts, one per line; line ends inside a text are only white space and become blanks."""
     joined = b"\n".join([text if isinstance(text, bytes) else text.encode() for text in texts])
-    if joined.count(b"\n") == len(texts) - 1:  # decoded at once: most rows are many deltas
+    if joined.count(b"\n") == len(texts) - 1:  # the usual case, decoded in one step
         return joined.decode()
     return "\n".join(map(_line, texts))
 

@@ -1,4 +1,4 @@
-"""What is told of pauses: the inbox, and what webhooks are sent, with what became of it."""
+"""Notices of pauses: the inbox, and deliveries to webhooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 DeliveryStatus = Literal["pending", "delivered", "dead"]
 WEBHOOK = "webhook"
-"""The kind of setting that a receiver is stored as."""
+"""The kind of setting under which a webhook is stored."""
 MAX_ERROR_CHARS = 500
 MAX_DUE = 100
 
@@ -31,7 +31,7 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """One thing to know. Times are UTC epoch milliseconds."""
+    """An entry of the inbox. Times are UTC epoch milliseconds."""
 
     workspace_id: str
     notice_id: str
@@ -45,7 +45,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A notice on its way to one webhook, or arrived, or given up (`dead`)."""
+    """A notice for one webhook: pending, delivered, or given up (`dead`)."""
 
     workspace_id: str
     delivery_id: str
@@ -63,7 +63,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A delivery that is being tried, under a token, and what is to be sent."""
+    """A delivery that one host tries under `token`, and the body to send."""
 
     delivery: Delivery
     token: str
@@ -72,7 +72,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """A webhook for which something is due."""
+    """A webhook with a due delivery."""
 
     workspace_id: str
     webhook: str
@@ -81,10 +81,10 @@ class Receiver:
 def of_pause(
     tx: Tx, pause: Pause, *, before: PauseStatus | None, extended: bool = False
 ) -> NoticeEvent | None:
-    """Tell of a change of a pause: an entry of the inbox, and a delivery for each webhook that wants it.
+    """Record a change of a pause: an entry of the inbox, and a delivery for each webhook that wants it.
 
-    `extended`: calls were added, its status is what it was. None where the change is nothing to tell, or
-    nobody was asked anything.
+    `extended`: calls were added and the status did not change. Return None if the change makes no notice, or
+    if no person was asked.
     """
     event = "pause.extended" if extended else event_of(before, pause.status)
     if event is None or nobody_was_asked(pause_calls.of_pause(tx, pause)):
@@ -120,7 +120,10 @@ def of_pause(
 
 
 def webhooks(tx: Tx, workspace_id: str) -> list[Webhook]:
-    """The receivers of a workspace. One that cannot be read is left out: the configuration reports it."""
+    """Return the webhooks of a workspace.
+
+    One that cannot be read is left out: the configuration reports it.
+    """
     hooks: list[Webhook] = []
     for setting in settings.page(tx, workspace_id, WEBHOOK, limit=MAX_WEBHOOKS):
         with contextlib.suppress(msgspec.ValidationError, InvalidArgumentError):
@@ -131,27 +134,28 @@ def webhooks(tx: Tx, workspace_id: str) -> list[Webhook]:
 def page(
     tx: Tx, workspace_id: str, *, before: tuple[int, str] | None = None, limit: int = MAX_PAGE_ITEMS
 ) -> list[Notice]:
-    """The inbox, newest first, before (created_at, notice id)."""
+    """Return notices before (created_at, notice id), newest first."""
     at, notice_id = before or (_LATEST, "")
     rows = tx.all(_q.page, workspace_id=workspace_id, before_at=at, before_id=notice_id, limit=limit)
     return [_notice(row) for row in rows]
 
 
 def due(tx: Tx) -> list[Receiver]:
-    """Receivers for which something can be sent now, of all workspaces, at most 100."""
+    """Return webhooks with a due delivery, of all workspaces, at most 100."""
     rows = tx.all(_q.due, now=tx.now, limit=MAX_DUE)
     return [Receiver(row["workspace_id"], row["webhook"]) for row in rows]
 
 
 def seconds_to_next(tx: Tx) -> float | None:
-    """How long until something can be tried; None: nothing is pending."""
+    """Return the seconds until the next try; None if no delivery is pending."""
     row = tx.one(_q.next_due)
     return None if row is None or row["at"] is None else max(0.0, (row["at"] - tx.now) / 1000)
 
 
 def claim(tx: Tx, receiver: Receiver, lease_ms: int) -> Claimed | None:
-    """Take the next delivery of a receiver for the time of one try; None: nothing is due, or another host
-    has it. A try counts when it begins, so that one that kills its host counts too.
+    """Claim the next delivery of a webhook for one try; None if none is due or another host has it.
+
+    A try counts from its beginning, so that one that kills its host counts too.
     """
     names = {"workspace_id": receiver.workspace_id}
     row = tx.one(_q.first_due, **names, webhook=receiver.webhook, now=tx.now)
@@ -174,12 +178,12 @@ def claim(tx: Tx, receiver: Receiver, lease_ms: int) -> Claimed | None:
 
 
 def delivered(tx: Tx, claimed: Claimed, http_status: int) -> bool:
-    """It arrived. False: the lease was over, and somebody else has the delivery."""
+    """Mark a delivery as delivered; return False if the lease has expired and another host has claimed it."""
     return _settle(tx, claimed, "delivered", http_status=http_status)
 
 
 def failed(tx: Tx, claimed: Claimed, *, http_status: int | None, error: str, again_in: float | None) -> bool:
-    """The try failed; the next one in so many seconds, or none (None): it is dead."""
+    """Record a failed try. The next one is in `again_in` seconds; None means the delivery is dead."""
     status: DeliveryStatus = "dead" if again_in is None else "pending"
     next_at = tx.now + int((again_in or 0.0) * 1000)
     return _settle(
@@ -196,7 +200,7 @@ def deliveries(
     before: tuple[int, str] | None = None,
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[Delivery]:
-    """Deliveries, newest first, before (created_at, delivery id)."""
+    """Return deliveries before (created_at, delivery id), newest first."""
     at, delivery_id = before or (_LATEST, "")
     rows = tx.all(
         _q.deliveries,
@@ -211,7 +215,7 @@ def deliveries(
 
 
 def send_again(tx: Tx, workspace_id: str, delivery_id: str) -> Delivery:
-    """Try a delivery that is over once more, from the start; one that is pending stays. NotFoundError."""
+    """Make a finished delivery pending again, with all its tries; a pending one stays. NotFoundError."""
     names = {"workspace_id": workspace_id, "delivery_id": delivery_id}
     tx.run(_q.send_again, **names, now=tx.now)
     row = tx.one(_q.find_delivery, **names)
@@ -221,7 +225,7 @@ def send_again(tx: Tx, workspace_id: str, delivery_id: str) -> Delivery:
 
 
 def drop_old(tx: Tx, workspace_id: str) -> int:
-    """Remove what is as old as the pauses it tells of may become; how many notices."""
+    """Remove notices older than pauses are kept, with their deliveries; return the number of notices."""
     before = tx.now - ROWS_KEPT_SECONDS * 1000
     tx.run(_q.drop_deliveries, workspace_id=workspace_id, before=before)
     return tx.run(_q.drop_notices, workspace_id=workspace_id, before=before)
@@ -251,7 +255,7 @@ def _settle(
 
 
 def _body(tx: Tx, pause: Pause, event: NoticeEvent, notice_id: str) -> dict[str, Any]:
-    """Ids and states alone: what was asked is fetched by whoever may see it."""
+    """Build the body: ids and states only, since its readers may not be allowed to see the questions."""
     names = {"workspace_id": pause.workspace_id, "pause_id": pause.pause_id}
     calls = tx.all(_q.calls, **names, limit=MAX_CALLS)
     return {

@@ -1,4 +1,4 @@
--- What is told of pauses: the inbox, and its deliveries to webhooks.
+-- Notices of pauses: the inbox, and deliveries to webhooks.
 
 -- name: insert
 INSERT INTO notices (workspace_id, notice_id, event, pause_id, run_id, conversation_id, body, created_at)
@@ -20,12 +20,12 @@ WHERE workspace_id = :workspace_id
 ORDER BY created_at DESC, notice_id DESC LIMIT :limit
 
 -- name: due
--- Receivers for which something is to be sent now.
+-- Webhooks with a delivery that is due now.
 SELECT DISTINCT workspace_id, webhook FROM deliveries
 WHERE status = 'pending' AND next_at <= :now AND lease_until <= :now LIMIT :limit
 
 -- name: next_due
--- When the next delivery can be tried: its own time, or when the lease of whoever tries it now would be over.
+-- When the next delivery can be tried: at its own time, or when the lease of its current try expires.
 SELECT MIN(CASE WHEN next_at > lease_until THEN next_at ELSE lease_until END) AS at FROM deliveries
 WHERE status = 'pending'
 

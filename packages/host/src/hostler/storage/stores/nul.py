@@ -1,4 +1,4 @@
-"""JSON that projections may hold: without NUL characters, which PostgreSQL cannot store."""
+"""Remove NUL characters, which PostgreSQL cannot store, from JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def without_nul(value: T) -> T:
-    """`value` (plain JSON) with NUL left out of every text and key."""
+    """Return `value` (plain JSON) with NUL removed from every text and key."""
     return _without_nul(value)  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""The calls of a pause: asked, decided, carried out. Whoever changes one holds the row of its run."""
+"""Calls of a pause: asked, decided, executed. Callers hold the lock of the run's row."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ _q = load(__file__)
 
 
 def of_pause(tx: Tx, pause: Pause) -> list[PausedCall]:
-    """The calls of a pause, in the order they were asked."""
+    """Return the calls of a pause, in the order in which they were asked."""
     rows = tx.all(_q.of_pause, workspace_id=pause.workspace_id, pause_id=pause.pause_id)
     return [call_of(row) for row in rows]
 
 
 def find(tx: Tx, pause: Pause, call_id: str) -> PausedCall | None:
-    """One call of a pause."""
+    """Return one call of a pause, or None."""
     row = tx.one(_q.find, workspace_id=pause.workspace_id, pause_id=pause.pause_id, call_id=call_id)
     return None if row is None else call_of(row)
 
 
 def changed(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[PausedCall]:
-    """Calls of whatever workspace whose tool is gone."""
+    """Return calls of all workspaces whose tool is gone."""
     return [call_of(row) for row in tx.all(_q.changed, limit=limit)]
 
 
 def insert(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, first_ordinal: int) -> None:
-    """Write new calls, undecided."""
+    """Store new, undecided calls."""
     for ordinal, call in enumerate(calls, first_ordinal):
         in_doubt = call.kind == "in_doubt"
         asked = call.asked
@@ -67,7 +67,7 @@ def insert(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, first_ordinal: int
 
 
 def expires_at(now: int, expires_in: float | None) -> int:
-    """When a call asked now expires (UTC epoch milliseconds)."""
+    """Return when a call that is asked now expires (UTC epoch milliseconds)."""
     return now + int(expiry_seconds(expires_in) * 1000)
 
 
@@ -82,7 +82,7 @@ def decide(
     given: Given | None = None,
     similar_id: str | None = None,
 ) -> None:
-    """Record what was decided. ValueError where the table has no such change."""
+    """Record a decision. ValueError if DECISIONS has no such change."""
     if (call.decision, to) not in DECISIONS:
         raise ValueError(f"a call that is {call.decision} does not become {to}")
     written = tx.run(
@@ -96,12 +96,12 @@ def decide(
         now=tx.now,
     )
     if written != 1:
-        raise RuntimeError(f"call {call.call_id} was decided meanwhile, although its run was held")
+        raise RuntimeError(f"call {call.call_id} was decided meanwhile, although its run was locked")
     pause_facts.of_decision(tx, pause, call, to=to, cause=cause, actor=actor)
 
 
 def edit(tx: Tx, call: PausedCall, arguments: dict[str, object], by: str) -> None:
-    """Other arguments are to be decided on from now."""
+    """Replace the arguments that are to be decided on."""
     tx.run(
         _q.edit,
         **_named(call),
@@ -125,7 +125,7 @@ def execute(
     given: Given | None = None,
     handed_over: bool = False,
 ) -> None:
-    """Record what the host did. ValueError where the table has no such change."""
+    """Record a step of the execution. ValueError if EXECUTIONS has no such change."""
     if (call.execution, to) not in EXECUTIONS:
         raise ValueError(f"a call that is {call.execution} does not become {to}")
     written = tx.run(
@@ -141,12 +141,12 @@ def execute(
         handed_over=int(handed_over),
     )
     if written != 1:
-        raise RuntimeError(f"call {call.call_id} was carried out meanwhile, although its run was held")
+        raise RuntimeError(f"call {call.call_id} was executed meanwhile, although its run was locked")
     pause_facts.of_execution(tx, pause, call, to=to, cause=cause, actor=actor)
 
 
 def hand_over(tx: Tx, call: PausedCall) -> None:
-    """Its outcome was given to the runner."""
+    """Record that the runner got the outcome."""
     tx.run(_q.hand_over, **_named(call))
 
 
@@ -160,7 +160,10 @@ def ask_again(
     review: ReviewReason | None,
     pin: ToolPin | None = None,
 ) -> None:
-    """Undo an approval that no longer holds: undecided, at the next revision. `pin`: of the tool as it is."""
+    """Undo an approval that is no longer valid: the call is undecided, at the next revision.
+
+    `pin` is that of the present tool.
+    """
     asked = call.asked if pin is None else msgspec.structs.replace(call.asked, pin=pin)
     tx.run(
         _q.ask_again,

@@ -1,4 +1,4 @@
--- The calls of pauses. Whoever changes one holds the row of its run.
+-- Calls of pauses. Statements that change one run with the lock of the run's row.
 
 -- name: insert
 INSERT INTO pause_calls (workspace_id, pause_id, call_id, run_id, ordinal, kind, revision, asked, args_hash, decision,
@@ -22,7 +22,7 @@ UPDATE pause_calls SET effective = :effective, args_hash = :args_hash, edited_by
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id AND call_id = :call_id AND decision = 'undecided'
 
 -- name: execute
--- A change of what the host did, from the state that was just read.
+-- A step of the execution, from the state that was just read.
 UPDATE pause_calls SET execution = :execution, epoch = :epoch, effect_key = cast(:effect_key AS text),
     given = :given, resolution = :resolution, review = cast(:review AS text),
     handed_over = CASE WHEN :handed_over = 1 THEN 1 ELSE handed_over END
@@ -33,11 +33,11 @@ UPDATE pause_calls SET handed_over = 1
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id AND call_id = :call_id AND handed_over = 0
 
 -- name: ask_again
--- Undecided at a new revision: the proposed arguments, a new pin, nobody's votes.
+-- Undecided at a new revision: the proposed arguments, a new pin, no votes.
 UPDATE pause_calls SET decision = 'undecided', decided_by = NULL, decided_at = NULL, given = NULL, similar_id = NULL,
     review = cast(:review AS text), revision = :revision, asked = :asked, expires_at = cast(:expires_at AS bigint)
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id AND call_id = :call_id AND execution = 'none'
 
 -- name: changed
--- Calls that wait for their tool to come back: the sweeper's work, in every workspace.
+-- Calls of all workspaces that wait for their tool to come back: for the sweeper.
 SELECT * FROM pause_calls WHERE review = 'changed' ORDER BY pause_id, ordinal LIMIT :limit

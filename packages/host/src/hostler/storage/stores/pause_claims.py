@@ -1,11 +1,11 @@
-"""What an attempt of the run does to its pause: go on with it, carry out its calls, hand their outcomes over.
+"""Changes that an attempt makes to its run's pause: resume it, execute its calls, hand over their outcomes.
 
 The attempt's number is the epoch of the claim (docs/decisions/pauses-are-claimed-by-attempts.md). Every
-function holds the run and looks at the epoch first; a superseded attempt changes nothing. Refusals are
+function locks the run and checks the epoch first; a superseded attempt changes nothing. Refusals are return
 values, since they are expected.
 
-A pause goes back to people while other calls of it are on their way: their outcomes still count, as long as
-the attempt lives; new ones wait until it is ready again.
+A pause may go back to people while other calls of it are being executed: their outcomes still count while the
+attempt is alive; further calls wait until the pause is ready again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RefusalReason = Literal["fenced", "not_ready", "unknown", "undecided", "made", "
 
 
 class Refused(NamedTuple):
-    """Nothing was written, and why."""
+    """Why nothing was written."""
 
     reason: RefusalReason
     message: str
@@ -41,14 +41,14 @@ _UNDER_WAY: frozenset[PauseStatus] = frozenset({"open", "ready", "resuming", "ne
 
 
 class Lost(NamedTuple):
-    """What became of a pause whose attempt was lost. `not_before` (UTC epoch ms): when to try again."""
+    """A pause whose attempt was lost. `not_before` (UTC epoch ms): when to try again."""
 
     pause: Pause
     not_before: int
 
 
 def begin_resuming(tx: Tx, run_id: str, epoch: int) -> Pause | Refused:
-    """Claim the run's ready pause for an attempt that has begun. The same attempt again changes nothing."""
+    """Claim the run's ready pause for an attempt that has begun. Repeating it changes nothing."""
     run = run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
     if run is None or run.attempt != epoch or run.status not in {"claimed", "running"}:
@@ -65,16 +65,16 @@ def begin_resuming(tx: Tx, run_id: str, epoch: int) -> Pause | Refused:
 
 
 def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -> PausedCall | Refused:
-    """A call is about to be made, with its effective arguments: nothing but an approved one is.
+    """Reserve an approved call that is about to be executed with its effective arguments.
 
-    Made again by a later attempt after a crash it has the same effect key. `not_ready`: something else of
-    the pause is asked again; `revoked`: whoever approved it may no longer do so.
+    A later attempt that repeats it after a crash uses the same effect key. Refused with `not_ready` if
+    another call of the pause is asked again, with `revoked` if its approver may no longer approve it.
     """
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
     pause, call, actor = found
-    refused = _not_to_be_made(tx, pause, call, epoch)
+    refused = _refusal(tx, pause, call, epoch)
     if refused is not None:
         return refused
     if call.execution == "reserved" and call.effect_key != effect_key:
@@ -86,7 +86,7 @@ def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -
 
 
 def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> Pause | Refused:
-    """The tool's result or error is known, and stands in the journal with this: it is the runner's."""
+    """Record that the runner gets the tool's result or error, which is journalled in the same transaction."""
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
@@ -100,7 +100,7 @@ def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> P
 
 
 def not_made(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
-    """A reserved call was certainly not made: its tool was never asked."""
+    """Release a reserved call that was certainly not executed: its tool was never called."""
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
@@ -112,7 +112,7 @@ def not_made(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pa
 
 
 def hand_over(tx: Tx, run_id: str, call_id: str, epoch: int) -> Pause | Refused:
-    """The outcome of a call that nobody executes (denied, answered, expired ...) is the runner's."""
+    """Record that the runner gets the outcome of a call without execution (denied, answered, expired)."""
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
@@ -124,7 +124,7 @@ def hand_over(tx: Tx, run_id: str, call_id: str, epoch: int) -> Pause | Refused:
 
 
 def give_up(tx: Tx, run_id: str, call_id: str, epoch: int) -> None:
-    """The runner waits no more for a call of which nothing was done: nobody has to say anything about it."""
+    """Cancel a call that was not executed and that the runner no longer waits for."""
     run = run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
     if run is None or run.attempt != epoch or run.status != "running":
@@ -146,7 +146,7 @@ def give_up(tx: Tx, run_id: str, call_id: str, epoch: int) -> None:
 
 
 def doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
-    """Nobody knows whether a reserved call was made: somebody has to find out."""
+    """Send a reserved call to review, since it is not known whether it was executed."""
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
@@ -171,10 +171,10 @@ def ask_again(
     cause: str,
     pin: ToolPin | None = None,
 ) -> Pause | Refused:
-    """An approval no longer holds: its tool changed, or its approver is gone. What was not made is not made.
+    """Ask again for a call that was not executed, since its tool changed or its approver is gone.
 
-    With reason `changed` and no `pin` the tool is gone: the pause stays in review. Otherwise it is open
-    again, at the next revision.
+    Reason `changed` without a `pin` means that the tool is gone: the pause stays in review. Otherwise it is
+    open again at the next revision.
     """
     found = _live(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
@@ -200,11 +200,11 @@ def lost(
     crashed: bool = True,
     undone: bool = False,
 ) -> Lost | None:
-    """The attempt that went on with a pause was lost: ready again, or failed when that was the last try.
+    """Make the pause of a lost attempt ready again, or failed if that was the last try.
 
-    None: it went on with none. `crashed` False: it was given back, which counts for nothing. `undone`: it had
-    done nothing yet, which counts for the back-off, and as a try only with many others. In the transaction
-    that puts the run back into its queue, before it.
+    Return None if the attempt resumed no pause. `crashed` False: it was given back, which is not counted.
+    `undone`: it had done nothing yet, which is counted separately, for the back-off and up to
+    MAX_RESUME_LOSSES. Called in the transaction that queues the run again, before that.
     """
     run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
@@ -220,8 +220,8 @@ def lost(
     return Lost(moved, tx.now + int(wait * 1000))
 
 
-def _not_to_be_made(tx: Tx, pause: Pause, call: PausedCall, epoch: int) -> Refused | None:
-    """Why a call must not be made now; None: it may."""
+def _refusal(tx: Tx, pause: Pause, call: PausedCall, epoch: int) -> Refused | None:
+    """Return why a call must not be executed now, or None."""
     if pause.status != "resuming":
         return Refused("not_ready", f"pause {pause.pause_id} is {pause.status}: its calls wait")
     if call.decision != "approved" or call.review is not None:
@@ -243,7 +243,7 @@ class _Found(NamedTuple):
 
 
 def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
-    """The call, if the attempt `epoch` is the one that goes on with its pause, or went on with it last."""
+    """Find a call whose pause the attempt `epoch` is resuming, or was the last to resume."""
     run = run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
     if run is None or run.attempt != epoch or run.status not in {"claimed", "running"}:
@@ -257,7 +257,7 @@ def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
 
 
 def _handed(tx: Tx, pause: Pause, actor: str) -> Pause:
-    """After an outcome was handed over: the last one ends the pause."""
+    """End the pause if all outcomes were handed over."""
     if pause.status == "resuming" and all(call.handed_over for call in pause_calls.of_pause(tx, pause)):
         return pauses.move(tx, pause, "resumed", cause="every call was answered", actor=actor)
     return pause

@@ -1,4 +1,4 @@
-"""What is written down of every change of a pause: one audit fact, one entry in the journal of its run."""
+"""Records of each change of a pause: an audit fact and an entry in the journal of its run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hostler_protocol.ids import canonical_json
 
 
 def of_pause(tx: Tx, pause: Pause, *, before: str | None, cause: str, actor: str, **more: Any) -> None:
-    """The pause went from `before` to the status it has now."""
+    """Record that the pause changed from `before` to its present status."""
     body = {
         "run_id": pause.run_id,
         "segment": pause.segment,
@@ -27,18 +27,18 @@ def of_pause(tx: Tx, pause: Pause, *, before: str | None, cause: str, actor: str
 
 
 def of_decision(tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str, actor: str) -> None:
-    """A call was decided, or is to be decided again."""
+    """Record that a call was decided, or has to be decided again."""
     _write(tx, pause, f"pause.call.{to}", actor, _of_call(pause, call, call.decision, to, cause))
 
 
 def of_vote(tx: Tx, pause: Pause, call: PausedCall, vote: str, *, key_id: str, actor: str) -> None:
-    """Somebody voted; whether that decides is a fact of its own."""
+    """Record a vote; a decision that it leads to is recorded separately."""
     body = {"run_id": pause.run_id, "call_id": call.call_id, "vote": vote, "key_id": key_id}
     audit.record(tx, pause.workspace_id, actor, "pause.vote", pause.pause_id, body)
 
 
 def of_execution(tx: Tx, pause: Pause, call: PausedCall, *, to: str, cause: str, actor: str) -> None:
-    """The host did something with a call. The journal has it from the call's own entries."""
+    """Record a step of a call's execution in the audit log; the journal has the call's own entries."""
     body = _of_call(pause, call, call.execution, to, cause)
     audit.record(tx, pause.workspace_id, actor, f"pause.execution.{to}", pause.pause_id, body)
 

@@ -1,6 +1,6 @@
-"""What is no longer kept of pauses that are over: a runner's state after a day, the rows after a month.
+"""Retention of settled pauses: a runner's state is deleted after a day, the rows after a month.
 
-What was decided stays in the audit chain and in the run's journal, as long as those are kept.
+The decisions stay in the audit chain and in the run's journal while those are kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _q = load(__file__)
 
 
 def drop_states(tx: Tx, ws: str) -> int:
-    """Drop the next states whose pause ended a day ago, with the keys they are sealed with; how many."""
+    """Delete the next states of pauses settled a day ago, with their encryption keys; return their number."""
     rows = tx.all(_q.old_states, ws=ws, before=tx.now - STATE_KEPT_SECONDS * 1000, limit=STEP_ROWS)
     for row in rows:
         _release(tx, row)
@@ -24,13 +24,13 @@ def drop_states(tx: Tx, ws: str) -> int:
 
 
 def drop_old(tx: Tx, ws: str) -> int:
-    """Delete the next pauses that ended a month ago; how many."""
+    """Delete the next pauses that were settled a month ago; return their number."""
     rows = tx.all(_q.old_pauses, ws=ws, before=tx.now - ROWS_KEPT_SECONDS * 1000, limit=STEP_ROWS)
     return _drop(tx, ws, rows)
 
 
 def drop_of_run(tx: Tx, ws: str, run_id: str) -> int:
-    """Delete the next pauses of a run, whose data goes on request; how many."""
+    """Delete the next pauses of a run on request; return their number."""
     return _drop(tx, ws, tx.all(_q.of_run, ws=ws, run_id=run_id, limit=STEP_ROWS))
 
 

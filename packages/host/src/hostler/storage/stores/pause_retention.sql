@@ -1,7 +1,7 @@
--- Pauses that are over: what is no longer kept of them.
+-- Retention of settled pauses.
 
 -- name: old_states
--- Settled pauses that still hold a state, and the key it is sealed with. A run that is under way may need it once more.
+-- Settled pauses with a state or its encryption key, unless their run is active and may need it once more.
 SELECT pause_id, state_blob FROM pauses
 WHERE workspace_id = :ws AND settled_at < :before
   AND (state IS NOT NULL OR state_blob IS NOT NULL OR data_key IS NOT NULL)
@@ -10,7 +10,7 @@ WHERE workspace_id = :ws AND settled_at < :before
 LIMIT :limit
 
 -- name: drop_state
--- Without its key a sealed state can never be read again, wherever copies of it lie.
+-- Without its key no copy of an encrypted state can be read again.
 UPDATE pauses SET state = NULL, state_blob = NULL, data_key = NULL
 WHERE workspace_id = :ws AND pause_id = :pause_id
 

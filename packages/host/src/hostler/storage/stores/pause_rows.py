@@ -1,4 +1,4 @@
-"""Rows of pauses and their calls as values."""
+"""Conversion of rows of pauses and their calls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hostler_protocol.ids import canonical_json
 
 
 def json_of(value: Any) -> str:
-    """Canonical JSON for a column."""
+    """Encode canonical JSON for a column."""
     return canonical_json(value).decode()
 
 
 def pause_of(row: Row) -> Pause:
-    """A row of `pauses`."""
+    """Convert a row of `pauses`."""
     values = {name: row[name] for name in _PAUSE_COLUMNS}
     for name in ("state", "data_key"):
         values[name] = None if row[name] is None else bytes(row[name])
@@ -25,7 +25,7 @@ def pause_of(row: Row) -> Pause:
 
 
 def call_of(row: Row) -> PausedCall:
-    """A row of `pause_calls`."""
+    """Convert a row of `pause_calls`."""
     values = {name: row[name] for name in _CALL_COLUMNS}
     asked = values["asked"] = _asked.decode(row["asked"])
     values["effective"] = asked.arguments if row["effective"] is None else _objects.decode(row["effective"])

@@ -1,4 +1,4 @@
-"""Votes on calls of pauses: who said what, with which key; and the requests they came in."""
+"""Votes on calls of pauses, with the key of each voter; and the requests that contained them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hostler.storage.stores import approval_rules, pause_facts
 _q = load(__file__)
 
 INSTALLATION_KEY_ID = "admin"
-"""The key an installation is started with (http/auth); it stands in no table and cannot be revoked."""
+"""The key that an installation is started with (http/auth); it is in no table and cannot be revoked."""
 
 
 class Request(NamedTuple):
@@ -38,7 +38,7 @@ def record(
     args_hash: str | None = None,
     comment: str | None = None,
 ) -> None:
-    """Note a vote. `args_hash`: of other arguments than the call has now."""
+    """Store a vote. `args_hash` is set if the vote is for other arguments than the present ones."""
     tx.run(
         _q.insert,
         workspace_id=pause.workspace_id,
@@ -56,7 +56,7 @@ def record(
 
 
 def of_pause(tx: Tx, pause: Pause) -> list[CastVote]:
-    """All votes of a pause, of earlier revisions too, in the order they were given."""
+    """Return all votes of a pause, earlier revisions included, in order."""
     rows = tx.all(_q.of_pause, workspace_id=pause.workspace_id, pause_id=pause.pause_id)
     return [
         CastVote(
@@ -74,9 +74,9 @@ def of_pause(tx: Tx, pause: Pause) -> list[CastVote]:
 
 
 def counted(votes: Iterable[CastVote], call: PausedCall) -> list[Vote]:
-    """The approvals and denials of a call, as domain/approvers counts them."""
+    """Return the approvals and denials of a call in the form that domain/approvers counts."""
     of_call = [one for one in votes if one.call_id == call.call_id]
-    if call.kind == "in_doubt":  # who said that it had not happened wants it made
+    if call.kind == "in_doubt":  # `not_happened` approves that the call is executed
         resolved = [one for one in of_call if one.vote == "not_happened"]
         return [Vote(one.key_id, one.subject, "approve", call.args_hash, call.revision) for one in resolved]
     words: dict[str, VoteKind] = {"approve": "approve", "deny": "deny"}
@@ -88,9 +88,9 @@ def counted(votes: Iterable[CastVote], call: PausedCall) -> list[Vote]:
 
 
 def present(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, Caller]:
-    """Who holds these keys by now, with the roles and rights of today; revoked keys are left out.
+    """Return the present holders of these keys, with their present roles and rights, without revoked keys.
 
-    A key that has run out by itself still speaks for what was said with it.
+    Votes with a key that has expired since then still count.
     """
     holders: dict[str, Caller] = {}
     for key_id in set(key_ids):
@@ -106,7 +106,7 @@ def present(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, Call
 
 
 def still_approved(tx: Tx, pause: Pause, call: PausedCall) -> bool:
-    """Whether those who approved the call may still do so: looked at again before it is executed."""
+    """Whether those who approved the call may still do so; checked again before it is executed."""
     if call.similar_id is not None:
         standing = approval_rules.find(tx, pause.workspace_id, call.similar_id)
         if standing is None or standing.revoked_at is not None:
@@ -123,7 +123,7 @@ def still_approved(tx: Tx, pause: Pause, call: PausedCall) -> bool:
 
 
 def find_request(tx: Tx, pause: Pause, caller: Caller, request_key: str) -> Request | None:
-    """What was answered to this caller under this key."""
+    """Return the answer that this caller got under this key, or None."""
     row = tx.one(
         _q.request,
         workspace_id=pause.workspace_id,
@@ -137,7 +137,7 @@ def find_request(tx: Tx, pause: Pause, caller: Caller, request_key: str) -> Requ
 def keep_request(
     tx: Tx, pause: Pause, caller: Caller, request_key: str, *, body_digest: str, answer: str
 ) -> None:
-    """Keep the answer, in the transaction of the decisions it tells of."""
+    """Store the answer, in the transaction of the decisions that it reports."""
     tx.run(
         _q.keep_request,
         workspace_id=pause.workspace_id,

@@ -1,4 +1,4 @@
--- Votes of pauses, and the requests they came in.
+-- Votes on calls of pauses, and the requests that contained them.
 
 -- name: insert
 INSERT INTO decision_votes (workspace_id, pause_id, call_id, revision, args_hash, subject, key_id, vote, comment, created_at)

@@ -1,7 +1,7 @@
-"""Pauses: opened once per segment of a run, one unsettled at a time, every change with its facts.
+"""Pauses: one per segment of a run, one unsettled at a time; every change is recorded.
 
-Whoever changes a pause holds the row of its run (`run_notes.hold`), so what was read stays true until the end
-of the transaction. Times are UTC epoch milliseconds by the database's clock.
+A caller that changes a pause holds the lock of its run's row (`run_notes.hold`), so that values it read stay
+valid until the end of the transaction. Times are UTC epoch milliseconds by the database's clock.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _MAX_SEGMENTS = 1_000
 
 
 class Due(NamedTuple):
-    """A pause that the sweeper has to look at."""
+    """A pause that the sweeper has to check."""
 
     workspace_id: str
     pause_id: str
 
 
 def open(tx: Tx, new: NewPause, *, cause: str, actor: str) -> Pause:  # noqa: A001  used as pauses.open
-    """Open the next pause of a run: in review with a call in doubt, ready where nobody is asked anything.
+    """Open the next pause of a run: in review if a call is in doubt, ready if no person is asked.
 
-    PayloadTooLargeError, InvalidArgumentError for what is over a limit; ConflictError where the run has an
-    unsettled pause, or has ended.
+    PayloadTooLargeError or InvalidArgumentError above a limit; ConflictError if the run has an unsettled
+    pause or has ended.
     """
     check_calls(new.calls)
     run = run_notes.hold(tx, new.run_id)
     if run is None or run.finished_at is not None:
-        raise ConflictError(f"run {new.run_id} has ended: it waits for nothing")
+        raise ConflictError(f"run {new.run_id} has ended: it cannot pause")
     before = unsettled(tx, new.run_id)
     if before is not None and before.form == "explicit" and before.status == "resuming":
         move(tx, before, "resumed", cause="the runner went on and pauses again", actor=actor)
@@ -82,7 +82,7 @@ def open(tx: Tx, new: NewPause, *, cause: str, actor: str) -> Pause:  # noqa: A0
 
 
 def _deny(tx: Tx, pause: Pause, calls: Sequence[NewCall]) -> None:
-    """Decide the calls that nobody is asked."""
+    """Deny the calls that no person is asked about."""
     denied = {call.call_id: call.denied for call in calls if call.denied is not None}
     for call in pause_calls.of_pause(tx, pause) if denied else ():
         if call.call_id in denied:
@@ -91,10 +91,10 @@ def _deny(tx: Tx, pause: Pause, calls: Sequence[NewCall]) -> None:
 
 
 def add_calls(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, actor: str) -> Pause:
-    """Further calls that wait with an open pause; its revision stays, nothing that was shown has changed."""
+    """Add calls to an open pause. Its revision stays, since the calls that people saw have not changed."""
     check_calls(calls)
     if pause.status not in {"open", "needs_review"}:
-        raise ConflictError(f"pause {pause.pause_id} is {pause.status}: it takes no further calls")
+        raise ConflictError(f"pause {pause.pause_id} is {pause.status}: no calls can be added")
     standing = pause_calls.of_pause(tx, pause)
     check_room(len(standing), len(calls))
     pause_calls.insert(tx, pause, calls, first_ordinal=len(standing))
@@ -106,13 +106,13 @@ def add_calls(tx: Tx, pause: Pause, calls: Sequence[NewCall], *, actor: str) -> 
 
 
 def find(tx: Tx, workspace_id: str, pause_id: str) -> Pause | None:
-    """The pause, if the workspace has it."""
+    """Return the pause; None if the workspace has no such pause."""
     row = tx.one(_q.find, workspace_id=workspace_id, pause_id=pause_id)
     return None if row is None else pause_of(row)
 
 
 def get(tx: Tx, workspace_id: str, pause_id: str) -> Pause:
-    """The pause; NotFoundError where the workspace has none of this id."""
+    """Return the pause. NotFoundError if the workspace has no such pause."""
     pause = find(tx, workspace_id, pause_id)
     if pause is None:
         raise NotFoundError(f"there is no pause {pause_id!r}")
@@ -120,18 +120,18 @@ def get(tx: Tx, workspace_id: str, pause_id: str) -> Pause:
 
 
 def unsettled(tx: Tx, run_id: str) -> Pause | None:
-    """What the run waits for, or goes on with."""
+    """Return the pause that the run waits for or resumes, or None."""
     row = tx.one(_q.unsettled, run_id=run_id)
     return None if row is None else pause_of(row)
 
 
 def of_run(tx: Tx, run_id: str, limit: int = _MAX_SEGMENTS) -> list[Pause]:
-    """The pauses of a run, the latest first."""
+    """Return the pauses of a run, latest first."""
     return [pause_of(row) for row in tx.all(_q.of_run, run_id=run_id, limit=limit)]
 
 
 def gone_on_from(tx: Tx, run_id: str, base_attempt: int) -> Pause | None:
-    """The pause whose state the attempts since `base_attempt` go on from: the runner asked for it itself."""
+    """Return the explicit pause whose state the attempts since `base_attempt` continue from, or None."""
     row = tx.one(_q.last_explicit, run_id=run_id)
     pause = None if row is None else pause_of(row)
     if pause is None or pause.status not in {"ready", "resuming", "resumed"}:
@@ -149,7 +149,7 @@ def page(
     before: tuple[int, str] | None = None,
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[Pause]:
-    """Pauses newest first, at most `limit`. A filter that is None does not filter.
+    """Return pauses, newest first, at most `limit`. Filters that are None are not applied.
 
     `before`: (created_at, pause id) of the last one seen.
     """
@@ -170,23 +170,23 @@ def page(
 
 
 def due(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[Due]:
-    """Open pauses with a call that nobody answered in time."""
+    """Return open pauses with an expired call."""
     return [Due(row["workspace_id"], row["pause_id"]) for row in tx.all(_q.due, now=tx.now, limit=limit)]
 
 
 def left_behind(tx: Tx, limit: int = MAX_SWEPT_PAUSES) -> list[Due]:
-    """Ready pauses whose run is still paused."""
+    """Return ready pauses whose run is still paused."""
     return [Due(row["workspace_id"], row["pause_id"]) for row in tx.all(_q.left_behind, limit=limit)]
 
 
 def next_due(tx: Tx) -> int | None:
-    """When the next call expires."""
+    """Return when the next call expires, or None."""
     row = tx.one(_q.next_due)
     return None if row is None or row["due"] is None else int(row["due"])
 
 
 def note_expiry(tx: Tx, pause: Pause) -> Pause:
-    """Set when the next undecided call of the pause expires."""
+    """Store when the next undecided call of the pause expires."""
     times = [
         call.expires_at
         for call in pause_calls.of_pause(tx, pause)
@@ -198,7 +198,7 @@ def note_expiry(tx: Tx, pause: Pause) -> Pause:
 
 
 def parked(tx: Tx, pause: Pause, since: int | None = None) -> None:
-    """The run is paused from now on; its deadline stands still, perhaps `since` before."""
+    """Record that the run is parked, so that its deadline is suspended, from now or from `since` on."""
     at = tx.now if since is None else since
     tx.run(_q.set_parked, workspace_id=pause.workspace_id, pause_id=pause.pause_id, parked_at=at)
 
@@ -216,7 +216,7 @@ def move(
     losses: int | None = None,
     resumed_by: str | None = None,
 ) -> Pause:
-    """Change the status, with its facts. ValueError where the table has no such change."""
+    """Change the status and record it. ValueError if no such change is allowed."""
     if not may_become(pause.status, to):
         raise ValueError(f"a pause that is {pause.status} does not become {to}")
     row = tx.one(
@@ -236,7 +236,7 @@ def move(
         now=tx.now,
     )
     if row is None:
-        raise RuntimeError(f"pause {pause.pause_id} changed although its run was held")
+        raise RuntimeError(f"pause {pause.pause_id} changed although its run was locked")
     moved = pause_of(row)
     pause_facts.of_pause(tx, moved, before=pause.status, cause=cause, actor=actor)
     notices.of_pause(tx, moved, before=pause.status)
@@ -244,7 +244,7 @@ def move(
 
 
 def settle(tx: Tx, pause: Pause, *, actor: str) -> Pause:
-    """Bring the pause where its calls say: `ready` when every one is settled, `open` again after a review."""
+    """Update the status by the calls: `ready` if all are settled, `open` again after a review."""
     calls = pause_calls.of_pause(tx, pause)
     if pause.status not in {"open", "needs_review"} or any(call.review is not None for call in calls):
         return pause
@@ -257,7 +257,7 @@ def settle(tx: Tx, pause: Pause, *, actor: str) -> Pause:
 
 
 def close(tx: Tx, pause: Pause, to: PauseStatus, *, cause: str, actor: str) -> Pause:
-    """End an unsettled pause without going on: what is undecided becomes `cancelled`."""
+    """End an unsettled pause that is not resumed: undecided calls become `cancelled`."""
     for call in pause_calls.of_pause(tx, pause):
         if call.decision == "undecided":
             pause_calls.decide(tx, pause, call, "cancelled", cause=cause, actor=actor)
@@ -265,7 +265,7 @@ def close(tx: Tx, pause: Pause, to: PauseStatus, *, cause: str, actor: str) -> P
 
 
 def expire(tx: Tx, pause: Pause) -> list[PausedCall]:
-    """Mark what nobody answered in time; which calls. Only in an open pause."""
+    """Expire the calls of an open pause that were not answered in time, and return them."""
     if pause.status != "open":
         return []
     late = [
@@ -281,13 +281,12 @@ def expire(tx: Tx, pause: Pause) -> list[PausedCall]:
 def end_with_run(
     tx: Tx, run_id: str, attempt: int | None, status: RunStatus, *, cause: str, actor: str
 ) -> Pause | None:
-    """The run is about to end with `status`: settle its pause before the last entry of its journal.
+    """Settle the pause of a run that is about to change to `status`, before the last entry of its journal.
 
-    None: there is nothing to settle, or the run may not end like that from where it stands (`attempt` None:
-    whatever its attempt is). A pause whose every outcome the runner had, or whose continuation it went on
-    from, is `resumed`.
+    Return None if there is no pause, or if the run cannot change to `status` (`attempt` None means any
+    attempt). A pause whose outcomes the runner got, or whose continuation it used, becomes `resumed`.
     """
-    if tx.dialect == "postgres":  # another host may be opening one in this moment
+    if tx.dialect == "postgres":  # another host may be opening a pause at this moment
         run_notes.hold(tx, run_id)
     pause = unsettled(tx, run_id)
     run = None if pause is None else run_notes.hold(tx, run_id)
@@ -303,5 +302,5 @@ def end_with_run(
 
 
 def _named(calls: Sequence[NewCall]) -> list[dict[str, Any]]:
-    """What the journal says of calls: ids, kinds and tools; arguments stand in the calls' own entries."""
+    """Describe calls for the journal: ids, kinds and tools; their arguments are in their own entries."""
     return [{"call_id": call.call_id, "kind": call.kind, "tool_name": call.asked.tool_name} for call in calls]

@@ -1,4 +1,4 @@
--- Pauses. Everything that changes one holds the row of its run (run_notes.hold) for the rest of the transaction.
+-- Pauses. Statements that change one run with the lock of the run's row (run_notes.hold).
 
 -- name: insert
 INSERT INTO pauses (workspace_id, pause_id, run_id, segment, conversation_id, requester, status, revision, form, epoch,
@@ -13,18 +13,18 @@ RETURNING *
 SELECT * FROM pauses WHERE workspace_id = :workspace_id AND pause_id = :pause_id
 
 -- name: unsettled
--- The pause that the run waits for, or that an attempt goes on with. At most one.
+-- The pause that the run waits for or that an attempt resumes; at most one.
 SELECT * FROM pauses WHERE run_id = :run_id AND status IN ('open', 'ready', 'resuming', 'needs_review')
 
 -- name: of_run
 SELECT * FROM pauses WHERE run_id = :run_id ORDER BY segment DESC LIMIT :limit
 
 -- name: last_explicit
--- The last pause that the runner asked for itself.
+-- The last pause that the runner requested itself.
 SELECT * FROM pauses WHERE run_id = :run_id AND form = 'explicit' ORDER BY segment DESC LIMIT 1
 
 -- name: move
--- A change of status. No row: it is no longer as it was just read.
+-- A change of status. No row: the pause has changed since it was read.
 UPDATE pauses SET status = :status, revision = revision + :asked_again, epoch = :epoch, attempts = :attempts,
     losses = :losses,
     expires_at = cast(:expires_at AS bigint), resumed_by = coalesce(cast(:resumed_by AS text), resumed_by),
@@ -41,12 +41,12 @@ UPDATE pauses SET parked_at = cast(:parked_at AS bigint)
 WHERE workspace_id = :workspace_id AND pause_id = :pause_id
 
 -- name: due
--- Open pauses with a call that nobody answered in time: the sweeper's work, the oldest first.
+-- Open pauses with an expired call, oldest first: for the sweeper.
 SELECT workspace_id, pause_id FROM pauses
 WHERE status = 'open' AND expires_at IS NOT NULL AND expires_at <= :now ORDER BY expires_at LIMIT :limit
 
 -- name: next_due
--- When the sweeper has something to do.
+-- When the next call expires.
 SELECT min(expires_at) AS due FROM pauses WHERE status = 'open' AND expires_at IS NOT NULL
 
 -- name: page
@@ -74,6 +74,6 @@ WHERE workspace_id = :workspace_id AND run_id = :run_id
 ORDER BY created_at DESC, pause_id DESC LIMIT :limit
 
 -- name: left_behind
--- Ready pauses whose run is still paused: it was parked in the moment they became ready.
+-- Ready pauses whose run is still paused: it was parked just when they became ready.
 SELECT p.workspace_id, p.pause_id FROM pauses p JOIN runs r ON r.run_id = p.run_id
 WHERE p.status = 'ready' AND r.status = 'paused' LIMIT :limit

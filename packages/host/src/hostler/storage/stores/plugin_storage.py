@@ -1,7 +1,7 @@
-"""Storage: bytes that a plugin, or all runners of a workspace, keep by key.
+"""Plugin storage: bytes by key, of one plugin or of all runners of a workspace.
 
-`owner` is the plugin's `author/name` (from its connection), or WORKSPACE. No plugin's key is empty, so the
-two areas cannot meet.
+`owner` is the plugin's `author/name` (from its connection), or WORKSPACE, which no plugin can have as its
+name.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hostler_protocol.limits import MAX_STORAGE_VALUE_BYTES
 _q = load(__file__)
 
 WORKSPACE = ""
-"""The owner of what all runners of a workspace share."""
+"""The owner of the storage that all runners of a workspace share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """The owner has as many keys as it may. Nothing was written."""
+    """The owner has the greatest allowed number of keys. Nothing was written."""
 
     limit: int = MAX_KEYS
 
@@ -37,7 +37,7 @@ class Keys:
 
 
 def check_value(value: bytes) -> None:
-    """PayloadTooLargeError over 4 MiB. Meant for before the transaction."""
+    """Raise PayloadTooLargeError above 4 MiB. Call it before the transaction."""
     if len(value) > MAX_STORAGE_VALUE_BYTES:
         raise PayloadTooLargeError(
             f"the value has {len(value):,} bytes; a storage value has at most {MAX_STORAGE_VALUE_BYTES:,}: "
@@ -46,14 +46,14 @@ def check_value(value: bytes) -> None:
 
 
 def get(tx: Tx, ws: str, owner: str, key: str) -> bytes | None:
-    """The value of `key`, or None."""
+    """Return the value of `key`, or None."""
     check_key(key, "a storage key")
     row = tx.one(_q.get, ws=ws, owner=owner, key=key)
     return None if row is None else bytes(row["value"])
 
 
 def set(tx: Tx, ws: str, owner: str, key: str, value: bytes) -> Full | None:  # noqa: A001  the API's word
-    """Write `value`; None, or what stands against it."""
+    """Write `value`; return Full if the owner has no room for another key."""
     check_key(key, "a storage key")
     check_value(value)
     if tx.one(_q.has, ws=ws, owner=owner, key=key) is None:
@@ -65,13 +65,13 @@ def set(tx: Tx, ws: str, owner: str, key: str, value: bytes) -> Full | None:  # 
 
 
 def delete(tx: Tx, ws: str, owner: str, key: str) -> bool:
-    """Remove `key`; whether it was there."""
+    """Remove `key`; return whether it existed."""
     check_key(key, "a storage key")
     return tx.run(_q.delete, ws=ws, owner=owner, key=key) > 0
 
 
 def keys(tx: Tx, ws: str, owner: str, *, prefix: str = "", after: str = "", limit: int = 100) -> Keys:
-    """Keys that begin with the literal `prefix`, after the key `after`; at most 100."""
+    """Return keys that begin with the literal `prefix` and follow `after`; at most 100."""
     limit = page_limit(limit)
     low, high = key_range(prefix, after)
     rows = tx.all(_q.keys, ws=ws, owner=owner, low=low, high=high, limit=limit + 1)

@@ -1,7 +1,7 @@
-"""Accounts of emptied events: which rows of the event log lost their content, on whose word.
+"""Accounts of emptied events: which rows of the event log lost their content, and who demanded it.
 
-An account is an audit fact, in the transaction that empties the rows or one before it. A row without content
-that no account covers was emptied by somebody else.
+An account is an audit fact, written in the transaction that empties the rows or in an earlier one. A row
+without content that no account covers was not emptied by a host.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _q = load(__file__)
 
 ACTION = "events.emptied"
 MAX_ACCOUNT_SEQS = 10_000
-"""Rows of one account: with gaps between all of them it has some 200 kB."""
+"""Rows of one account: if no two are consecutive, it takes some 200 kB."""
 UNACCOUNTED = "unaccounted"
-"""A key of the installation: an older version emptied events here without accounts."""
+"""A key of the installation: an older version emptied events of this database without accounts."""
 
 
 class _Account(Lenient):
-    """The body of an account: ranges of sequences, ends included."""
+    """The body of an account: ranges of sequences, both ends included."""
 
     events: list[tuple[int, int]]
 
@@ -39,7 +39,7 @@ _accounts = msgspec.json.Decoder(_Account)
 
 
 def account(tx: Tx, ws: str, seqs: Sequence[int], *, by: str, target: str) -> None:
-    """Account for events that are emptied now, or next. `target`: what demanded it.
+    """Account for events that are emptied in this transaction or later. `target`: the reason.
 
     The account notes the end of the event chain as well.
     """
@@ -50,19 +50,22 @@ def account(tx: Tx, ws: str, seqs: Sequence[int], *, by: str, target: str) -> No
 
 
 def ranges_in(fact: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
-    """The ranges that a row of the audit chain accounts for; none where it is another fact, or no account."""
+    """Yield the ranges of sequences that an audit fact accounts for; none if it is no account."""
     if fact["action"] == ACTION:
         with contextlib.suppress(msgspec.DecodeError):
             yield from _accounts.decode(fact["body"]).events
 
 
 def is_unaccounted(tx: Tx) -> bool:
-    """Whether events were emptied before accounts were kept, and no host has taken them over yet."""
+    """Whether an older version emptied events and no host has accounted for them yet."""
     return installation.find(tx, UNACCOUNTED) is not None
 
 
 async def take_over(database: Database) -> int:
-    """Account, once, for what an older version emptied; how many events. Goes on where it was interrupted."""
+    """Account, once, for events that an older version emptied; return their number.
+
+    An interrupted call leaves the rest to the next one.
+    """
     if not await database.read(is_unaccounted):
         return 0
     taken = 0

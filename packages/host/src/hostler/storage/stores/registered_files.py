@@ -1,10 +1,9 @@
-"""Files registered in place: artifacts whose bytes stay where they are, under folders the operator allowed.
+"""Registered files: artifacts whose bytes stay in place, in folders that the operator allowed.
 
-A path is resolved once, when it is registered. From then on it is walked from the file system's root, each
-step opened relative to the one before and never through a symbolic link, so that a link put into the way
-between a check and the read leads nowhere. What was opened is compared with what was registered: the size
-always; where inode or times have changed, the digest of the whole file. A file that changed is refused, never
-served as something it is not.
+A path is resolved once, when it is registered. Each read opens it from the root of the file system, every
+folder relative to the one before and never through a symbolic link, so a link that is put there between the
+check and the read has no effect. The opened file is compared with the registered one: its size always, and
+the digest of the whole file if inode or times have changed. A changed file is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from hostler_protocol.errors import InvalidArgumentError, StorageError
 T = TypeVar("T")
 
 MAX_REMEMBERED = 4_096
-"""Files that were found unchanged under new times, so that each is read whole only once."""
+"""Files whose content was found unchanged although their times changed: each is digested only once."""
 _THREADS = 2
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block
@@ -37,7 +36,7 @@ _SYSTEM_FOLDERS = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What tells, without reading it, that a file is the same. Times in nanoseconds."""
+    """Identifies a file and its state without reading it. Times in nanoseconds."""
 
     device: int
     inode: int
@@ -47,7 +46,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class RegisteredFile(msgspec.Struct, frozen=True):
-    """A file as it was registered: its real path, digest and stamp. Never leaves the host."""
+    """A registered file: its real path, digest and stamp. Never leaves the host."""
 
     path: str
     sha256: str
@@ -60,20 +59,20 @@ class RegisteredFile(msgspec.Struct, frozen=True):
 
 
 def encode_registered(file: RegisteredFile) -> str:
-    """The JSON that is stored."""
+    """Encode a registered file as JSON for the database."""
     return msgspec.json.encode(file).decode()
 
 
 def decode_registered(text: str) -> RegisteredFile:
-    """Read what was stored."""
+    """Decode the JSON of `encode_registered`."""
     return msgspec.json.decode(text, type=RegisteredFile)
 
 
 class RegisteredFiles:
-    """The folders that files may be registered in, and the reading of them.
+    """Registers files in allowed folders and reads them.
 
-    `roots`: allowed folders; system folders, a home folder itself and `private` ones (the host's own data)
-    are refused with InvalidArgumentError, as is whatever contains them.
+    `roots` are the allowed folders. InvalidArgumentError for system folders, the home folder and `private`
+    folders (the host's own data), and for folders that contain one of them.
     """
 
     def __init__(self, roots: Sequence[Path], *, private: Sequence[Path] = ()) -> None:
@@ -83,20 +82,20 @@ class RegisteredFiles:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="hostler-registered")
 
     def close(self) -> None:
-        """Wait for what is running."""
+        """Wait for running operations, then stop the threads."""
         self._threads.shutdown()
 
     async def register(self, path: Path) -> RegisteredFile:
-        """Check a file and take its digest.
+        """Check a file and compute its digest.
 
-        InvalidArgumentError where it is no ordinary file under an allowed folder, or changes meanwhile.
+        InvalidArgumentError if it is no ordinary file in an allowed folder, or changes meanwhile.
         """
         return await self._in_thread(lambda: self._register(path))
 
     async def read(self, file: RegisteredFile, offset: int, length: int) -> bytes:
-        """The bytes from `offset` on, at most `length`; short only at the end.
+        """Return at most `length` bytes from `offset` on; fewer only at the end.
 
-        StorageError where the file is gone, lies under no allowed folder any more, or has changed.
+        StorageError if the file is gone, is no longer in an allowed folder, or has changed.
         """
         check_range(offset, length)
         return await self._in_thread(lambda: self._read(file, offset, length))
@@ -106,11 +105,11 @@ class RegisteredFiles:
     def _register(self, path: Path) -> RegisteredFile:
         try:
             real = Path(os.path.realpath(path))
-        except OSError as error:  # a folder on the way was exchanged just now
+        except OSError as error:  # a folder of the path was replaced meanwhile
             raise InvalidArgumentError(f"{path} cannot be registered: {error.strerror or error}") from error
         if not self._is_allowed(real):
             raise InvalidArgumentError(
-                f"{path} lies in no allowed folder; allowed are: {', '.join(map(str, self._roots)) or 'none'}"
+                f"{path} is in no allowed folder; allowed are: {', '.join(map(str, self._roots)) or 'none'}"
             )
         try:
             with _opened(real) as descriptor:
@@ -124,7 +123,7 @@ class RegisteredFiles:
 
     def _read(self, file: RegisteredFile, offset: int, length: int) -> bytes:
         if not self._is_allowed(Path(file.path)):
-            raise StorageError("the file of this artifact no longer lies in an allowed folder")
+            raise StorageError("the file of this artifact is no longer in an allowed folder")
         try:
             with _opened(Path(file.path)) as descriptor:
                 before = _stamp(descriptor)
@@ -164,9 +163,11 @@ class RegisteredFiles:
             raise InvalidArgumentError(f"{root} is a system folder: name a folder of your own files")
         for kept in (Path(os.path.realpath(Path.home())), *self._private):
             if kept.is_relative_to(real):
-                raise InvalidArgumentError(f"{root} holds {kept}, which is private: name a folder inside it")
+                raise InvalidArgumentError(
+                    f"{root} contains {kept}, which is private: name a folder inside it"
+                )
         if any(real.is_relative_to(folder) for folder in self._private):
-            raise InvalidArgumentError(f"{root} lies in the host's own data: name another folder")
+            raise InvalidArgumentError(f"{root} is part of the host's own data: name another folder")
         return real
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -175,7 +176,7 @@ class RegisteredFiles:
 
 @contextlib.contextmanager
 def _opened(real: Path) -> Iterator[int]:
-    """The ordinary file at a path without links; OSError where a step is a link or something else."""
+    """Open the ordinary file at a path; OSError if a part of the path is a link or no folder."""
     *folders, name = real.parts[1:]
     at = os.open("/", _DIRECTORY)
     try:
@@ -195,8 +196,8 @@ def _opened(real: Path) -> Iterator[int]:
 
 
 def _stamp(descriptor: int) -> Stamp:
-    found = os.fstat(descriptor)
-    return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    status = os.fstat(descriptor)
+    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _digest(descriptor: int) -> str:

@@ -1,7 +1,7 @@
-"""Retention: what a workspace no longer wants to keep goes, in small transactions beside the traffic.
+"""Retention: deletes data that a workspace no longer keeps, in small transactions between other work.
 
-Nothing here stops when it is interrupted: the next collection goes on. Rows of events and runs stay, emptied,
-so that hash chains verify, ids stay known and what runs cost can still be added up.
+After an interruption the next collection continues. Rows of events and runs stay without content, so that
+hash chains verify, ids stay known and the cost of runs can still be summed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _q = load(__file__)
 
 DAY_MS = 86_400_000
 ANSWERS_KEPT_MS = DAY_MS
-"""Answers to Idempotency-Keys: nobody repeats a request a day later."""
+"""How long answers to Idempotency-Keys are kept: no client repeats a request a day later."""
 UPLOADS_KEPT_MS = DAY_MS
-"""Unfinished uploads."""
+"""How long unfinished uploads are kept."""
 _RUNS_PER_STEP = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What went, by kind: events, transcripts, journal_entries, deltas, artifacts, states, uploads, answers,
-    pauses, pause_states, blobs, files. `freed_bytes` of the blob folder."""
+    """Numbers of deleted rows by kind: events, transcripts, journal_entries, deltas, artifacts, states,
+    uploads, answers, pauses, pause_states, blobs, files. `freed_bytes` in the blob folder."""
 
     counts: dict[str, int]
     freed_bytes: int = 0
@@ -47,7 +47,7 @@ class Collected:
 async def collect(
     database: Database, folder: BlobFolder, policy_of: Callable[[str], RetentionPolicy]
 ) -> Collected:
-    """Collect each workspace by its policy, then the blobs that nothing names any more."""
+    """Collect each workspace by its policy, then the blobs without references."""
     counts: dict[str, int] = {}
     for ws in await workspaces(database):
         for kind, count in (await collect_workspace(database, ws, policy_of(ws))).items():
@@ -59,9 +59,9 @@ async def collect(
 
 
 async def collect_workspace(database: Database, ws: str, policy: RetentionPolicy) -> dict[str, int]:
-    """Collect one workspace; how much went, by kind."""
+    """Collect one workspace and return the numbers of deleted rows by kind."""
     now = await database.read(lambda tx: tx.now)
-    await until_nothing(database, lambda tx: budgets.sweep(tx, ws))  # counters, which nobody misses
+    await until_nothing(database, lambda tx: budgets.sweep(tx, ws))  # counters, not reported
     counts = {
         "artifacts": await until_nothing(database, lambda tx: _expired_artifacts(tx, ws)),
         "uploads": await until_nothing(database, lambda tx: _old_uploads(tx, ws)),
@@ -99,7 +99,7 @@ def _swept_until(tx: Tx, ws: str, kind: str) -> int:
 
 
 async def workspaces(database: Database) -> list[str]:
-    """Every workspace of which anything is there, by id."""
+    """Return every workspace that has rows, by id."""
     names: list[str] = []
     after = await database.read(partial(chain.next_workspace, after=""))
     while after is not None:
@@ -109,19 +109,19 @@ async def workspaces(database: Database) -> list[str]:
 
 
 class _Plan(NamedTuple):
-    """The next part of a sweep of events: which are to be emptied, and how far it was looked.
+    """One step of a sweep of events: the sequences to empty, and the progress.
 
-    `mark` is kept for the next sweep, `place` only for this one.
+    `mark` is stored for the next sweep, `position` is that of this one.
     """
 
     seqs: list[int]
-    place: int
+    position: int
     mark: int
     more: bool
 
 
 async def _events(database: Database, ws: str, before: int) -> int:
-    """Empty events older than `before`. The mark stops at the first that a run still needs."""
+    """Empty events older than `before`. The mark stops before the first one that an active run needs."""
     mark = await database.read(lambda tx: _swept_until(tx, ws, "events"))
     plan = _Plan([], mark, mark, True)
     emptied = 0
@@ -137,22 +137,22 @@ async def _events(database: Database, ws: str, before: int) -> int:
 
 
 def _plan_events(tx: Tx, ws: str, before: int, so_far: _Plan) -> _Plan:
-    """Look at the next old events, at most 10,000."""
+    """Plan the next step: at most 10,000 old events."""
     seqs: list[int] = []
-    place, mark = so_far.place, so_far.mark
+    position, mark = so_far.position, so_far.mark
     while len(seqs) + STEP_ROWS <= MAX_ACCOUNT_SEQS:
-        rows = tx.all(_q.events_after, ws=ws, after=place, limit=STEP_ROWS)
+        rows = tx.all(_q.events_after, ws=ws, after=position, limit=STEP_ROWS)
         old = list(takewhile(lambda row: row["created_at"] < before, rows))
         for row in old:
             seq = int(row["seq"])
-            if not row["is_needed"] and row["says_something"]:
+            if not row["is_needed"] and row["has_content"]:
                 seqs.append(seq)
-            if mark == place and not row["is_needed"]:  # nothing has been left behind so far
+            if mark == position and not row["is_needed"]:  # no event before it was skipped
                 mark = seq
-            place = seq
+            position = seq
         if len(old) < STEP_ROWS:
-            return _Plan(seqs, place, mark, False)
-    return _Plan(seqs, place, mark, True)
+            return _Plan(seqs, position, mark, False)
+    return _Plan(seqs, position, mark, True)
 
 
 async def _empty(database: Database, ws: str, seqs: list[int]) -> int:
@@ -173,7 +173,7 @@ def _transcripts(tx: Tx, ws: str, before: int) -> int:
 
 
 async def _journals(database: Database, ws: str, before: int, *, kind: str) -> int:
-    """Drop the deltas, or the whole journal, of runs that ended before `before`."""
+    """Delete the deltas, or the whole journals, of runs that ended before `before`."""
     drop = erasing.drop_deltas if kind == "deltas" else erasing.drop_journal
     after, after_run, dropped = await database.read(lambda tx: _swept_until(tx, ws, kind)), "", 0
     while True:
@@ -182,7 +182,7 @@ async def _journals(database: Database, ws: str, before: int, *, kind: str) -> i
         for row in rows:
             dropped += await until_nothing(database, lambda tx, run_id=row["run_id"]: drop(tx, run_id))  # type: ignore[misc]
         if len(rows) < _RUNS_PER_STEP:
-            # Whatever ends from now on ends later than this.
+            # runs that end from now on end later than this
             await database.write(lambda tx: tx.run(_q.set_swept_until, ws=ws, kind=kind, until=before - 1))
             return dropped
         after, after_run = int(rows[-1]["finished_at"]), str(rows[-1]["run_id"])
@@ -219,18 +219,18 @@ def _old_uploads(tx: Tx, ws: str) -> int:
 
 
 async def _states(database: Database, ws: str, before: int) -> int:
-    """Drop state of conversations where neither state nor transcript was touched since `before`."""
+    """Delete the state of conversations whose state and transcript did not change since `before`."""
     after, dropped = "", 0
 
-    def untouched(tx: Tx, conversation_id: str) -> bool:
-        last = tx.one(_q.last_said, ws=ws, conversation_id=conversation_id)
+    def is_unchanged(tx: Tx, conversation_id: str) -> bool:
+        last = tx.one(_q.last_message, ws=ws, conversation_id=conversation_id)
         return last is None or last["created_at"] < before
 
     def drop(tx: Tx, ids: list[str]) -> int:
         return sum(
             tx.run(_q.drop_conversation_state, ws=ws, conversation_id=conversation_id)
             for conversation_id in ids
-            if untouched(tx, conversation_id)
+            if is_unchanged(tx, conversation_id)
         )
 
     while True:

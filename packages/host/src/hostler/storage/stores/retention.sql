@@ -1,4 +1,4 @@
--- What is old enough to go. How far a sweep has come stands in `sweeps`.
+-- Rows that are old enough to be deleted. The table `sweeps` stores how far each sweep has come.
 
 -- name: swept_until
 SELECT swept_until FROM sweeps WHERE workspace_id = :ws AND kind = :kind
@@ -8,8 +8,8 @@ INSERT INTO sweeps (workspace_id, kind, swept_until) VALUES (:ws, :kind, :until)
 ON CONFLICT (workspace_id, kind) DO UPDATE SET swept_until = excluded.swept_until
 
 -- name: events_after
--- With what their run still needs of them: an event goes when its run has ended.
-SELECT e.seq, e.created_at, e.body IS NOT NULL AS says_something,
+-- is_needed: the event's run is still active.
+SELECT e.seq, e.created_at, e.body IS NOT NULL AS has_content,
        EXISTS (SELECT 1 FROM runs AS r WHERE r.run_id = e.run_id
                AND r.status NOT IN ('completed', 'failed', 'cancelled', 'timeout')) AS is_needed
 FROM events AS e WHERE e.workspace_id = :ws AND e.seq > :after ORDER BY e.seq LIMIT :limit
@@ -35,7 +35,7 @@ SELECT conversation_id, MAX(updated_at) AS updated_at FROM states
 WHERE workspace_id = :ws AND conversation_id > :after AND scope = 'conversation'
 GROUP BY conversation_id ORDER BY conversation_id LIMIT :limit
 
--- name: last_said
+-- name: last_message
 SELECT created_at FROM transcripts
 WHERE workspace_id = :ws AND conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1
 

@@ -1,7 +1,7 @@
-"""Claims: which queued runs go on next, fair between workspaces, within limits.
+"""Claims: which queued runs start next, fair between workspaces and within limits.
 
-Due ones only, the oldest of each free lane; workspaces in turn, the one served longest ago first; within a
-workspace by priority, then age.
+Only due runs, and only the oldest of each free lane. Workspaces take turns, the one served longest ago first;
+within a workspace runs are ordered by priority, then age.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hostler.storage.stores.run_rows import Run, run_of
 
 _q = load(__file__)
 _MAX_WORKSPACES = 10_000
-"""Waiting workspaces looked at for one claim."""
+"""Workspaces with queued runs that one claim reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What was claimed. `again`: others may be claimable, so look once more.
+    """Claimed runs. `again`: more runs may be claimable, so claim once more.
 
-    `at`: as of when it was looked (UTC epoch milliseconds): what becomes due after that was not seen.
+    `at`: time of the claim (UTC epoch milliseconds); runs that become due later were not seen.
     """
 
     runs: list[Run] = field(default_factory=list)
@@ -38,34 +38,34 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """How the queues stand at `at`. Times are UTC epoch milliseconds, by the database's clock."""
+    """The state of all queues at `at`. Times are UTC epoch milliseconds, by the database's clock."""
 
     waiting: bool
-    """Whether any run waits."""
+    """Whether any run is queued."""
     ready: bool
-    """Whether any may start, as far as time and lanes go."""
+    """Whether any may start now by its time and lane."""
     due: int | None
-    """When the next one becomes due that was held back."""
+    """When the next run becomes due whose start was delayed."""
     at: int
 
 
 def look(tx: Tx, since: int | None = None) -> Queues:
-    """Read how the queues stand. `since`: when runs were claimed last; None: now.
+    """Read the state of the queues. `since`: time of the last claim; None: now.
 
-    What became due after `since` is told by `due`, which is in the past then.
+    If a run became due after `since`, `due` is its time, which is then in the past.
     """
     row = tx.one(_q.look, now=tx.now, since=tx.now if since is None else since)
     if row is None:
-        raise RuntimeError("a query of nothing but EXISTS gave no row")
+        raise RuntimeError("a query without FROM gave no row")
     due = None if row["due"] is None else int(row["due"])
     return Queues(bool(row["waiting"]), bool(row["ready"]), due, tx.now)
 
 
 def claim(tx: Tx, member: Membership, slots: Slots, held: list[SlotKey]) -> Claims:
-    """Claim runs that may start, as many as `slots` have room for; none where the member's lease is over.
+    """Claim runs that may start, as many as `slots` have room for; none if the member's lease has expired.
 
-    What it takes there it adds to `held` as well: to be given back where the transaction fails. Limits of
-    agents that `slots` do not know are looked up.
+    Slots that it takes are added to `held`, so that the caller can give them back if the transaction fails.
+    Limits of agents that `slots` does not know are looked up.
     """
     if not hosts.holds(tx, member):
         return Claims(at=tx.now)
@@ -87,12 +87,12 @@ def claim(tx: Tx, member: Membership, slots: Slots, held: list[SlotKey]) -> Clai
             ready.append(rows)
     turns = [row for turn in zip_longest(*ready) for row in turn if row is not None]
     taken, passed_over = _take(tx, member, slots, held, turns)
-    # what was passed over is left out of the next look: then it is the others' turn
+    # runs without a slot are excluded from the next claim, which then finds others
     return Claims(taken, again=passed_over or len(turns) >= room, at=tx.now)
 
 
 def waiting_workspaces(tx: Tx) -> list[str]:
-    """Workspaces with queued runs."""
+    """Return workspaces with queued runs."""
     return [row["workspace_id"] for row in tx.all(_q.waiting_workspaces, limit=_MAX_WORKSPACES)]
 
 
@@ -148,7 +148,7 @@ def _claim(tx: Tx, member: Membership, run_id: str) -> Run | None:
 
 
 def _note_turn(tx: Tx, workspace_id: str) -> None:
-    turn = tx.now * 1000  # room for several turns within a millisecond
+    turn = tx.now * 1000  # microseconds leave room for several turns within a millisecond
 
     def note(tx: Tx, turns: list[int]) -> None:
         tx.run(_q.served, workspace_id=workspace_id, turn=max(turns))

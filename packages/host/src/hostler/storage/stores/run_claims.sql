@@ -1,7 +1,7 @@
--- Claims of queued runs: which may go on next.
+-- Claims of queued runs.
 
 -- name: waiting_workspaces
--- Workspaces with queued runs, by a walk over the index: its cost is their number, not that of the runs.
+-- Workspaces with queued runs, by a walk over the index whose cost grows with the workspaces, not with the runs.
 WITH RECURSIVE waiting (workspace_id) AS (
     SELECT min(workspace_id) FROM runs WHERE status = 'queued'
     UNION ALL
@@ -15,8 +15,8 @@ WHERE waiting.workspace_id IS NOT NULL
 ORDER BY served, waiting.workspace_id LIMIT :limit
 
 -- name: look
--- How the queues stand: whether any run waits, whether any may start now, and when the earliest becomes due that was
--- held back as of :since.
+-- The state of the queues: whether any run is queued, whether any may start now, and when the next one becomes due
+-- after :since.
 SELECT
     EXISTS (SELECT 1 FROM runs WHERE status = 'queued') AS waiting,
     EXISTS (
@@ -32,7 +32,7 @@ SELECT
     (SELECT min(not_before) FROM runs WHERE status = 'queued' AND not_before > :since) AS due
 
 -- name: ready
--- Queued runs of a workspace that may start: due, their lane free, none older waiting in it.
+-- Queued runs of a workspace that may start: due, in a free lane, and the oldest in it.
 SELECT q.* FROM runs q
 WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
   AND (q.not_before IS NULL OR q.not_before <= :now)
@@ -48,7 +48,7 @@ WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
 ORDER BY q.priority DESC, q.ordinal LIMIT :limit
 
 -- name: ready (postgres)
--- The same; rows that another host is claiming in this moment are passed over.
+-- The same, without rows that another host is claiming at this moment.
 SELECT q.* FROM runs q
 WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
   AND (q.not_before IS NULL OR q.not_before <= :now)
@@ -66,7 +66,7 @@ ORDER BY q.priority DESC, q.ordinal LIMIT :limit
 FOR UPDATE OF q SKIP LOCKED
 
 -- name: served
--- Notes that the workspace had its turn.
+-- Records that the workspace had its turn.
 INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:workspace_id, 'claims', :turn, '')
 ON CONFLICT (workspace_id, chain) DO UPDATE
 SET seq = CASE WHEN excluded.seq > heads.seq THEN excluded.seq ELSE heads.seq + 1 END

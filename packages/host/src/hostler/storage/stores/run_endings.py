@@ -1,8 +1,7 @@
-"""How runs end, and how they begin again: the only ways to a terminal status, and back to the queue.
+"""Endings of runs and their return to the queue: the only ways to a terminal status and back to `queued`.
 
-Both also settle what belongs to the run besides its row, in the same transaction: the messages that it
-absorbed and has not pulled, and the pause that it waits for. Who ends a run from outside (a wish to cancel it
-with its children, the end of one that nobody works on) goes the same way.
+Both also settle, in the same transaction, the messages that the run absorbed but has not pulled, and its
+pause. Cancellation from outside and the ending of a run without an owner use the same functions.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from hostler_protocol.results import RunFailed
 from hostler_protocol.runs import RunStatus
 
 _MAX_FAMILY = 10_000
-"""Runs that one wish may concern: a run, its children and theirs."""
+"""Runs that one cancellation may reach: a run, its children and theirs."""
 
 
 class RequestedEnd(NamedTuple):
-    """A run whose end was asked for, why, and what its runner is given to end by itself (seconds).
+    """A cancelled run, the reason, and the time in seconds that its runner has to end by itself.
 
-    `grace` None: what the host gives.
+    `grace` None means the host's default.
     """
 
     run_id: str
@@ -50,12 +49,13 @@ def finish(
     cost: str | None = None,
     crashed: bool = False,
 ) -> Moved | Fenced:
-    """End a run: the only way to a terminal status. `attempt` None: whatever the attempt is.
+    """End a run: the only way to a terminal status. `attempt` None means any attempt.
 
-    `entries` (the terminal result among them) are journalled with it. What the run absorbed and did not pull
-    goes to the next run of its lane, or is dropped where the agent's policy says so. Its pause is settled.
-    A message that no run took up takes its place in the conversation. A cancelled run was ended by whoever
-    asked for it, whatever `actor` carried it out. Fenced: nothing was written. NotFoundError for no such run.
+    `entries`, the terminal result among them, are journalled with it. Messages that the run absorbed but did
+    not pull go to the next run of its lane, or are dropped if the agent's policy says so. Its pause is
+    settled. The message of a run that never began is placed in the conversation. The actor of a cancelled run
+    is the one who requested it, not `actor`. Return Fenced if nothing was written. NotFoundError if there is
+    no run.
     """
     if status == "cancelled":
         actor = _canceller(tx, run_id) or actor
@@ -75,14 +75,14 @@ def finish(
     )
     if isinstance(moved, Moved):
         if moved.before == "queued" and moved.attempt == 1:
-            _place_unheard(tx, run_id)
+            _place_message(tx, run_id)
         if moved.steers:
             steering_outcomes.settle(tx, run_id)
     return moved
 
 
-def _place_unheard(tx: Tx, run_id: str) -> None:
-    """The run never began: what was said to it takes its place in the conversation nevertheless."""
+def _place_message(tx: Tx, run_id: str) -> None:
+    """Place the message of a run that never began in the conversation."""
     run = runs.by_id(tx, run_id)
     if run is not None:
         waiting.take_up(tx, run)
@@ -105,12 +105,12 @@ def begin_again(
 ) -> Moved | Fenced:
     """Put a run back into its queue for a new attempt: the only way there.
 
-    It keeps what it absorbed. With `restart` the new attempt begins from the beginning and has nothing of the
-    old one's journal, so what that had pulled waits for it again; without, the journal gives it. `crashed`
-    counts a recovery; `not_before` (UTC epoch milliseconds) is the back-off, `deadline_at` the later deadline
-    of a run whose time stood still. Fenced: nothing was written.
+    It keeps the messages that it absorbed. With `restart` the new attempt does not use the old journal, so
+    messages that were pulled wait to be pulled again; otherwise the journal replays them. `crashed` counts a
+    recovery; `not_before` (UTC epoch milliseconds) is the back-off, `deadline_at` the extended deadline of a
+    run that was paused. Return Fenced if nothing was written.
     """
-    if restart:  # what it waited for is asked again
+    if restart:  # the new attempt asks again what the pause asked
         pauses.end_with_run(tx, run_id, attempt, "queued", cause=cause, actor=actor)
     moved = runs.transition(
         tx,
@@ -135,45 +135,44 @@ def begin_again(
 def request_cancel(
     tx: Tx, workspace_id: str, run_id: str, *, reason: str, actor: str, grace: float | None = None
 ) -> list[RequestedEnd]:
-    """Note that `actor` asks for the end of a run and its children, so that neither is durable without the
-    other; in their journals and in the audit log too.
+    """Record in one transaction, in journals and audit log too, that `actor` cancels a run and its children.
 
-    Those that wait end at once; the others are given, and are to be told by whoever works on them. An ended
-    run stays as it is, its children do not.
+    Queued and paused runs end at once. Return all runs that had not ended: whoever executes the others must
+    be told. The children of an ended run are cancelled too.
     """
-    asked: list[RequestedEnd] = []
+    requested: list[RequestedEnd] = []
     family: list[tuple[RequestedEnd, str | None]] = [(RequestedEnd(run_id, reason, grace), None)]
     seen = 0
     while family and seen < _MAX_FAMILY:
-        wish, parent_run_id = family.pop()
+        request, parent_run_id = family.pop()
         seen += 1
-        run = _request_cancel(tx, workspace_id, wish, actor, parent_run_id)
+        run = _request_cancel(tx, workspace_id, request, actor, parent_run_id)
         if run is not None:
-            asked.append(wish)
+            requested.append(request)
             if run.status in {"queued", "paused"}:
-                end_waiting(tx, run, "cancelled", "cancelled", wish.reason, actor=actor)
+                end_waiting(tx, run, "cancelled", "cancelled", request.reason, actor=actor)
         inherited = f"its parent run was cancelled: {reason}"
-        children = runs.children(tx, workspace_id, wish.run_id)
-        family += [(RequestedEnd(child.run_id, inherited, grace), wish.run_id) for child in children]
-    return asked
+        children = runs.children(tx, workspace_id, request.run_id)
+        family += [(RequestedEnd(child.run_id, inherited, grace), request.run_id) for child in children]
+    return requested
 
 
 def _request_cancel(
-    tx: Tx, workspace_id: str, wish: RequestedEnd, actor: str, parent_run_id: str | None
+    tx: Tx, workspace_id: str, request: RequestedEnd, actor: str, parent_run_id: str | None
 ) -> Run | None:
-    """The run as it stands with the wish noted; None where it has ended. Asked again in vain: nothing new."""
-    before = run_notes.hold(tx, wish.run_id)
-    grace_ms = None if wish.grace is None else int(wish.grace * 1000)
-    run = runs.request_cancel(tx, workspace_id, wish.run_id, wish.reason, grace_ms, by=actor)
+    """Record the request and return the run; None if it has ended. A repeated request is not journalled."""
+    before = run_notes.hold(tx, request.run_id)
+    grace_ms = None if request.grace is None else int(request.grace * 1000)
+    run = runs.request_cancel(tx, workspace_id, request.run_id, request.reason, grace_ms, by=actor)
     if before is None or run is None:
         return None
     if before.cancel_requested_at is not None and before.cancel_grace == run.cancel_grace:
         return run
-    facts = {"reason": wish.reason, "grace_seconds": wish.grace, "parent_run_id": parent_run_id}
+    facts = {"reason": request.reason, "grace_seconds": request.grace, "parent_run_id": parent_run_id}
     body = {name: value for name, value in facts.items() if value is not None}
     entry = Entry("cancellation", "requested", msgspec.json.encode({"actor": actor, **body}))
-    run_notes.note(tx, wish.run_id, [entry])
-    audit.record(tx, workspace_id, actor, "run.cancel_requested", wish.run_id, body)
+    run_notes.note(tx, request.run_id, [entry])
+    audit.record(tx, workspace_id, actor, "run.cancel_requested", request.run_id, body)
     return run
 
 
@@ -193,7 +192,7 @@ def end_waiting(
     crashed: bool = False,
     usage: Usage | None = None,
 ) -> None:
-    """End a run that nobody is working on, with its terminal result."""
+    """End a run without an owner (queued, paused or lost), with its terminal result."""
     body = msgspec.json.encode({"data": RunFailed.by_host(code, error)})
     finish(
         tx,

@@ -1,7 +1,7 @@
-"""Notes in a run's journal by somebody who does not own its attempt: a person who decides, the clock.
+"""Journal entries written by others than the owner of a run's attempt: by people who decide, by the clock.
 
-`hold` is also the one lock of everything about a run's pauses: people, sweeper, attempts and recovery take
-the run's row first, so that they go one after the other and never wait for each other in a circle.
+`hold` is also the one lock for a run's pauses: decisions, sweeper, attempts and recovery lock the run's row
+first, so that they run one after the other and cannot deadlock.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _q = load(__file__)
 
 
 def hold(tx: Tx, run_id: str) -> Run | None:
-    """The run as it stands, which nobody else changes before this transaction ends."""
+    """Return the run, locked until the transaction ends; None if there is none."""
     row = tx.one(_q.hold, run_id=run_id)
     return None if row is None else run_of(row)
 
 
 def note(tx: Tx, run_id: str, entries: Sequence[Entry]) -> bool:
-    """Journal entries that are no results, whatever the run's attempt and status. False: it has ended."""
+    """Journal entries other than results, for any attempt; return False if the run has ended."""
     if any(entry.kind == "result" for entry in entries):
-        raise ValueError("results are numbered by the attempt that owns the run")
+        raise ValueError("only the attempt that owns the run writes results")
     row = tx.one(_q.advance, run_id=run_id, entries=len(entries))
     if row is None:
         return False

@@ -1,14 +1,14 @@
--- Journal entries for a run that somebody other than its attempt has something to note about.
+-- Journal entries written by others than the owner of a run's attempt.
 
 -- name: hold
 SELECT * FROM runs WHERE run_id = :run_id
 
 -- name: hold (postgres)
--- Keeps the row until the transaction ends: whatever concerns a run's pauses goes one after the other.
+-- Locks the row until the transaction ends: changes of a run's pauses run one after the other.
 SELECT * FROM runs WHERE run_id = :run_id FOR UPDATE
 
 -- name: advance
--- Gives out positions. An ended run gets none: its last entry is its ending.
+-- Reserves positions, but none for an ended run: its last entry is its ending.
 UPDATE runs SET position = position + :entries
 WHERE run_id = :run_id AND finished_at IS NULL
 RETURNING workspace_id, attempt, position, sequence

@@ -1,6 +1,6 @@
-"""Runs as values: what opens one, how one stands, and how the store answers.
+"""Values of the runs store: new and stored runs, and results of its functions.
 
-Structs, like all values that every run makes: a frozen dataclass takes ten times as long to make.
+They are structs because every run creates some: a frozen dataclass takes ten times as long to create.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run when it is opened. Times are UTC epoch milliseconds."""
+    """A run to open. Times are UTC epoch milliseconds."""
 
     workspace_id: str
     run_id: str
@@ -38,23 +38,23 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     thread_id: str | None = None
     requester: str | None = None
     parallel: bool = False
-    """Does not hold its lane, nor wait for it."""
+    """The run neither holds its lane nor waits for it."""
     priority: int = 0
     not_before: int | None = None
     deadline_at: int | None = None
     binding: dict[str, Any] | None = None
     ordinal: int | None = None
-    """Its place among those that wait; None: behind all that came before."""
+    """Position among the queued runs; None: after all earlier ones."""
     follows: str | None = None
-    """The run whose messages it goes on with."""
+    """The ended run whose unread messages it takes over."""
     gathering: str | None = None
-    """Whose further messages it waits for until `not_before`, prolonged at most until `gather_until`."""
+    """Debounce: the author for whose further messages it waits until `not_before`, at most `gather_until`."""
     gather_until: int | None = None
     gathered_bytes: int = 0
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run as it stands. Times are UTC epoch milliseconds; `cost` is a decimal number as text."""
+    """A stored run. Times are UTC epoch milliseconds; `cost` is a decimal number as text."""
 
     workspace_id: str
     run_id: str
@@ -76,21 +76,21 @@ class Run(msgspec.Struct, frozen=True):
     status_code: str | None
     attempt: int
     base_attempt: int
-    """The first attempt of those whose journal this one goes on from; its own number: it began anew."""
+    """The first attempt whose journal this one resumes from; its own number if it started anew."""
     crashes: int
     position: int
     sequence: int
     kept_sequence: int
-    """Sequence of the last completed message: what a new attempt keeps."""
+    """Sequence of the last completed message, up to which a new attempt keeps results."""
     host_id: str | None
     host_epoch: int
-    """The epoch of its host in which it was claimed."""
+    """The host's epoch in which it was claimed."""
     cancel_reason: str | None
     cancel_grace: int | None
-    """What a cancelled runner is given to end by itself, in milliseconds; None: what the host gives."""
+    """Time for a cancelled runner to end by itself, in milliseconds; None: the host's default."""
     cancel_requested_at: int | None
     cancel_requested_by: str | None
-    """Who asked first for the run's end: a subject, `run:ID`, `host` or `clock`."""
+    """Who cancelled it first: a subject, `run:ID`, `host` or `clock`."""
     grant_json: str | None
     binding: dict[str, Any]
     usage: Usage | None
@@ -101,15 +101,15 @@ class Run(msgspec.Struct, frozen=True):
     deadline_at: int | None
     ordinal: int
     steers: int
-    """Messages it absorbed and has not pulled."""
+    """Messages that it absorbed and has not pulled."""
     follows: str | None
-    """The run that ended with messages it had not pulled, which this one goes on with."""
+    """The ended run whose unread messages it took over."""
     gathered: int
-    """Messages of its turn; 0: it did not wait for any."""
+    """Debounced messages of its turn; 0: it was not debounced."""
 
     @property
     def member(self) -> Membership:
-        """Who claimed it; of a run that nobody has claimed it says nothing."""
+        """The host and epoch that claimed it; meaningless for a run that was never claimed."""
         return Membership(self.host_id or "", self.host_epoch)
 
 
@@ -121,14 +121,14 @@ class Attempt(NamedTuple):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """The position of the first entry and the sequence of the first result (none: of the next one)."""
+    """The position of the first entry and the sequence of the first result (of the next one, if none)."""
 
     position: int
     sequence: int
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """The run changed its status. `position` and `sequence` are those of the first entry given along."""
+    """The run changed its status. `position` and `sequence` are those of the first entry."""
 
     before: RunStatus
     attempt: int
@@ -139,7 +139,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Fenced(msgspec.Struct, frozen=True):
-    """Nothing was written: the run is in this status and attempt, which do not allow it."""
+    """Nothing was written, because of the run's present status or attempt."""
 
     status: RunStatus
     attempt: int
@@ -157,7 +157,7 @@ def new_run_after(
     ordinal: int | None = None,
     follows: str | None = None,
 ) -> NewRun:
-    """A run for `agent` in the conversation of an earlier one, bound as that was."""
+    """Build a run for `agent` in the conversation of `run`, with the same binding."""
     return NewRun(
         workspace_id=run.workspace_id,
         run_id=run_id or new_id(),
@@ -180,7 +180,7 @@ def new_run_after(
 
 
 def opened_run(run: NewRun, status: RunStatus, claim: Membership | None, *, ordinal: int, now: int) -> Run:
-    """A new run as it stands once it is stored and its first entry is journalled."""
+    """Return a new run as it is stored, with its first entry journalled."""
     return Run(
         workspace_id=run.workspace_id,
         run_id=run.run_id,
@@ -228,7 +228,7 @@ def opened_run(run: NewRun, status: RunStatus, claim: Membership | None, *, ordi
 
 
 def run_of(row: Row) -> Run:
-    """A row of `runs` as a Run."""
+    """Convert a row of `runs`."""
     usage = None if row["usage"] is None else _usages.decode(row["usage"])
     binding = _objects.decode(row["binding"])
     return Run(*_columns({**row, "parallel": bool(row["parallel"]), "binding": binding, "usage": usage}))

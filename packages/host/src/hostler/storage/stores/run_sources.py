@@ -1,4 +1,5 @@
-"""Which run a run was made from, and which ended runs wait for somebody to do them again."""
+"""Sources of runs: the run that a retry or fork was made from; and dead letters, failed runs without a
+retry."""
 
 from __future__ import annotations
 
@@ -22,11 +23,10 @@ Kind = Literal["retry", "fork"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What a run was made from.
+    """The run that a retry or fork was made from.
 
-    A fork is answered from what its source's journal holds since `base_attempt` up to `until_position`;
-    `step` is the last step that it shares. Without `effects` it changes nothing outside of itself. `input` is
-    what it is given instead of its event's.
+    A fork replays its source's journal from `base_attempt` up to `until_position`; `step` is the last shared
+    step. Without `effects` it changes nothing outside of itself. `input` replaces that of its event.
     """
 
     run_id: str
@@ -40,7 +40,7 @@ class Source:
 
 
 def insert(tx: Tx, workspace_id: str, source: Source) -> None:
-    """Note where a new run comes from, in the transaction that opens it."""
+    """Store the source of a new run, in the transaction that opens it."""
     edited = None if source.input is None else msgspec.json.encode(source.input).decode()
     tx.run(
         _q.insert,
@@ -58,7 +58,7 @@ def insert(tx: Tx, workspace_id: str, source: Source) -> None:
 
 
 def find(tx: Tx, workspace_id: str, run_id: str) -> Source | None:
-    """What a run was made from; None: from its event alone."""
+    """Return the source of a run; None if it was made from its event alone."""
     row = tx.one(_q.find, workspace_id=workspace_id, run_id=run_id)
     if row is None:
         return None
@@ -75,13 +75,13 @@ def find(tx: Tx, workspace_id: str, run_id: str) -> Source | None:
 
 
 def made_from(tx: Tx, workspace_id: str, source_run_id: str, limit: int = MAX_PAGE_ITEMS) -> list[str]:
-    """The runs that were made from a run, by id, the oldest first."""
+    """Return the ids of runs that were made from a run, oldest first."""
     rows = tx.all(_q.made_from, workspace_id=workspace_id, source_run_id=source_run_id, limit=limit)
     return [str(row["run_id"]) for row in rows]
 
 
 def share_turn(tx: Tx, workspace_id: str, source: Run, run_id: str) -> None:
-    """Give a new run of the same event all messages of its turn."""
+    """Copy the debounced messages of `source` to a new run of the same event."""
     if source.gathered:
         tx.run(_q.copy_turn, workspace_id=workspace_id, run_id=run_id, source_run_id=source.run_id)
         tx.run(_q.set_turn, workspace_id=workspace_id, run_id=run_id, gathered=source.gathered)
@@ -96,7 +96,7 @@ def dead(
     before: tuple[int, str] | None = None,
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[Run]:
-    """Dead letters, newest first: runs that failed by no word of their runner, and were not done again."""
+    """Return dead letters, newest first: runs that the host failed, not their runner, and without a retry."""
     before_time, before_id = before or (_LATEST, "")
     rows = tx.all(
         _q.dead,

@@ -1,4 +1,4 @@
--- Which run a run was made from.
+-- Sources of runs, and dead letters.
 
 -- name: insert
 INSERT INTO run_sources (workspace_id, run_id, source_run_id, kind, step, base_attempt, until_position, effects, input,
@@ -14,7 +14,7 @@ SELECT * FROM run_sources WHERE workspace_id = :workspace_id AND source_run_id =
 ORDER BY created_at, run_id LIMIT :limit
 
 -- name: copy_turn
--- A run of the same event has the same messages.
+-- Copies the messages of a turn to another run of the same event.
 INSERT INTO gathered (workspace_id, run_id, position, event_id)
 SELECT workspace_id, cast(:run_id AS text), position, event_id FROM gathered
 WHERE workspace_id = :workspace_id AND run_id = :source_run_id
@@ -23,7 +23,7 @@ WHERE workspace_id = :workspace_id AND run_id = :source_run_id
 UPDATE runs SET gathered = :gathered WHERE workspace_id = :workspace_id AND run_id = :run_id
 
 -- name: dead
--- Runs that the host gave up on, and that nobody did again: newest first.
+-- Runs that the host gave up and that have no retry, newest first.
 SELECT r.* FROM runs AS r
 WHERE r.workspace_id = :workspace_id AND r.status = 'failed'
   AND r.status_code IN ('runner.crashed', 'host.restarted', 'host.error', 'replay.diverged')

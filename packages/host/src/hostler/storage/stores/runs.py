@@ -1,7 +1,7 @@
-"""Runs: opened once, one per lane at a time, every write under the fencing token, one ending.
+"""Runs: opened once, one per lane at a time, written under a fencing token, with one ending.
 
-`attempt` is the fencing token: whoever works on a run names the attempt it claimed, and a superseded one
-changes nothing. Refusals are values, since they are expected; what raises is wrong.
+`attempt` is the fencing token: a writer passes the attempt that it claimed, and a superseded attempt changes
+nothing. Refusals are return values, since they are expected; exceptions are faults.
 """
 
 from __future__ import annotations
@@ -30,26 +30,24 @@ __all__ = ["Appended", "Fenced", "Moved", "NewRun", "Run"]
 _q = load(__file__)
 _LATEST = 2**62
 _last_ordinal = 0
-_MAX_SPENT_RUNS = 100_000
-"""Runs of one agent within one day that its budget is counted from after a restart."""
 _LIKELY_BEFORE: dict[RunStatus, RunStatus] = {
     "running": "claimed",
     "completed": "running",
     "paused": "running",
 }
-"""What nearly always stands before a change that a worker makes of the attempt it has."""
+"""The usual status before a change that the owner of an attempt makes."""
 _MAX_ATTEMPTS = 10_000
-"""Attempts under way that one host is looked through for; far more than it executes at once."""
+"""Active attempts of one host that are read; far more than it executes at once."""
 _MAX_RACES = 10
-"""How often a change of status is tried again when other hosts change the run meanwhile."""
+"""How often a change of status is retried when other hosts change the run meanwhile."""
 
 
 def open(  # noqa: A001  the word for it; used as runs.open
     tx: Tx, run: NewRun, claim: Membership | None, *, lane_is_free: bool = False
 ) -> Run:
-    """Store a new run. With `claim` it starts at once if its lane is free, nobody waits and the lease holds.
+    """Store a new run. With `claim` it starts at once if its lane is free and empty and the lease holds.
 
-    It is either `claimed` or `queued`, at attempt 1. `lane_is_free`: that was seen in this transaction.
+    Return it, `claimed` or `queued`, at attempt 1. `lane_is_free`: this was checked in this transaction.
     """
     due = run.not_before is None or run.not_before <= tx.now
     starts = due and claim is not None and hosts.holds(tx, claim)
@@ -58,7 +56,7 @@ def open(  # noqa: A001  the word for it; used as runs.open
     ordinal = _next_ordinal() if run.ordinal is None else run.ordinal
     status: RunStatus = "claimed" if starts else "queued"
     opened = opened_run(run, status, claim if starts else None, ordinal=ordinal, now=tx.now)
-    if not tx.run(_q.insert, *_row(run, opened)):  # another host took the lane in this moment
+    if not tx.run(_q.insert, *_row(run, opened)):  # another host took the lane meanwhile
         opened = opened_run(run, "queued", None, ordinal=ordinal, now=tx.now)
         tx.run(_q.insert, *_row(run, opened))
     actor = "host" if claim is None else claim.host_id
@@ -68,7 +66,7 @@ def open(  # noqa: A001  the word for it; used as runs.open
 
 
 def append(tx: Tx, run_id: str, attempt: int, entries: Entries) -> Appended | Fenced:
-    """Journal `entries` of a claimed or running attempt. The hot path: one UPDATE, then the rows."""
+    """Journal `entries` of an active attempt. The hot path: one UPDATE, then the rows."""
     count, results, kept = _counts(entries)
     row = tx.one(_q.append, run_id=run_id, attempt=attempt, entries=count, results=results, kept=kept)
     if row is None:
@@ -97,18 +95,17 @@ def transition(
     cost: str | None = None,
     grant_json: str | None = None,
 ) -> Moved | Fenced:
-    """Change a run's status if that is allowed from where it stands; the first terminal status wins.
+    """Change a run's status if its present one allows it; the first terminal status wins.
 
-    Not to `claimed`: that is what `open` and `claims.claim` do.
+    Not to `claimed`, which only `open` and `run_claims.claim` set.
 
-    `attempt` None: whatever the attempt is (recovery, cancellation). `entries` (the terminal result, say)
-    are journalled before the lifecycle entry, in the same update. Going back to `queued` begins a new
-    attempt: with `restart` from nothing, else from what the journal holds; `crashed` counts it as a recovery.
-    Fields that are None stay as they are, and so does a grant that stands already. NotFoundError for no such
-    run.
+    `attempt` None means any attempt (recovery, cancellation). `entries`, for example the terminal result, are
+    journalled before the lifecycle entry, in the same update. A change to `queued` begins a new attempt: with
+    `restart` from nothing, otherwise from the journal; `crashed` counts it as a recovery. Fields that are
+    None stay as they are, and so does a stored grant. NotFoundError if there is no such run.
     """
     if to == "claimed":
-        raise ValueError("a run is claimed by claims.claim, which knows whether its lane is free")
+        raise ValueError("only run_claims.claim claims a run: it checks whether the lane is free")
     likely = None if attempt is None else _LIKELY_BEFORE.get(to)
     row: Row
     for _ in range(_MAX_RACES):
@@ -117,7 +114,7 @@ def transition(
             before, current = row["status"], row["attempt"]
             if not may_become(before, to) or attempt not in (None, current):
                 return Fenced(before, current)
-        else:  # most changes are this one: no need to look first
+        else:  # the usual change, tried without reading the status first
             before, current, likely = likely, attempt, None
         entry = lifecycle(before, to, cause=cause, actor=actor, status_code=status_code)
         written = [*entries, entry]
@@ -156,9 +153,9 @@ def transition(
 def request_cancel(
     tx: Tx, workspace_id: str, run_id: str, reason: str, grace_ms: int | None = None, *, by: str
 ) -> Run | None:
-    """Note that `by` asked for the run's end; the first one and the reason stay, and the shortest grace.
+    """Record that `by` cancels the run. Actor and reason of the first request stay; the shortest grace wins.
 
-    The run as it now stands; None where it has ended, or is not of this workspace.
+    Return the run; None if it has ended or is not in this workspace.
     """
     row = tx.one(
         _q.request_cancel,
@@ -173,7 +170,7 @@ def request_cancel(
 
 
 def annotate(tx: Tx, workspace_id: str, run_id: str, entries: Sequence[Entry]) -> None:
-    """Journal `entries`, none of them results, about a run in whatever status, also one that is over."""
+    """Journal `entries`, none of them results, for a run in any status, ended ones included."""
     row = tx.one(_q.annotate, workspace_id=workspace_id, run_id=run_id, entries=len(entries))
     if row is None:
         raise NotFoundError(f"there is no run {run_id!r}")
@@ -189,7 +186,7 @@ def annotate(tx: Tx, workspace_id: str, run_id: str, entries: Sequence[Entry]) -
 
 
 def hold(tx: Tx, workspace_id: str, run_id: str) -> Run:
-    """The run, which nobody else changes before the transaction is over. NotFoundError."""
+    """Return the run, locked until the transaction ends. NotFoundError."""
     row = tx.one(_q.hold, workspace_id=workspace_id, run_id=run_id)
     if row is None:
         raise NotFoundError(f"there is no run {run_id!r}")
@@ -197,24 +194,24 @@ def hold(tx: Tx, workspace_id: str, run_id: str) -> Run:
 
 
 def rebase(tx: Tx, run_id: str) -> None:
-    """The next attempt has no recording: the runner left with its pause what it goes on from."""
+    """Let the next attempt start without a recording, since the runner saved its own state in the pause."""
     tx.run(_q.rebase, run_id=run_id)
 
 
 def usage(tx: Tx, run_id: str, attempt: int, total: Usage, cost: str | None) -> bool:
-    """Set what the run has used so far, over all attempts. False: fenced."""
+    """Set the total usage of the run over all attempts; return False if fenced."""
     encoded = msgspec.json.encode(total).decode()
     return tx.run(_q.usage, run_id=run_id, attempt=attempt, usage=encoded, cost=cost) == 1
 
 
 def find(tx: Tx, workspace_id: str, run_id: str) -> Run | None:
-    """The run, if the workspace has it."""
+    """Return the run; None if the workspace has no such run."""
     row = tx.one(_q.find, workspace_id=workspace_id, run_id=run_id)
     return None if row is None else run_of(row)
 
 
 def get(tx: Tx, workspace_id: str, run_id: str) -> Run:
-    """The run; NotFoundError where the workspace has none of this id."""
+    """Return the run. NotFoundError if the workspace has no such run."""
     run = find(tx, workspace_id, run_id)
     if run is None:
         raise NotFoundError(f"there is no run {run_id!r}")
@@ -222,7 +219,7 @@ def get(tx: Tx, workspace_id: str, run_id: str) -> Run:
 
 
 def by_id(tx: Tx, run_id: str) -> Run | None:
-    """The run in whatever workspace: for the host's own work, never for what a caller names."""
+    """Return a run of any workspace. Only for ids from the host itself, never for those of a caller."""
     row = tx.one(_q.by_id, run_id=run_id)
     return None if row is None else run_of(row)
 
@@ -238,7 +235,7 @@ def page(
     before: tuple[int, str] | None = None,
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[Run]:
-    """Runs newest first, at most `limit`. A filter that is None does not filter.
+    """Return runs, newest first, at most `limit`. Filters that are None are not applied.
 
     `before`: (created_at, run_id) of the last one seen.
     """
@@ -260,33 +257,33 @@ def page(
 
 
 def active_of(tx: Tx, member: Membership, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
-    """Claimed and running runs of a host in one epoch, by id; `after`: the last id seen."""
+    """Return active runs of a host in one epoch, by id after `after`."""
     host_id, epoch = member
     rows = tx.all(_q.active_of, host_id=host_id, host_epoch=epoch, after=after, limit=limit)
     return [run_of(row) for row in rows]
 
 
 def attempts_of(tx: Tx, member: Membership) -> set[Attempt]:
-    """The attempts that a host has claimed in one epoch and that are not over, at most 10,000."""
+    """Return the active attempts that a host claimed in one epoch, at most 10,000."""
     rows = tx.all(_q.attempts_of, host_id=member.host_id, host_epoch=member.epoch, limit=_MAX_ATTEMPTS)
     return {Attempt(row["run_id"], row["attempt"]) for row in rows}
 
 
 def cancelled_of(tx: Tx, member: Membership, limit: int = MAX_PAGE_ITEMS) -> list[Run]:
-    """Runs that a host claimed in one epoch and whose end was asked for."""
+    """Return active runs of a host in one epoch that were cancelled."""
     rows = tx.all(_q.cancelled_of, host_id=member.host_id, host_epoch=member.epoch, limit=limit)
     return [run_of(row) for row in rows]
 
 
 def active(tx: Tx, *, after: str = "", limit: int = MAX_PAGE_ITEMS) -> list[Run]:
-    """Claimed and running runs of every host, by id; `after`: the last id seen."""
+    """Return active runs of all hosts, by id after `after`."""
     return [run_of(row) for row in tx.all(_q.active, after=after, limit=limit)]
 
 
 def children(
     tx: Tx, workspace_id: str, parent_run_id: str, *, after: str = "", limit: int = MAX_PAGE_ITEMS
 ) -> list[Run]:
-    """Unfinished child runs of a run, by id."""
+    """Return unfinished child runs, by id."""
     rows = tx.all(
         _q.children, workspace_id=workspace_id, parent_run_id=parent_run_id, after=after, limit=limit
     )
@@ -294,44 +291,36 @@ def children(
 
 
 def lane_is_free(tx: Tx, lane: str) -> bool:
-    """Whether nobody holds a lane and nobody waits in it who could begin."""
+    """Whether no run holds a lane and none in its queue could start."""
     return tx.one(_q.lane_is_free, lane=lane, now=tx.now) is not None
 
 
 def count_waiting(tx: Tx, lane: str, limit: int) -> int:
-    """How many runs wait in a lane and could begin in it; counts no further than `limit`."""
+    """Count the runs queued in a lane that could start in it, up to `limit`."""
     row = tx.one(_q.count_waiting, lane=lane, now=tx.now, limit=limit)
     return 0 if row is None else int(row["waiting"])
 
 
 def active_in_lane(tx: Tx, workspace_id: str, lane: str) -> Run | None:
-    """The run that holds a lane."""
+    """Return the run that holds a lane, or None."""
     row = tx.one(_q.lane_holder, workspace_id=workspace_id, lane=lane)
     return None if row is None else run_of(row)
 
 
 def first_waiting(tx: Tx, workspace_id: str, lane: str) -> Run | None:
-    """The run of a lane that is the next to begin."""
+    """Return the queued run of a lane that starts next, or None."""
     row = tx.one(_q.first_waiting, workspace_id=workspace_id, lane=lane, now=tx.now)
     return None if row is None else run_of(row)
 
 
 def count_queued(tx: Tx, limit: int) -> int:
-    """How many runs wait in all queues; counts no further than `limit`."""
+    """Count all queued runs, up to `limit`."""
     row = tx.one(_q.count_queued, limit=limit)
     return 0 if row is None else int(row["waiting"])
 
 
-def spent_since(tx: Tx, workspace_id: str, agent_id: str, since: int) -> list[tuple[Usage, str | None]]:
-    """Usage and cost of an agent's runs that were opened since a time, the newest first, at most 100,000."""
-    rows = tx.all(
-        _q.spent_since, workspace_id=workspace_id, agent_id=agent_id, since=since, limit=_MAX_SPENT_RUNS
-    )
-    return [(msgspec.json.decode(row["usage"], type=Usage), row["cost"]) for row in rows]
-
-
 def _row(run: NewRun, opened: Run) -> tuple[Any, ...]:
-    """The parameters of `insert`, in their order."""
+    """Return the parameters of `insert`, in their order."""
     holds = holds_lane(opened.status) and not run.parallel
     return (
         run.workspace_id,
@@ -367,8 +356,8 @@ def _row(run: NewRun, opened: Run) -> tuple[Any, ...]:
 
 
 def _next_ordinal() -> int:
-    """Later than every one before it in this process, and in the order of time across processes."""
-    global _last_ordinal  # noqa: PLW0603  what the clock is too coarse for
+    """Return a number above all earlier ones of this process, and ordered by time across processes."""
+    global _last_ordinal  # noqa: PLW0603  the clock is too coarse
     _last_ordinal = max(_last_ordinal + 1, time.time_ns())
     return _last_ordinal
 
@@ -386,7 +375,7 @@ def _fenced(tx: Tx, run_id: str) -> Fenced:
 
 
 def _counts(entries: Entries) -> tuple[int, int, int]:
-    """How many, how many of them results, and which of those (from 1; 0: none) the last completed message."""
+    """Count entries and results; return too which result (from 1) is the last completed message, or 0."""
     others = results = kept = 0
     for entry in entries:
         if isinstance(entry, Deltas):
@@ -403,6 +392,6 @@ def _counts(entries: Entries) -> tuple[int, int, int]:
 def lifecycle(
     before: RunStatus | None, to: RunStatus, *, cause: str, actor: str, status_code: str | None
 ) -> Entry:
-    """The journal entry of a change of status."""
+    """Build the journal entry of a change of status."""
     data = {"from": before, "to": to, "cause": cause, "actor": actor, "status_code": status_code}
     return Entry("lifecycle", to, msgspec.json.encode(data))

@@ -1,9 +1,9 @@
--- Runs. run_id is globally unique, and the worker that names it has claimed it; what comes from outside names the
--- workspace as well.
+-- Runs. run_id is globally unique and a worker uses it alone for runs that it has claimed; requests from outside are
+-- looked up with their workspace too.
 
 -- name: lane_taken
--- Whether a new run of this lane must wait: it is held, or others wait in it. What was begun before and backs off
--- keeps its place; what is held back until a time does not stand in the way before it.
+-- Whether a new run of this lane must wait: the lane is held, or other runs wait in it. A run that backs off after a
+-- first attempt counts; a run whose start is delayed does not, until it is due.
 SELECT 1 AS taken FROM runs WHERE active_lane = :lane
 UNION ALL
 SELECT 1 AS taken FROM runs WHERE lane = :lane AND status = 'queued' AND parallel = 0
@@ -11,7 +11,7 @@ SELECT 1 AS taken FROM runs WHERE lane = :lane AND status = 'queued' AND paralle
 LIMIT 1
 
 -- name: insert
--- No row: another host took the lane in this moment.
+-- No row: another host took the lane meanwhile.
 INSERT INTO runs (workspace_id, run_id, agent_id, agent_name, agent_version, runner_id, event_id, parent_run_id,
     bot_id, conversation_id, thread_id, requester, lane, active_lane, parallel, priority, not_before, ordinal, status, attempt,
     crashes, position, sequence, kept_sequence, host_id, host_epoch, binding, created_at, deadline_at,
@@ -23,7 +23,7 @@ VALUES (:workspace_id, :run_id, :agent_id, :agent_name, :agent_version, :runner_
 ON CONFLICT (active_lane) WHERE active_lane IS NOT NULL DO NOTHING
 
 -- name: append
--- The hot path: gives out positions and sequences under the fencing token.
+-- The hot path: reserves positions and sequences under the fencing token.
 UPDATE runs SET position = position + :entries, sequence = sequence + :results,
     kept_sequence = CASE WHEN :kept > 0 THEN sequence + :kept ELSE kept_sequence END
 WHERE run_id = :run_id AND attempt = :attempt AND status IN ('claimed', 'running')
@@ -33,8 +33,8 @@ RETURNING workspace_id, position, sequence
 SELECT workspace_id, status, attempt FROM runs WHERE run_id = :run_id
 
 -- name: move
--- A change of status, with the journal entries that belong to it. :status_before and :attempt are what was read
--- or is likely: no row means that it is not so. A grant that stands already stays.
+-- A change of status, with its journal entries. :status_before and :attempt were read before, or are the usual ones: no
+-- row means that they do not match. A stored grant is not replaced.
 UPDATE runs SET status = :status, status_code = :status_code,
     attempt = attempt + :new_attempt, crashes = crashes + :crashed,
     base_attempt = CASE WHEN :restart = 1 THEN attempt + :new_attempt ELSE base_attempt END,
@@ -53,11 +53,11 @@ WHERE run_id = :run_id AND status = :status_before AND attempt = :attempt
 RETURNING workspace_id, position, sequence, attempt, steers
 
 -- name: rebase
--- The next attempt begins from nothing: the runner itself keeps what it goes on from.
+-- The next attempt starts without a recording: the runner saved its own state.
 UPDATE runs SET base_attempt = attempt + 1 WHERE run_id = :run_id
 
 -- name: request_cancel
--- Who asked first stays, with the reason; and the shortest time that a runner was given.
+-- Keeps actor and reason of the first request, and the shortest grace.
 UPDATE runs SET cancel_reason = coalesce(cancel_reason, :reason),
     cancel_requested_at = coalesce(cancel_requested_at, cast(:now AS bigint)),
     cancel_requested_by = coalesce(cancel_requested_by, :by),
@@ -78,18 +78,18 @@ SELECT * FROM runs WHERE workspace_id = :workspace_id AND run_id = :run_id
 SELECT * FROM runs WHERE run_id = :run_id
 
 -- name: active_of
--- What a host claimed in one epoch and has not ended, by id.
+-- Active runs that a host claimed in one epoch, by id.
 SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch
   AND run_id > :after
 ORDER BY run_id LIMIT :limit
 
 -- name: attempts_of
--- The same, all of it, by number only.
+-- Their attempts only.
 SELECT run_id, attempt FROM runs
 WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch LIMIT :limit
 
 -- name: active
--- What any host was working on, by id: recovery of an installation with one host.
+-- Active runs of all hosts, by id: for recovery of an installation with one host.
 SELECT * FROM runs WHERE status IN ('claimed', 'running') AND run_id > :after ORDER BY run_id LIMIT :limit
 
 -- name: children
@@ -98,7 +98,7 @@ SELECT * FROM runs WHERE workspace_id = :workspace_id AND parent_run_id = :paren
 ORDER BY run_id LIMIT :limit
 
 -- name: count_waiting
--- How many wait in a lane and could begin if it were free; counts no further than :limit.
+-- Queued runs of a lane that could start if it were free, counted up to :limit.
 SELECT count(*) AS waiting FROM (
     SELECT 1 FROM runs WHERE lane = :lane AND status = 'queued'
       AND (not_before IS NULL OR not_before <= :now OR attempt > 1)
@@ -125,7 +125,7 @@ WHERE workspace_id = :workspace_id AND conversation_id = :conversation_id
 ORDER BY created_at DESC, run_id DESC LIMIT :limit
 
 -- name: lane_is_free
--- A row where no run holds the lane, and none waits in it that could begin.
+-- One row if no run holds the lane and no queued run of it could start.
 SELECT 1 AS free WHERE NOT EXISTS (SELECT 1 FROM runs WHERE active_lane = :lane)
   AND NOT EXISTS (SELECT 1 FROM runs WHERE lane = :lane AND status = 'queued'
                   AND (not_before IS NULL OR not_before <= :now OR attempt > 1))
@@ -135,28 +135,28 @@ SELECT 1 AS free WHERE NOT EXISTS (SELECT 1 FROM runs WHERE active_lane = :lane)
 SELECT * FROM runs WHERE workspace_id = :workspace_id AND active_lane = :lane
 
 -- name: first_waiting
--- The run of a lane that is the next to begin.
+-- The queued run of a lane that starts next.
 SELECT * FROM runs
 WHERE workspace_id = :workspace_id AND lane = :lane AND status = 'queued' AND parallel = 0
   AND (not_before IS NULL OR not_before <= :now OR attempt > 1)
 ORDER BY ordinal LIMIT 1
 
 -- name: annotate
--- Positions for entries about a run, whatever its status.
+-- Reserves positions for entries of a run in any status.
 UPDATE runs SET position = position + :entries WHERE workspace_id = :workspace_id AND run_id = :run_id
 RETURNING position, sequence, attempt
 
 -- name: hold
--- The row as it stands, and nobody else changes it before this transaction is over.
+-- Reads the row and locks it until the transaction ends.
 UPDATE runs SET position = position WHERE workspace_id = :workspace_id AND run_id = :run_id
 RETURNING *
 
 -- name: count_queued
--- How many wait in all queues; counts no further than :limit.
+-- All queued runs, counted up to :limit.
 SELECT count(*) AS waiting FROM (SELECT 1 FROM runs WHERE status = 'queued' LIMIT :limit) AS some_of_them
 
 -- name: cancelled_of
--- What a host works on although its end was asked for, perhaps at another host.
+-- Active runs of a host that were cancelled, perhaps through another host.
 SELECT * FROM runs WHERE status IN ('claimed', 'running') AND host_id = :host_id AND host_epoch = :host_epoch
   AND cancel_reason IS NOT NULL
 LIMIT :limit

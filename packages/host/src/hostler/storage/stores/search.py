@@ -1,8 +1,7 @@
 """Full-text search over the transcript, newest first, at a cost that does not grow with the conversation.
 
-The index is asked for items of the scope that hold all tokens of the query, and proposes candidates newest
-first; those that fit the filters and hold every term literally are hits. How many candidates are looked at is
-bounded.
+The index proposes candidates of the scope that contain all tokens of the query, newest first; those that pass
+the filters and contain every term literally are hits. The number of candidates is bounded.
 """
 
 from __future__ import annotations
@@ -26,28 +25,29 @@ from hostler.storage.stores.transcripts import NEWEST, StoredItem
 _q = load(__file__)
 
 MAX_CANDIDATES = 2_000
-"""Proposed items a search looks at; reached where the tokens are common and the literal text is not."""
+"""Candidates that a search reads; reached if the tokens are common and the literal text is not."""
 MAX_COUNTED = 100
-"""Hits that are counted; a larger total helps nobody at its price."""
+"""Hits that are counted: an exact larger total is not worth its cost."""
 _FIRST_BATCH = 11
-"""What a search for ten hits looks at where everything proposed is one."""
+"""Candidates read first: enough for ten hits if each candidate is one."""
 _BATCH = 50
 _BATCHES_OF_ANY_THREAD = 3
-"""So many after the newest: candidates of other threads are passed over one by one at first. Nearly always
-there are none, and combining the thread's list with the words' costs more."""
+"""Batches after which the thread's token joins the match. Before that, candidates of other threads are
+skipped one by one: there are hardly ever any, and combining the thread's list with those of the words costs
+more."""
 _WINDOW = 1_000
-"""PostgreSQL: the newest items whose text is looked at before the index, which gives all matches at once, is
-asked. What one item in a hundred says is found among them."""
+"""PostgreSQL: the newest items, whose text is compared before the index is used, since the index returns all
+matches at once. A word of one item in a hundred is found among them."""
 _CLOCK_SLACK_MS = 300_000
-"""How far times of neighbouring sequences may be out of order (clocks of several hosts)."""
+"""How far the times of neighbouring sequences may be out of order, due to the clocks of several hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What was found, newest first.
+    """Search results, newest first.
 
-    `complete`: all there is was looked at, and `total_count` is exact. Else it says about how many there are,
-    up to 100: what the index proposes, before filters and literal comparison.
+    `complete`: all candidates were read, and `total_count` is exact. Otherwise it is an estimate, up to 100:
+    the number of candidates before filters and literal comparison.
     """
 
     items: list[StoredItem]
@@ -66,7 +66,7 @@ class _Filter:
 
     @property
     def has_thread(self) -> bool:
-        """Whether one thread of one conversation is asked for."""
+        """Whether the search is limited to one thread of one conversation."""
         return isinstance(self.conversation_id, str) and self.thread_id is not ANY
 
     def passes(self, row: Row) -> bool:
@@ -94,13 +94,13 @@ def search(
     before_seq: int | None = None,
     limit: int = 10,
 ) -> Hits:
-    """Items that hold every term of `query` (`tokens.parse_query`), at most 100.
+    """Return items that contain every term of `query` (`search_tokens.parse_query`), at most 100.
 
-    `after`, `before`: UTC epoch milliseconds, exclusive. InvalidArgumentError for a query that names nothing.
+    `after`, `before`: UTC epoch milliseconds, exclusive. InvalidArgumentError for a query without terms.
     """
     limit = page_limit(limit)
     asked = parse_query(query)
-    if conversation_id is None:  # items of no conversation belong to nobody
+    if conversation_id is None:  # items without a conversation are in no history
         return Hits([], 0, True)
     fits = _Filter(conversation_id, thread_id, bot_id, role, after, before)
     low, high = 0, NEWEST if before_seq is None else before_seq
@@ -126,7 +126,7 @@ def search(
 def _verified(
     phases: Iterator[Iterator[Row]], fits: _Filter, asked: Query, limit: int, enough: int
 ) -> tuple[list[int], bool]:
-    """Sequences of the hits among what is proposed, and whether everything was looked at."""
+    """Return the sequences of hits among the candidates, and whether all candidates were read."""
     found: list[int] = []
     looked_at = 0
     for phase in phases:
@@ -136,13 +136,13 @@ def _verified(
                 found.append(row["seq"])
             if len(found) >= enough or looked_at >= MAX_CANDIDATES:
                 return found, False
-        if len(found) > limit:  # the next phase is dearer
+        if len(found) > limit:  # the next phase costs more
             return found, False
     return found, True
 
 
 def _waiting_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> list[Row]:
-    """What the index would propose of those it does not hold yet, newest first."""
+    """Return items that are not indexed yet and that the index would propose, newest first."""
     low, high = between
     conversation = fits.conversation_id if isinstance(fits.conversation_id, str) else None
     rows = tx.all(_q.waiting, ws=ws, after_seq=low, before_seq=high, conversation_id=conversation)
@@ -155,7 +155,7 @@ def _waiting_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple
 
 
 class _Proposals:
-    """SQLite: what the index proposes between two sequences (exclusive), newest first."""
+    """SQLite: candidates of the index between two sequences (exclusive), newest first."""
 
     def __init__(self, tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> None:
         self._tx, self._ws, self._fits = tx, ws, fits
@@ -164,11 +164,11 @@ class _Proposals:
 
     @cached_property
     def newest(self) -> list[int]:
-        """The numbers of the newest, at most MAX_COUNTED: read once, for the hits and for their count."""
+        """Document numbers of the newest candidates, at most MAX_COUNTED, for the hits and their count."""
         return self._numbers(self._match, NEWEST, MAX_COUNTED)
 
     def rows(self) -> Iterator[Row]:
-        """What is proposed; no more is read than is taken, but for the rest of a batch."""
+        """Yield candidates, reading one batch at a time."""
         match, numbers, more = self._match, self.newest, MAX_COUNTED
         yield from self._items(numbers[:_FIRST_BATCH])
         yield from self._items(numbers[_FIRST_BATCH:])
@@ -197,14 +197,14 @@ def _match_sqlite(ws: str, fits: _Filter, asked: Query) -> str:
 
 def _thread_of(ws: str, fits: _Filter) -> str:
     if not isinstance(fits.conversation_id, str) or fits.thread_id is ANY:
-        raise RuntimeError("a search over threads has no thread's token")
+        raise RuntimeError("a search of all threads has no thread token")
     return thread_token(ws, fits.conversation_id, fits.thread_id)
 
 
 def _phases_postgres(
     tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]
 ) -> Iterator[Iterator[Row]]:
-    """First the newest items by their text; then, where that was not enough, all older ones by the index."""
+    """Yield candidates in two phases: the newest items by their text, then all older ones by the index."""
     low, high = between
     scope: dict[str, Any] = {"ws": ws}
     floor_of, recent = _q.floor_anywhere, _q.recent_anywhere
@@ -238,9 +238,9 @@ def _batches(tx: Tx, query: Statement, between: tuple[int, int], **params: Any) 
 
 
 def _first_seq_at(tx: Tx, ws: str, when: int) -> int:
-    """The first sequence whose item is not older than `when`, by bisection; NEWEST where there is none.
+    """Return the first sequence whose item is not older than `when`, by bisection; NEWEST if there is none.
 
-    Times rise with sequences but for clock skew, which callers allow for.
+    Times rise with sequences except for clock skew, which callers allow for.
     """
     low, high = 1, transcripts.latest_seq(tx, ws) + 1
     while low < high:

@@ -1,7 +1,7 @@
--- Search over the transcript: what the index proposes. Hits are verified by their text afterwards.
+-- Candidates of a search of the transcript. Their text is compared afterwards.
 
 -- name: matching (sqlite)
--- What the index proposes, newest first: it is walked backward and stops at the limit. No item is read.
+-- Document numbers of candidates, newest first: a backward walk that stops at the limit and reads no item.
 SELECT s.rowid AS doc FROM transcript_search AS s
 WHERE s.transcript_search MATCH :match
   AND s.rowid > COALESCE((SELECT doc FROM transcript_docs WHERE workspace_id = :ws AND seq <= :after_seq
@@ -20,7 +20,7 @@ WHERE t.workspace_id = :ws
 ORDER BY d.doc DESC
 
 -- name: waiting (sqlite)
--- What is not in the index yet, newest first: of one conversation, or (NULL) of all.
+-- Items that are not indexed yet, newest first, of one conversation or (NULL) of all.
 SELECT seq, conversation_id, thread_id, bot_id, role, created_at, search_text FROM transcripts
 WHERE workspace_id = :ws
   AND seq > COALESCE((SELECT seq FROM transcript_docs WHERE workspace_id = :ws ORDER BY seq DESC LIMIT 1), 0)
@@ -29,8 +29,8 @@ WHERE workspace_id = :ws
 ORDER BY seq DESC
 
 -- name: proposed (postgres)
--- The index gives all that match, in no order: right for what is rare, since what is common was found among the
--- newest items before. The steps are kept apart so that each is done by its index, whatever is known of the data.
+-- The index returns all matches, unordered. That suits rare words; common ones were found among the newest items
+-- before. MATERIALIZED keeps the steps apart, so that each uses its index whatever the statistics say.
 WITH matching AS MATERIALIZED (
     SELECT workspace_id, seq FROM transcript_search WHERE tokens @@ CAST(:match AS tsquery)
 ), newest AS MATERIALIZED (
@@ -44,18 +44,18 @@ FROM newest AS n CROSS JOIN LATERAL (
 ORDER BY t.seq DESC
 
 -- name: by_index (postgres)
--- For the rest of this transaction: a walk over the whole table is never what a search wants.
+-- For the rest of this transaction: a search must never scan the whole table.
 SET LOCAL enable_seqscan = off
 
 -- name: recent (postgres)
--- Items of a conversation that hold a text, newest first, without the text index.
+-- Items of a conversation that contain a text, newest first, without the text index.
 SELECT seq, conversation_id, thread_id, bot_id, role, created_at, search_text FROM transcripts
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after_seq AND seq < :before_seq
   AND strpos(search_text, :term) > 0
 ORDER BY seq DESC LIMIT :limit
 
 -- name: recent_anywhere (postgres)
--- The same of a whole workspace.
+-- The same for a whole workspace.
 SELECT seq, conversation_id, thread_id, bot_id, role, created_at, search_text FROM transcripts
 WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq AND strpos(search_text, :term) > 0
 ORDER BY seq DESC LIMIT :limit
@@ -75,5 +75,5 @@ SELECT MIN(seq) AS seq FROM (
 ) AS newest
 
 -- name: time_from
--- The first item from a sequence on: for finding a time by bisection.
+-- The first item from a sequence on, for a bisection by time.
 SELECT seq, created_at FROM transcripts WHERE workspace_id = :ws AND seq >= :seq ORDER BY seq LIMIT 1

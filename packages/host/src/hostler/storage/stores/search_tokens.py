@@ -1,9 +1,10 @@
-"""What a text is found by: tokens for the index, and what a query asks for.
+"""Search tokens: the tokens under which a text is indexed, and the terms and tokens of a query.
 
-A text is folded (compatibility forms and case made equal, blanks joined), then cut into words. Scripts that
-write no blanks between words (Chinese, Japanese, Thai, ...) and Korean, where particles cling to words, give
-every character and every pair of neighbours instead. Symbols are tokens too, so that `100%` and `_` can be
-looked for. The index only proposes: a hit is an item whose folded text holds every term literally.
+A text is folded (compatibility forms and case removed, blanks joined), then split into words. For scripts
+without blanks between words (Chinese, Japanese, Thai, ...) and for Korean, where particles are joined to
+words, every character and every pair of neighbours is a token instead. Symbols are tokens too, so that `100%`
+and `_` can be found. The index only proposes: a hit is an item whose folded text contains every term
+literally.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from hostler_protocol.ids import digest
 from hostler_protocol.limits import KIB, MAX_SEARCH_QUERY_CHARS
 
 MAX_SEARCHED_CHARS = 32 * KIB
-"""Of a longer text only the beginning is found: indexing must not hold up the writer."""
+"""Only the beginning of a longer text is indexed, so that indexing does not delay the writer."""
 MAX_TOKEN_CHARS = 64
-"""A longer word is indexed by its beginning; verifying a hit looks at all of it."""
+"""A longer word is indexed by its beginning; the check of a hit compares all of it."""
 MAX_QUERY_TOKENS = 32
-"""Tokens of a query that are looked up; the longest ones, which are the rarest."""
+"""Tokens of a query that are looked up: the longest, which are usually the rarest."""
 
 _UNSPACED = (
     "\u0e00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u1950-\u19ff\u1b00-\u1b7f"
@@ -35,7 +36,7 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua960-\ua97f\ua980-\ua9df\uaa60-\uaa7f\uac00-\ud7ff"
     "\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# Signs that belong to the letter before them and that `\w` leaves out.
+# combining marks, which `\w` does not match
 _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
     "\u0711\u0730-\u074a\u07a6-\u07b0\u07eb-\u07f3\u0816-\u082d\u0859-\u085b\u08d3-\u0963\u0966-\u0dff"
@@ -51,12 +52,12 @@ _ASCII_BLANKS = str.maketrans({char: " " for char in _ASCII if not char.isalnum(
 _ASCII_SYMBOLS = {char: f"\ue001{ord(char):x}" for char in _ASCII if char == "_" or _symbols.fullmatch(char)}
 _terms = re.compile(r'"([^"]*\S[^"]*)"(?!\S)|(\S+)')
 _SCOPE = "\ue000"
-"""Begins the tokens that say where an item belongs. No word can begin with it: it is no letter."""
+"""Prefix of the tokens of an item's place. No word begins with it: it is no letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What was asked: literal `terms`, folded, all of which a hit holds, and `tokens` to look up."""
+    """A parsed query: folded `terms`, all of which a hit contains literally, and `tokens` to look up."""
 
     terms: tuple[str, ...]
     tokens: tuple[str, ...]
@@ -67,7 +68,7 @@ class Query:
 
 
 def fold(text: str) -> str:
-    """The form in which texts are compared; at most MAX_SEARCHED_CHARS."""
+    """Fold a text for comparison; at most MAX_SEARCHED_CHARS characters."""
     text = text[:MAX_SEARCHED_CHARS]
     if text.isascii():
         text = text.lower()
@@ -77,7 +78,7 @@ def fold(text: str) -> str:
 
 
 def tokens_of(folded: str) -> list[str]:
-    """The tokens of a folded text, each once, in order. None holds a blank or an ASCII symbol."""
+    """Return the distinct tokens of a folded text, sorted. None contains a blank or an ASCII symbol."""
     found: set[str] = set()
     if not folded.isascii():
         for run in _unspaced_runs.findall(folded):
@@ -89,10 +90,10 @@ def tokens_of(folded: str) -> list[str]:
 
 
 def parse_query(query: str) -> Query:
-    """Read a query: terms separated by blanks, all of which must be there; "quotes" hold blanks together.
+    """Parse a query: terms separated by blanks, all of which must match; "quotes" make a term with blanks.
 
-    Nothing else is an operator: `%`, `_`, `*`, `-`, `OR`, a lone quote are text. InvalidArgumentError if the
-    query is empty or too long.
+    There are no other operators: `%`, `_`, `*`, `-`, `OR` and a single quote are text. InvalidArgumentError
+    if the query is empty or too long.
     """
     if len(query) > MAX_SEARCH_QUERY_CHARS:
         raise InvalidArgumentError(
@@ -112,10 +113,10 @@ def parse_query(query: str) -> Query:
 
 
 def indexed_tokens(dialect: Dialect, ws: str, place: Place, words: Iterable[str]) -> list[str]:
-    """Return all tokens that an item is indexed under: of its words and of its place.
+    """Return the tokens under which an item is indexed: those of its words and of its place.
 
-    SQLite keeps every word twice, once with its conversation in front: a search within a conversation then
-    reads one list that holds nothing else, whatever is common elsewhere. PostgreSQL combines lists itself.
+    On SQLite every word is indexed twice, once prefixed with its conversation, so that a search within a
+    conversation reads only that conversation's list. PostgreSQL combines lists efficiently by itself.
     """
     tokens = [_token("workspace", ws), _token("bot", ws, place.bot_id)]
     if place.conversation_id is not None:
@@ -132,7 +133,7 @@ def indexed_tokens(dialect: Dialect, ws: str, place: Place, words: Iterable[str]
 def wanted_tokens(
     dialect: Dialect, ws: str, conversation_id: AnyOr, bot_id: AnyOr, words: Iterable[str]
 ) -> list[str]:
-    """The tokens that items of a scope with all of `words` have."""
+    """Return the tokens that all items of a scope with all of `words` have."""
     if isinstance(conversation_id, str):
         conversation = _token("conversation", ws, conversation_id)
         if dialect == "sqlite":
@@ -144,7 +145,7 @@ def wanted_tokens(
 
 
 def thread_token(ws: str, conversation_id: str, thread_id: str | None) -> str:
-    """The token of everything in a thread."""
+    """Return the token of all items of a thread."""
     return _token("thread", ws, conversation_id, thread_id)
 
 
@@ -154,8 +155,8 @@ def _token(*scope: str | None) -> str:
 
 
 def _rest(folded: str) -> set[str]:
-    """Words and symbols of a text without unspaced scripts."""
-    if folded.isascii():  # the same as below, at a fifth of the cost
+    """Return words and symbols of a text without unspaced scripts."""
+    if folded.isascii():  # the same result at a fifth of the cost
         found = {word[:MAX_TOKEN_CHARS] for word in set(folded.translate(_ASCII_BLANKS).split())}
         found.update([token for mark, token in _ASCII_SYMBOLS.items() if mark in folded])
         return found

@@ -1,4 +1,4 @@
-"""Configuration other than agents: plugins, models, tools, in the words of the configuration file."""
+"""Configuration other than agents: plugins, models, tools, stored as in the configuration file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import canonical_json
 
 MAX_SETTINGS = 10_000
-"""Entries of one kind that are given at once."""
+"""Entries of one kind that are returned at once."""
 
 _q = load(__file__)
 _objects = msgspec.json.Decoder(dict[str, Any])
@@ -21,7 +21,7 @@ _objects = msgspec.json.Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One entry. `text` is what the configuration file says, as JSON; secrets in it are references."""
+    """One entry. `text` is the entry of the configuration file as JSON; secrets in it are references."""
 
     kind: str
     name: str
@@ -31,27 +31,29 @@ class Setting:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """What the configuration file says. InvalidArgumentError where the text is no JSON object."""
+        """The entry, decoded. InvalidArgumentError if the text is no JSON object."""
         try:
             return _objects.decode(self.text)
         except msgspec.DecodeError as error:
-            raise InvalidArgumentError(f"{self.kind} {self.name!r} is stored as no JSON object") from error
+            raise InvalidArgumentError(
+                f"{self.kind} {self.name!r}: the stored text is no JSON object"
+            ) from error
 
 
 def put(tx: Tx, workspace_id: str, kind: str, name: str, spec: dict[str, Any]) -> bool:
-    """Store an entry. False: it stood like this already."""
+    """Store an entry; return False if it is unchanged."""
     text = canonical_json(spec).decode()
     return tx.run(_q.put, workspace_id=workspace_id, kind=kind, name=name, spec=text, now=tx.now) == 1
 
 
 def find(tx: Tx, workspace_id: str, kind: str, name: str) -> Setting | None:
-    """The entry of this name."""
+    """Return the entry of this name, or None."""
     row = tx.one(_q.find, workspace_id=workspace_id, kind=kind, name=name)
     return None if row is None else _setting(row)
 
 
 def get(tx: Tx, workspace_id: str, kind: str, name: str) -> Setting:
-    """The same; NotFoundError where there is none."""
+    """Return the entry of this name. NotFoundError if there is none."""
     setting = find(tx, workspace_id, kind, name)
     if setting is None:
         raise NotFoundError(f"there is no {kind} named {name!r}")
@@ -61,13 +63,13 @@ def get(tx: Tx, workspace_id: str, kind: str, name: str) -> Setting:
 def page(
     tx: Tx, workspace_id: str, kind: str, *, after: str = "", limit: int = MAX_SETTINGS
 ) -> list[Setting]:
-    """Entries of a kind by name, following the name `after`."""
+    """Return entries of a kind by name, after the name `after`."""
     rows = tx.all(_q.page, workspace_id=workspace_id, kind=kind, after=after, limit=limit)
     return [_setting(row) for row in rows]
 
 
 def delete(tx: Tx, workspace_id: str, kind: str, name: str) -> bool:
-    """Remove an entry. False: there was none."""
+    """Remove an entry; return False if there was none."""
     return tx.run(_q.delete, workspace_id=workspace_id, kind=kind, name=name) == 1
 
 

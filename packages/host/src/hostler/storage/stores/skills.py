@@ -1,4 +1,4 @@
-"""Skills: what was recorded of each at first sight, what a person confirmed, and what was seen last."""
+"""Skills: the version recorded at first sight, the one that a person confirmed, and the one seen last."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hostler.storage.stores import audit
 from hostler_protocol.errors import ConflictError, NotFoundError
 
 MAX_SKILLS = 10_000
-"""Skills that are remembered, also those that are not configured any more."""
+"""Stored skills, including those that are no longer configured."""
 
 _q = load(__file__)
 
 
 def page(tx: Tx, workspace_id: str) -> dict[str, SkillPin]:
-    """All that are known, by name."""
+    """Return all stored skills, by name."""
     rows = tx.all(_q.page, workspace_id=workspace_id, limit=MAX_SKILLS)
     return {row["name"]: _pin(row) for row in rows}
 
 
 def see(tx: Tx, workspace_id: str, skill: Skill) -> SkillPin:
-    """Take a skill as it is in its folder now; what is known of it then. Each change is audited, once."""
+    """Record a skill as it is in its folder now and return its pin. Each change is audited once."""
     known = _find(tx, workspace_id, skill.name)
     sight = skill_status(known, skill.source, skill.digest)
     if known is not None and sight == "known":
@@ -44,11 +44,14 @@ def see(tx: Tx, workspace_id: str, skill: Skill) -> SkillPin:
 
 
 def confirm(tx: Tx, workspace_id: str, name: str, digest: str, actor: str) -> SkillPin:
-    """Let a skill be used as it was last seen. NotFoundError; ConflictError: that is not of this digest."""
+    """Approve a skill as it was last seen.
+
+    NotFoundError; ConflictError if it was seen with another digest.
+    """
     known = _get(tx, workspace_id, name)
     if known.seen_digest != digest:
         raise ConflictError(
-            f"skill {name!r} has another digest by now: look at it again, and confirm what is there",
+            f"skill {name!r} has another digest by now: review it again, then confirm the new digest",
             digest=known.seen_digest,
         )
     if known.may_be_used:

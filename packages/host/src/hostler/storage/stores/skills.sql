@@ -1,4 +1,4 @@
--- Skills: what was recorded of them, what a person confirmed, and what was seen last.
+-- Skills: the recorded or confirmed version, and the one seen last.
 
 -- name: page
 SELECT * FROM skills WHERE workspace_id = :workspace_id ORDER BY name LIMIT :limit

@@ -1,7 +1,7 @@
 """State: JSON values by storage key (`domain.scopes`) and key, each with a version.
 
-Versions of a key only rise, also across deletion, so a compare-and-set from before a deletion never succeeds
-after it. Reading a value that is not there gives version 0, and `if_version=0` means "only if absent".
+Versions of a key only rise, even across deletion, so a compare-and-set from before a deletion never succeeds
+after it. A missing value has version 0, and `if_version=0` means "only if absent".
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _q = load(__file__)
 
 EXTERNAL_CONVERSATION = STATE_KEY_ALIASES["conversation_id"]
 MAX_SNAPSHOT_BYTES = 2 * MIB
-"""All scopes of one context together, as JSON: with the rest of the context it fits into one message."""
+"""JSON of all scopes of one context: with the rest of the context it fits into one message."""
 _SNAPSHOT_ROWS = 32
-"""Rows fetched at once: 8 MiB where every value is as large as it may be."""
+"""Rows fetched at once: 8 MiB if every value has the greatest size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class StateValue:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The value has another version (0: it is absent) than the one asked for. Nothing was written."""
+    """The value has this version (0: absent), not the expected one. Nothing was written."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """The scope holds as many keys as it may. Nothing was written."""
+    """The scope has the greatest allowed number of keys. Nothing was written."""
 
     limit: int = MAX_KEYS
 
@@ -61,22 +61,22 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Values by scope and key; `omitted` counts, by scope, those that did not fit."""
+    """Values by scope and key; `omitted` are the scopes of which some values did not fit."""
 
     values: dict[str, dict[str, Any]]
     omitted: frozenset[str]
 
 
 def canonical_key(key: str) -> str:
-    """Check a key and resolve its alias. InvalidArgumentError says what is wrong with it."""
+    """Check a key and resolve its alias. InvalidArgumentError if it is malformed."""
     check_key(key, "a state key")
     return STATE_KEY_ALIASES.get(key, key)
 
 
 def encode(value: Any) -> str:
-    """The JSON text of a value.
+    """Encode a value as JSON text.
 
-    InvalidArgumentError if it is no JSON, PayloadTooLargeError over 256 KiB.
+    InvalidArgumentError if it is not JSON, PayloadTooLargeError above 256 KiB.
     """
     try:
         encoded = msgspec.json.encode(value)
@@ -91,7 +91,7 @@ def encode(value: Any) -> str:
 
 
 def get(tx: Tx, ws: str, scope_key: str, key: str) -> StateValue:
-    """The value of `key`, or (None, 0)."""
+    """Return the value of `key`, or (None, 0)."""
     row = tx.one(_q.get, ws=ws, scope_key=scope_key, key=canonical_key(key))
     return StateValue(None, 0) if row is None else StateValue(_decoded(row["value"]), row["version"])
 
@@ -99,7 +99,7 @@ def get(tx: Tx, ws: str, scope_key: str, key: str) -> StateValue:
 def set(  # noqa: A001  the Host API's word
     tx: Tx, ws: str, area: StateArea, key: str, value: str, *, if_version: int | None = None
 ) -> int | Conflict | Full:
-    """Write `value` (JSON text of `encode`); the new version, or what stands against it.
+    """Write `value` (JSON text of `encode`) and return its new version, or why it was not written.
 
     Without `if_version` the last write wins.
     """
@@ -129,14 +129,14 @@ def set(  # noqa: A001  the Host API's word
 
 
 def delete(tx: Tx, ws: str, scope_key: str, key: str) -> bool:
-    """Remove the value of `key`; whether there was one."""
+    """Remove the value of `key`; return whether there was one."""
     return tx.run(_q.delete, ws=ws, scope_key=scope_key, key=canonical_key(key), now=tx.now) > 0
 
 
 def list(  # noqa: A001  the Host API's word
     tx: Tx, ws: str, scope_key: str, *, prefix: str = "", after: str = "", limit: int = 100
 ) -> Keys:
-    """Keys that begin with the literal `prefix`, or whose alias does, after the key `after`; at most 100."""
+    """Return keys that, or whose aliases, begin with the literal `prefix` and follow `after`; at most 100."""
     limit = page_limit(limit)
     low, high = key_range(prefix, after)
     rows = tx.all(_q.keys, ws=ws, scope_key=scope_key, low=low, high=high, limit=limit + 1)
@@ -155,19 +155,19 @@ def snapshot(
     conversation_id: str | None = None,
     max_bytes: int = MAX_SNAPSHOT_BYTES,
 ) -> Snapshot:
-    """The values of the given scopes (scope -> storage key), as a run's context holds them.
+    """Return the values of some scopes (scope -> storage key) for a run's context.
 
-    `conversation_id` of the event is put in as `external.conversation_id` of the conversation scope, unless
-    the runner has set that itself. Once `max_bytes` of JSON are reached, a scope's remaining values stay out;
-    runners reach them with `state.get`.
+    `conversation_id` of the event becomes `external.conversation_id` of the conversation scope, unless the
+    runner has set that key. Beyond `max_bytes` of JSON the remaining values of a scope are omitted; runners
+    read them with `state.get`.
     """
     values: dict[str, dict[str, Any]] = {}
     omitted: frozenset[str] = frozenset()
     room = max_bytes
     for scope, scope_key in scope_keys.items():
-        held: dict[str, Any] = {}
+        of_scope: dict[str, Any] = {}
         if scope == "conversation" and conversation_id is not None:
-            held[EXTERNAL_CONVERSATION] = conversation_id
+            of_scope[EXTERNAL_CONVERSATION] = conversation_id
         after = ""
         while scope not in omitted:
             rows = tx.all(_q.values, ws=ws, scope_key=scope_key, after=after, limit=_SNAPSHOT_ROWS)
@@ -176,11 +176,11 @@ def snapshot(
                 if room < 0:
                     omitted |= {scope}
                     break
-                held[row["key"]] = _decoded(row["value"])
+                of_scope[row["key"]] = _decoded(row["value"])
             if len(rows) < _SNAPSHOT_ROWS:
                 break
             after = rows[-1]["key"]
-        values[scope] = held
+        values[scope] = of_scope
     return Snapshot(values, omitted)
 
 

@@ -1,11 +1,11 @@
--- State values. A deleted value is an empty text that keeps its version.
+-- State values. A deleted value is an empty text with its version.
 
 -- name: get
 SELECT value, version FROM states
 WHERE workspace_id = :ws AND scope_key = :scope_key AND key = :key AND value <> '';
 
 -- name: put
--- Whatever was there.
+-- Unconditional.
 INSERT INTO states (workspace_id, scope_key, key, scope, value, version, agent_id, conversation_id,
                     actor_type, actor_id, updated_at)
 VALUES (:ws, :scope_key, :key, :scope, :value, 1, :agent_id, :conversation_id, :actor_type, :actor_id, :now)
@@ -14,7 +14,7 @@ DO UPDATE SET value = excluded.value, version = states.version + 1, updated_at =
 RETURNING version;
 
 -- name: put_absent
--- Only where there is no value.
+-- Only if there is no value.
 INSERT INTO states (workspace_id, scope_key, key, scope, value, version, agent_id, conversation_id,
                     actor_type, actor_id, updated_at)
 VALUES (:ws, :scope_key, :key, :scope, :value, 1, :agent_id, :conversation_id, :actor_type, :actor_id, :now)
@@ -39,12 +39,12 @@ WHERE workspace_id = :ws AND scope_key = :scope_key AND key >= :low AND key < :h
 ORDER BY key LIMIT :limit;
 
 -- name: count
--- How many rows a storage key has, values and what deleted ones left; at most :limit are counted.
+-- Rows of a storage key, including those of deleted values, counted up to :limit.
 SELECT COUNT(*) AS rows FROM
     (SELECT 1 FROM states WHERE workspace_id = :ws AND scope_key = :scope_key LIMIT :limit) AS counted;
 
 -- name: withdraw
--- Takes back a row that was put in the same transaction.
+-- Removes a row that was inserted in the same transaction.
 DELETE FROM states WHERE workspace_id = :ws AND scope_key = :scope_key AND key = :key;
 
 -- name: values

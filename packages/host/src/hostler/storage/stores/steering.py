@@ -1,7 +1,7 @@
-"""Steers: which run absorbed which message, in which order, and what became of each.
+"""Steers: which run absorbed which message, in which order, and with which outcome.
 
-The run's row counts what it has not pulled, and both its end and a claim write that row: on either database
-one of them comes first, and the other sees what it did.
+The run's row counts the messages that it has not pulled. Both the end of a run and a claim write that row, so
+on either database one of them comes first and the other sees its result.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 _q = load(__file__)
 MAX_LEFT = 10_000
-"""Steers of one run that are looked at when it ends: it had at most a hundred, or inherited them."""
+"""Steers of one run that are read when it ends: it absorbed or inherited at most a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """One message and one run that absorbed it. Times are UTC epoch milliseconds."""
+    """A message that a run absorbed. Times are UTC epoch milliseconds."""
 
     workspace_id: str
     run_id: str
@@ -38,17 +38,14 @@ class Steer:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A run has absorbed a message: as which of them, and what runs it."""
+    """A run absorbed a message: its position among them, and the run's runner."""
 
     position: int
     runner_id: str
 
 
 def claim(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> Claimed | None:
-    """Let a run absorb a message.
-
-    None: it is over, or was told to end, or has as many as it may that it did not pull.
-    """
+    """Let a run absorb a message; None if it has ended, was cancelled, or has too many unread messages."""
     row = tx.one(_q.absorb, workspace_id=workspace_id, run_id=run_id, most=MAX_STEERS_PER_RUN)
     if row is None:
         return None
@@ -64,7 +61,7 @@ def claim(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> Claimed | No
 
 
 def inherit(tx: Tx, workspace_id: str, run_id: str, event_ids: Sequence[str]) -> None:
-    """Give messages to a run that was just opened, in this order."""
+    """Give messages to a newly opened run, in this order."""
     if not event_ids:
         return
     tx.run(_q.inherit, workspace_id=workspace_id, run_id=run_id, count=len(event_ids))
@@ -76,22 +73,22 @@ def inherit(tx: Tx, workspace_id: str, run_id: str, event_ids: Sequence[str]) ->
 
 
 def queued(tx: Tx, workspace_id: str, run_id: str, limit: int = MAX_LEFT) -> list[Steer]:
-    """What a run absorbed and has not pulled, in order."""
+    """Return the messages that a run absorbed and has not pulled, in order."""
     return [_steer(row) for row in tx.all(_q.queued, workspace_id=workspace_id, run_id=run_id, limit=limit)]
 
 
 def page(
     tx: Tx, workspace_id: str, run_id: str, *, after: int = 0, limit: int = MAX_PAGE_ITEMS
 ) -> list[Steer]:
-    """Everything a run absorbed, in order, from behind the position `after`."""
+    """Return all messages that a run absorbed, in order, after the position `after`."""
     rows = tx.all(_q.page, workspace_id=workspace_id, run_id=run_id, after=after, limit=limit)
     return [_steer(row) for row in rows]
 
 
 def injected(tx: Tx, steers: Sequence[Steer], *, attempt: int, step: int, sequence: int) -> None:
-    """The runner pulled these.
+    """Mark steers as pulled by the runner.
 
-    `step`: position of the first one's journal entry, those of the others follow; `sequence`: of the last
+    `step` is the journal position of the first one, the others follow it; `sequence` is that of the last
     result before them.
     """
     rows = [
@@ -102,17 +99,17 @@ def injected(tx: Tx, steers: Sequence[Steer], *, attempt: int, step: int, sequen
 
 
 def requeued(tx: Tx, steers: Sequence[Steer], next_run_id: str) -> None:
-    """These go to the next run of the lane."""
+    """Mark steers as moved to the next run of the lane."""
     _settle(tx, _q.requeued, steers, [{**_place(tx, one), "next_run_id": next_run_id} for one in steers])
 
 
 def dropped(tx: Tx, steers: Sequence[Steer]) -> None:
-    """These are for nobody any more."""
+    """Mark steers as dropped."""
     _settle(tx, _q.dropped, steers, [_place(tx, one) for one in steers])
 
 
 def give_back(tx: Tx, workspace_id: str, run_id: str) -> list[Steer]:
-    """A run begins again from nothing: what it had pulled waits for it as before. Those that do now."""
+    """Queue the pulled messages of a run again, since it starts anew; return them."""
     pulled = [_steer(row) for row in tx.all(_q.pulled, workspace_id=workspace_id, run_id=run_id)]
     if pulled:
         tx.run(_q.given_back, workspace_id=workspace_id, run_id=run_id)

@@ -1,8 +1,8 @@
--- Messages that running agents absorb.
+-- Messages that running runs absorb.
 
 -- name: absorb
--- A message for the run that holds the lane, or is about to, if it may still take one. Its end writes the same row:
--- either it is over, and this finds nothing, or its end finds the message.
+-- Adds a message to the run that holds the lane, or is about to, if it may still take one. The run's end writes the
+-- same row: either the run has ended, and this finds no row, or its end finds the message.
 UPDATE runs SET steers = steers + 1, steered = steered + 1
 WHERE workspace_id = :workspace_id AND run_id = :run_id AND parallel = 0
   AND (status IN ('claimed', 'running') OR (status = 'queued' AND (follows IS NOT NULL OR attempt > 1)))
@@ -10,11 +10,11 @@ WHERE workspace_id = :workspace_id AND run_id = :run_id AND parallel = 0
 RETURNING steered, runner_id
 
 -- name: inherit
--- Messages that a run which ended had not pulled, for the one that follows it.
+-- Gives the unread messages of an ended run to the one that follows it.
 UPDATE runs SET steers = :count, steered = :count WHERE workspace_id = :workspace_id AND run_id = :run_id
 
 -- name: count
--- How many of its messages a run has not pulled, more or less.
+-- Changes the number of unread messages of a run.
 UPDATE runs SET steers = steers + :change WHERE workspace_id = :workspace_id AND run_id = :run_id
 
 -- name: insert
@@ -22,12 +22,12 @@ INSERT INTO steering (workspace_id, run_id, position, event_id, status, claimed_
 VALUES (:workspace_id, :run_id, :position, :event_id, 'queued', :claimed_at)
 
 -- name: queued
--- What a run absorbed and has not pulled, in order.
+-- Unread messages of a run, in order.
 SELECT * FROM steering
 WHERE workspace_id = :workspace_id AND run_id = :run_id AND status = 'queued' ORDER BY position LIMIT :limit
 
 -- name: page
--- Everything a run absorbed, in order.
+-- All messages that a run absorbed, in order.
 SELECT * FROM steering
 WHERE workspace_id = :workspace_id AND run_id = :run_id AND position > :after ORDER BY position LIMIT :limit
 
@@ -44,7 +44,7 @@ UPDATE steering SET status = 'dropped', settled_at = :now
 WHERE workspace_id = :workspace_id AND run_id = :run_id AND position = :position AND status = 'queued'
 
 -- name: pulled
--- What the attempts of a run pulled, in order.
+-- Messages that the attempts of a run pulled, in order.
 SELECT * FROM steering
 WHERE workspace_id = :workspace_id AND run_id = :run_id AND status = 'injected' ORDER BY position
 

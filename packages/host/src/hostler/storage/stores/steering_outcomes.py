@@ -1,7 +1,7 @@
-"""What becomes of steers: the run at work absorbs a message, its runner pulls it, or the next run gets it.
+"""Outcomes of steers: a run absorbs a message, its runner pulls it, or the next run gets it.
 
-A claim is part of the transaction that stores the event, a pull part of the one that writes the call's
-journal entry, and what is left is settled in the one that ends the run. So each steer ends exactly once.
+A claim is part of the transaction that stores the event, a pull part of the one that journals the call, and
+unread messages are settled in the one that ends the run. So each steer ends exactly once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DELETED = "its content was deleted"
 
 
 def absorb(tx: Tx, run: Run, event: Event) -> bool:
-    """Let `run`, the last one of its lane, absorb an event that is stored already. False: it cannot now."""
+    """Let `run`, the last of its lane, absorb a stored event; return False if it cannot."""
     claimed = steering.claim(tx, run.workspace_id, run.run_id, event.event_id)
     if claimed is None:
         return False
@@ -39,9 +39,9 @@ def absorb(tx: Tx, run: Run, event: Event) -> bool:
 def inject(
     tx: Tx, workspace_id: str, run_id: str, attempt: int, *, taken: list[Steer], gone: list[Steer]
 ) -> bool:
-    """Give an attempt the messages it pulled; those whose content is `gone` are dropped.
+    """Record the messages that an attempt pulled; those in `gone`, whose content was deleted, are dropped.
 
-    False, and nothing written: the attempt was superseded.
+    Return False, with nothing written, if the attempt was superseded.
     """
     entries = [_entry("steering.injected", one.event_id, place=one.position) for one in taken]
     entries += [_entry("steering.dropped", one.event_id, reason=_DELETED) for one in gone]
@@ -67,10 +67,10 @@ def inject(
 
 
 def settle(tx: Tx, run_id: str) -> None:
-    """A run has ended: what it absorbed and did not pull goes to the next run of its lane, or is dropped.
+    """Move the unread messages of an ended run to the next run of its lane, or drop them.
 
-    The first becomes the event of that run, which takes the ended one's place in the lane; the others are
-    steers of it. Both are ahead of anything newer.
+    The first becomes the event of that run, which takes the ended one's position in the lane; the others
+    become its steers. So all of them come before newer messages.
     """
     run = runs.by_id(tx, run_id)
     if run is None:
@@ -94,7 +94,7 @@ def settle(tx: Tx, run_id: str) -> None:
 
 
 def give_back(tx: Tx, run_id: str) -> None:
-    """A run begins again from nothing: what it had pulled is to be pulled again."""
+    """Let the messages that a run pulled be pulled again, since it starts anew."""
     run = runs.by_id(tx, run_id)
     if run is None:
         return
@@ -138,7 +138,7 @@ def _open_next(tx: Tx, run: Run, agent: Agent, left: list[Steer]) -> str:
 
 
 def _agent(tx: Tx, run: Run) -> Agent | None:
-    """What serves the next run: the agent as it is now, or as it was where it is gone or switched off."""
+    """Return the current agent for the next run, or the run's version if it was deleted or disabled."""
     current = agents.by_id(tx, run.workspace_id, run.agent_id)
     if current is not None and current.spec.enabled:
         return current
@@ -152,7 +152,7 @@ def _drop(tx: Tx, left: list[Steer], why: str) -> None:
 
 
 def _tell(tx: Tx, steer: Steer, **changes: Any) -> None:
-    """What the sender sees of it."""
+    """Update the steering status that the sender of a message sees."""
     event = events.find(tx, steer.workspace_id, steer.event_id)
     known = {} if event is None or event.steering is None else event.steering
     events.set_steering(tx, steer.workspace_id, steer.event_id, {**known, **changes})

@@ -1,4 +1,4 @@
-"""Tools of servers: as the operator approved them, and as they were last seen."""
+"""Pins of server tools: the definition that the operator approved, and the one seen last."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hostler.storage.stores import audit
 from hostler_protocol.ids import canonical_json
 
 MAX_PINS = 10_000
-"""Tools of one server that are remembered; new ones beyond it are not taken up."""
+"""Stored tools of one server; further new ones are ignored."""
 
 _q = load(__file__)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 
 def of_owner(tx: Tx, workspace_id: str, owner: str) -> dict[str, StoredPin]:
-    """What is known of a server's tools, by name."""
+    """Return the pins of a server's tools, by name."""
     rows = tx.all(_q.of_owner, workspace_id=workspace_id, owner=owner, limit=MAX_PINS)
     return {row["tool"]: _pin(row) for row in rows}
 
 
 def see(tx: Tx, workspace_id: str, owner: str, seen: Mapping[str, ListedTool]) -> dict[str, StoredPin]:
-    """Take a new list of a server's tools; all that is known of them then. Each change is audited."""
+    """Record a new list of a server's tools and return all pins. Each change is audited."""
     known = of_owner(tx, workspace_id, owner)
     for change in pin_changes(known, seen):
         if change.pin.tool not in known and len(known) >= MAX_PINS:
@@ -38,7 +38,7 @@ def see(tx: Tx, workspace_id: str, owner: str, seen: Mapping[str, ListedTool]) -
 
 
 def approve(tx: Tx, workspace_id: str, owner: str, tool: str, *, digest: str, actor: str) -> bool:
-    """Approve a tool as it was last seen. False: it is not there, or not the one with this digest."""
+    """Approve a tool as it was last seen; return False if it is unknown or was seen with another digest."""
     done = tx.run(
         _q.approve, workspace_id=workspace_id, owner=owner, tool=tool, digest=digest, actor=actor, now=tx.now
     )
@@ -48,7 +48,7 @@ def approve(tx: Tx, workspace_id: str, owner: str, tool: str, *, digest: str, ac
 
 
 def refused(tx: Tx, workspace_id: str, tool_id: str, *, digest: str, reason: str) -> None:
-    """Write down that a call was refused, since the tool is not one that may be given."""
+    """Audit that a call was refused because its tool may not be used."""
     body = {"digest": digest, "reason": reason}
     audit.record(tx, workspace_id, actor="host", action="tool.refused", target=tool_id, body=body)
 

@@ -1,4 +1,4 @@
--- Tools of servers as they were approved and as they were last seen.
+-- Server tools: the approved definition and the one seen last.
 
 -- name: of_owner
 SELECT tool, digest, definition, seen_digest, seen_definition FROM tool_pins

@@ -1,7 +1,7 @@
-"""The transcript: every completed message, in pages by sequence.
+"""The transcript: all completed messages, paged by sequence.
 
-A message gets its sequence when its transaction ends; from the commit on it is in pages and can be found
-(`stores.search`).
+A message gets its sequence at the end of its transaction; after the commit, pages and `stores.search` find
+it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _q = load(__file__)
 NEWEST = 2**62
 """Above every sequence."""
 ITEM_OVERHEAD_BYTES = 1024
-"""What an item takes of a page beside its content: ids, cursor, names of fields. A message has room for
-twice a page, so that ids of the greatest length do no harm."""
+"""Bytes of an item in a page besides its content: ids, cursor, field names. A protocol message has room for
+two pages, so even ids of the greatest length fit."""
 MAX_ROWS_BYTES = MAX_PAGE_BYTES - 64 * 1024
 INDEX_EVERY = 32
-"""SQLite: so many messages of a workspace go into the text index together, in the transaction of the last of
-them: one piece of index for all instead of one for each. Searches read through those that wait."""
+"""SQLite: messages of a workspace that are indexed together, in the transaction of the last of them, as one
+segment of the index instead of one each. Searches read those that are not indexed yet."""
 LONG_TEXT_CHARS = 8 * 1024
-"""A longer text does not wait, so that a search reads through 256 KiB at most, and no group of
+"""A longer text is indexed at once, so that a search reads at most 256 KiB of unindexed text, and no group of
 writes indexes more than that and its own texts."""
 _MAX_WAITING = 1_000
-"""Messages indexed at a time: a group that wrote more goes on with the next."""
+"""Messages indexed in one step; further ones follow in the next step."""
 
 _refs = msgspec.json.Decoder(list[ArtifactRef])
 _objects = msgspec.json.Decoder(dict[str, Any])
@@ -54,7 +54,7 @@ Direction = Literal["backward", "forward"]
 
 
 class NewTranscriptItem(msgspec.Struct, frozen=True):
-    """A message on its way into the transcript; made by `item_of`."""
+    """A message to append to the transcript; made by `item_of`."""
 
     transcript_id: str
     role: str
@@ -73,7 +73,7 @@ class NewTranscriptItem(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """What the item takes of a page; characters beyond ASCII counted as they are written."""
+        """Bytes of the item in a page, with its texts in UTF-8."""
         texts = (self.content, self.content_json, self.artifact_refs, self.metadata)
         return ITEM_OVERHEAD_BYTES + sum(map(_utf8_bytes, texts))
 
@@ -101,7 +101,7 @@ class StoredItem:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptPage:
-    """Items in the page's direction; `has_more`: there are further ones in that direction."""
+    """Items in the direction of the page; `has_more`: more follow in that direction."""
 
     items: list[StoredItem]
     has_more: bool
@@ -121,9 +121,9 @@ def item_of(
     transcript_id: str | None = None,
     created_at: int | None = None,
 ) -> NewTranscriptItem:
-    """Prepare a message: its text, its text to be found, its JSON. Pure; done before the transaction.
+    """Prepare a message: its text, its searchable text and its JSON. Pure; called before the transaction.
 
-    NUL characters are left out of everything. `created_at` None: the transaction's time.
+    NUL characters are removed. `created_at` None: the time of the transaction.
     """
     encoded = msgspec.json.encode(message).decode()
     if "\\u0000" in encoded:
@@ -150,12 +150,12 @@ def item_of(
 
 
 def append(tx: Tx, ws: str, item: NewTranscriptItem, then: Callable[[int], None] | None = None) -> None:
-    """Add a message; `then(seq)` is called with its sequence when the transaction ends."""
+    """Append a message; `then` is called with its sequence at the end of the transaction."""
     tx.at_end(("heads", ws, "transcript"), partial(_store, ws), (item, then))
 
 
 def _store(ws: str, tx: Tx, added: list[tuple[NewTranscriptItem, Callable[[int], None] | None]]) -> None:
-    """Give all new messages of a workspace their sequences, and write them."""
+    """Assign sequences to all new messages of a workspace and write them."""
     head = tx.one(_q.advance, ws=ws, items=len(added))
     if head is None:
         raise RuntimeError("an upsert with RETURNING gave no row")
@@ -163,7 +163,7 @@ def _store(ws: str, tx: Tx, added: list[tuple[NewTranscriptItem, Callable[[int],
     first = last - len(added) + 1
     written = [(seq, item) for seq, (item, _) in enumerate(added, start=first)]
     tx.run_rows(_q.insert, [_row(tx, ws, seq, item) for seq, item in written])
-    if tx.dialect == "postgres":  # which lets new entries wait by itself
+    if tx.dialect == "postgres":  # its index collects new entries by itself
         entries = ({"ws": ws, "seq": seq, "tokens": _tokens(tx, ws, item)} for seq, item in written)
         tx.run_many(_q.index, entries)
     elif last // INDEX_EVERY > (first - 1) // INDEX_EVERY or any(
@@ -176,7 +176,7 @@ def _store(ws: str, tx: Tx, added: list[tuple[NewTranscriptItem, Callable[[int],
 
 
 def _row(tx: Tx, ws: str, seq: int, item: NewTranscriptItem) -> tuple[Any, ...]:
-    """The parameters of `insert`, in their order."""
+    """Return the parameters of `insert`, in their order."""
     return (
         ws,
         seq,
@@ -200,9 +200,9 @@ def _row(tx: Tx, ws: str, seq: int, item: NewTranscriptItem) -> tuple[Any, ...]:
 
 
 def index_waiting(tx: Tx, ws: str, written: Sequence[tuple[int, NewTranscriptItem]] = ()) -> None:
-    """SQLite: put what waits into the text index, in order, last what was `written` just now.
+    """SQLite: index all messages that are not indexed yet, in order, and finally those just `written`.
 
-    What waits is what follows the last message in the index: there is no mark that could be wrong.
+    Those are all messages after the last indexed one: there is no separate mark that could be wrong.
     """
     indexed = tx.one(_q.last_indexed, ws=ws)
     after = 0 if indexed is None else int(indexed["seq"])
@@ -220,7 +220,7 @@ def index_waiting(tx: Tx, ws: str, written: Sequence[tuple[int, NewTranscriptIte
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """A message as the text index takes it."""
+    """The columns of a message that the text index needs."""
 
     bot_id: str | None
     conversation_id: str | None
@@ -255,10 +255,10 @@ def page(
     limit: int = DEFAULT_PAGE_ITEMS,
     direction: Direction = "backward",
 ) -> TranscriptPage:
-    """Items strictly between `after_seq` and `before_seq`: backward newest first, forward oldest first.
+    """Return items strictly between `after_seq` and `before_seq`, backward newest or forward oldest first.
 
-    At most 100 items and 4 MiB, but always one if there is one. A `conversation_id` of None has no history:
-    items of no conversation belong to nobody.
+    At most 100 items and 4 MiB, but at least one if there is one. `conversation_id` None gives an empty page:
+    items without a conversation are in no history.
     """
     limit = page_limit(limit)
     if conversation_id is None:
@@ -284,7 +284,7 @@ def page(
 
 
 def items(tx: Tx, ws: str, seqs: Sequence[int]) -> list[StoredItem]:
-    """The items with these sequences, in the given order; those that are gone are left out."""
+    """Return the items with these sequences, in the given order, without deleted ones."""
     if not seqs:
         return []
     found = {
@@ -302,7 +302,7 @@ def latest_seq(
     bot_id: AnyOr = ANY,
     before_seq: int | None = None,
 ) -> int:
-    """The sequence of the newest item in a scope (before `before_seq`); 0 where there is none."""
+    """Return the sequence of the newest item in a scope (before `before_seq`); 0 if there is none."""
     if conversation_id is ANY and thread_id is ANY and bot_id is ANY and before_seq is None:
         head = tx.one(_q.last_seq, ws=ws)
         return 0 if head is None else int(head["seq"])
@@ -323,25 +323,25 @@ def latest_seq(
 
 
 def of_event(tx: Tx, ws: str, event_id: str) -> int | None:
-    """The sequence of the item that an event made."""
+    """Return the sequence of the item of an event, or None."""
     row = tx.one(_q.of_event, ws=ws, event_id=event_id)
     return None if row is None else int(row["seq"])
 
 
 def of_run(tx: Tx, ws: str, run_id: str, limit: int = MAX_PAGE_ITEMS) -> list[Message]:
-    """What a run said, in order: its first messages, up to `limit`."""
+    """Return the first messages of a run, in order, up to `limit`."""
     rows = tx.all(_q.of_run, ws=ws, run_id=run_id, limit=limit)
     return [_messages.decode(row["content_json"]) for row in rows]
 
 
 def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
-    """Delete items and what finds them; how many there were. For retention."""
+    """Delete items and their index entries; return their number. For retention and deletion."""
     removed = 0
     for seq in seqs:
         row = tx.one(_q.doomed, ws=ws, seq=seq)
         if row is None:
             continue
-        if tx.dialect == "sqlite":  # an index without content forgets a text only when told it again
+        if tx.dialect == "sqlite":  # an index without content needs the tokens again to delete them
             tx.run(_q.unindex, ws=ws, seq=seq, tokens=_tokens(tx, ws, _Found(*_found(row))))
             tx.run(_q.delete_doc, ws=ws, seq=seq)
         else:
@@ -351,9 +351,9 @@ def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
 
 
 def withdraw(tx: Tx, ws: str, event_id: str) -> NewTranscriptItem | None:
-    """Take the item of an event out again: as it was given to `append`, with the time that it had.
+    """Delete the item of an event and return it as it was passed to `append`, with its time.
 
-    None: there is none. An item of this very transaction stays: it gets its sequence at the end of it.
+    None if there is none. An item of the same transaction is not found: it is written at the end.
     """
     row = tx.one(_q.whole_of_event, ws=ws, event_id=event_id)
     if row is None:
@@ -363,9 +363,10 @@ def withdraw(tx: Tx, ws: str, event_id: str) -> NewTranscriptItem | None:
 
 
 def merge_index(tx: Tx, pages: int, *, begin: bool) -> bool:
-    """SQLite: rewrite part of the text index, so that removed texts leave the file; whether more is to do.
+    """SQLite: rewrite part of the text index, so that deleted texts leave the file.
 
-    The first step begins to merge everything, the others go on with it; each writes about `pages` pages.
+    The first step begins a merge of everything, the others continue it; each writes about `pages` pages.
+    Return whether more is left to do.
     """
     before = tx.one(_q.index_changes)
     tx.run(_q.merge_index, pages=-pages if begin else pages)
@@ -374,7 +375,7 @@ def merge_index(tx: Tx, pages: int, *, begin: bool) -> bool:
 
 
 def _keys(tx: Tx, ws: str, *, direction: Direction, **scope: Any) -> list[Row]:
-    """Sequences and sizes of a scope, by the index that fits it."""
+    """Return sequences and sizes of a scope, by the query whose index fits it."""
     backward = direction == "backward"
     thread_id, bot_id = scope.pop("thread_id"), scope.pop("bot_id")
     filters = {

@@ -1,7 +1,7 @@
 -- The transcript and its text index.
 
 -- name: advance
--- The last of the next :items sequences. Taken at the end of a transaction: locks the head row.
+-- Reserves the next :items sequences and returns the last. Runs at the end of a transaction: it locks the head row.
 INSERT INTO heads (workspace_id, chain, seq, digest) VALUES (:ws, 'transcript', :items, '')
 ON CONFLICT (workspace_id, chain) DO UPDATE SET seq = heads.seq + :items
 RETURNING seq
@@ -18,7 +18,7 @@ VALUES (:ws, :seq, :transcript_id, :event_id, :run_id, :bot_id, :conversation_id
         :size_bytes, :created_at)
 
 -- name: last_indexed (sqlite)
--- The last message of a workspace in the index.
+-- The last indexed message of a workspace.
 SELECT seq FROM transcript_docs WHERE workspace_id = :ws ORDER BY seq DESC LIMIT 1
 
 -- name: waiting (sqlite)
@@ -40,7 +40,7 @@ INSERT INTO transcript_search (workspace_id, seq, tokens)
 VALUES (:ws, :seq, array_to_tsvector(string_to_array(CAST(:tokens AS text), ' ')))
 
 -- name: keys_thread_backward
--- Of one bot and thread: what a run reads. Sequences and sizes first, so that a page can be cut before it is read.
+-- Items of one bot and thread, which runs read. Sequences and sizes first, so that a page is cut before it is read.
 SELECT seq, size_bytes FROM transcripts
 WHERE workspace_id = :ws AND conversation_id = :conversation_id
   AND COALESCE(thread_id, '') = COALESCE(CAST(:thread_id AS text), '')
@@ -99,7 +99,7 @@ FROM transcripts
 WHERE workspace_id = :ws AND seq IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:seqs AS json)) AS value)
 
 -- name: doomed
--- What leaving the index takes of some items.
+-- The columns that are needed to remove an item from the index.
 SELECT seq, bot_id, conversation_id, thread_id, search_text FROM transcripts
 WHERE workspace_id = :ws AND seq = :seq
 
@@ -117,15 +117,15 @@ DELETE FROM transcript_docs WHERE workspace_id = :ws AND seq = :seq
 DELETE FROM transcripts WHERE workspace_id = :ws AND seq = :seq
 
 -- name: merge_index (sqlite)
--- One bounded step of rewriting the index, which is when what was removed really leaves it.
+-- One bounded step of rewriting the index: only this removes deleted texts from the file.
 INSERT INTO transcript_search (transcript_search, rank) VALUES ('merge', :pages)
 
 -- name: index_changes (sqlite)
--- Rows changed on this connection so far: a step of merging that had nothing to do changes at most one.
+-- Rows changed on this connection so far: a merge step without work changes at most one.
 SELECT total_changes() AS changes
 
 -- name: of_event
--- The item that an event made. The plus keeps SQLite from walking the whole transcript in the order of seq.
+-- The item of an event. The plus keeps SQLite from walking the whole transcript in the order of seq.
 SELECT seq FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq LIMIT 1
 
 -- name: whole_of_event
@@ -134,6 +134,6 @@ SELECT seq, transcript_id, role, content, content_json, search_text, artifact_re
 FROM transcripts WHERE workspace_id = :ws AND event_id = :event_id ORDER BY +seq LIMIT 1
 
 -- name: of_run
--- What a run said, in order.
+-- Messages of a run, in order.
 SELECT message_id, content_json FROM transcripts WHERE workspace_id = :ws AND run_id = :run_id
 ORDER BY seq LIMIT :limit

@@ -1,8 +1,8 @@
-"""Uploads in parts. A part is a blob of its own until the last one joins them into one.
+"""Uploads in parts. Each part is a separate blob until the last one joins them.
 
-`prepare` makes the bytes durable and checks everything; `commit`, in the transaction that answers the call,
-moves the upload on. A part that is sent again because its answer was lost gets the same answer. What a run
-leaves unfinished is swept by retention.
+`prepare` makes the bytes durable and checks them; `commit`, in the transaction that answers the call, records
+the part. A part that is sent again because its answer was lost gets the same answer. Retention removes
+unfinished uploads.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from hostler_protocol.limits import MAX_UPLOAD_BYTES, MAX_UPLOAD_PART_BYTES
 _q = load(__file__)
 
 MAX_PARTS = 10_000
-"""An upload of 1 GiB takes 256 of the largest parts; smaller ones are allowed, but not endlessly."""
+"""An upload of 1 GiB takes 256 of the largest parts; more are needed only for smaller parts."""
 MAX_OPEN_UPLOADS_PER_RUN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part as it came. `upload_id` None: the first of a new upload. Parts count from 0."""
+    """One received part; parts count from 0. `upload_id` is None for the first part of a new upload."""
 
     upload_id: str | None
     part: int
@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A part whose bytes are durable as `blob`; on the last one that is the `whole` content, joined."""
+    """A checked part whose bytes are durable as `blob`; for the last part, that is the `whole` content."""
 
     upload_id: str
     part: int
@@ -55,7 +55,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The part was taken; `artifact` once the upload is complete."""
+    """The part was recorded; `artifact` is set when the upload is complete."""
 
     upload_id: str
     artifact: StoredArtifact | None
@@ -71,10 +71,11 @@ async def prepare(
     sha256: str | None = None,
     size_bytes: int | None = None,
 ) -> Prepared:
-    """Check a part and make it durable; on the last one join all parts and compare with what was declared.
+    """Check a part and make it durable; for the last one join all parts and compare size and digest.
 
-    InvalidArgumentError (out of order, not what was declared), PayloadTooLargeError, NotFoundError (no such
-    upload of this run), ConflictError (a part sent again with other bytes), StorageError.
+    InvalidArgumentError (out of order, or other size or digest than declared), PayloadTooLargeError,
+    NotFoundError (no such upload of this run), ConflictError (a part sent again with other bytes),
+    StorageError.
     """
     if len(part.content) > MAX_UPLOAD_PART_BYTES:
         raise PayloadTooLargeError(
@@ -82,7 +83,7 @@ async def prepare(
         )
     if not part.content and not part.last:
         raise InvalidArgumentError("the part is empty; only the last one may be")
-    before = await database.read(lambda tx: _check_place(tx, ws, run_id, part))
+    before = await database.read(lambda tx: _check_order(tx, ws, run_id, part))
     upload_id = part.upload_id or new_id()
     if before is None:
         blob = await folder.put(part.content)
@@ -96,7 +97,7 @@ async def prepare(
             blob, whole = await folder.put(part.content), None
         if before.repeated is not None:
             if before.repeated != blob.sha256:
-                raise ConflictError(f"part {part.part} was taken already, with other bytes")
+                raise ConflictError(f"part {part.part} was received already, with other bytes")
             return Prepared(upload_id, part.part, blob, None, is_repeated=True)
     if whole is not None:
         check_declared(whole, size_bytes=size_bytes, sha256=sha256)
@@ -106,9 +107,9 @@ async def prepare(
 def commit(
     tx: Tx, ws: str, run_id: str, prepared: Prepared, artifact_of: Callable[[Blob], NewArtifact]
 ) -> Received | CallerError:
-    """Move the upload on; with the last part store the artifact that `artifact_of(content)` describes.
+    """Record a part; with the last one store the artifact that `artifact_of(content)` describes.
 
-    What another transaction did since `prepare` is answered with an error as a value; nothing was written.
+    Return an error, with nothing written, if another transaction changed the upload since `prepare`.
     """
     upload_id, part, blob = prepared.upload_id, prepared.part, prepared.blob
     where = {"ws": ws, "upload_id": upload_id}
@@ -116,7 +117,7 @@ def commit(
         return Received(upload_id, None)
     if prepared.whole is not None:
         if part > 0 and not tx.run(_q.end_expected, **where, run_id=run_id, part=part):
-            return ConflictError("another last part of this upload was taken already")
+            return ConflictError("another last part of this upload was received already")
         stored = artifacts.create(tx, ws, artifact_of(prepared.whole))
         if isinstance(stored, Taken):
             raise RuntimeError(f"artifact {stored.artifact_id} of an upload is not new")
@@ -130,29 +131,29 @@ def commit(
             )
         tx.run(_q.begin, **where, run_id=run_id, size_bytes=blob.size_bytes, now=tx.now)
     elif not tx.run(_q.advance, **where, run_id=run_id, part=part, size_bytes=blob.size_bytes):
-        return ConflictError(f"another part {part} of this upload was taken already")
+        return ConflictError(f"another part {part} of this upload was received already")
     tx.run(_q.add_part, **where, part=part, sha256=blob.sha256, size_bytes=blob.size_bytes)
     blobs.reference(tx, blob)
     return Received(upload_id, None)
 
 
 def abandon(tx: Tx, ws: str, upload_id: str) -> None:
-    """Forget an unfinished upload and let its parts go."""
+    """Delete an unfinished upload and release its parts."""
     _release_parts(tx, ws, upload_id)
     tx.run(_q.delete, ws=ws, upload_id=upload_id)
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """An upload as it stands; `repeated` is the digest of the part if it was taken already."""
+    """An upload before a part; `repeated` is the digest of the part if it was received already."""
 
     size_bytes: int
     parts: list[Blob]
     repeated: str | None
 
 
-def _check_place(tx: Tx, ws: str, run_id: str, part: Part) -> _Before | None:
-    """What the part follows; None for the first one. Refuses what does not follow."""
+def _check_order(tx: Tx, ws: str, run_id: str, part: Part) -> _Before | None:
+    """Return the upload that the part continues, None for a first part. Raise if it is not the next part."""
     if part.upload_id is None:
         if part.part != 0:
             raise InvalidArgumentError(f"part {part.part} names no upload_id: only part 0 begins an upload")

@@ -1,4 +1,4 @@
--- Uploads that are not finished, and their parts, each a blob of its own.
+-- Unfinished uploads and their parts, each a separate blob.
 
 -- name: begin
 INSERT INTO uploads (workspace_id, upload_id, run_id, next_part, size_bytes, created_at)
@@ -11,7 +11,7 @@ SELECT next_part, size_bytes FROM uploads WHERE workspace_id = :ws AND upload_id
 SELECT COUNT(*) AS uploads FROM uploads WHERE workspace_id = :ws AND run_id = :run_id
 
 -- name: advance
--- Only from the part that was expected.
+-- Only if the part is the expected one.
 UPDATE uploads SET next_part = :part + 1, size_bytes = size_bytes + :size_bytes
 WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id AND next_part = :part
 
@@ -26,7 +26,7 @@ SELECT part, sha256, size_bytes FROM upload_parts WHERE workspace_id = :ws AND u
 SELECT sha256 FROM upload_parts WHERE workspace_id = :ws AND upload_id = :upload_id AND part = :part
 
 -- name: end_expected
--- Only where the last part is the one that was expected.
+-- Only if the last part is the expected one.
 DELETE FROM uploads
 WHERE workspace_id = :ws AND upload_id = :upload_id AND run_id = :run_id AND next_part = :part
 

@@ -1,4 +1,4 @@
-"""Use and cost of runs, summed for people and for metrics."""
+"""Sums of token use and cost of runs, for reports and metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 
 MAX_ROWS = 10_000
-"""Agents times days of one report."""
+"""Rows of one report: agents times days."""
 _q = load(__file__)
 
 
@@ -16,7 +16,7 @@ _q = load(__file__)
 class UsageRow:
     """One agent on one day. `day`: days since 1970-01-01 UTC.
 
-    Sums leave out what is unknown; None: all of it is.
+    Sums leave out unknown values; None if all are unknown.
     """
 
     agent_name: str
@@ -34,7 +34,7 @@ class UsageRow:
 def by_agent(
     tx: Tx, workspace_id: str, *, since: int, until: int, agent_name: str | None = None, limit: int = MAX_ROWS
 ) -> list[UsageRow]:
-    """Use per agent and day of runs created in [since, until) (UTC epoch ms), the latest day first."""
+    """Sum runs created in [since, until) (UTC epoch ms) per agent and day, latest day first."""
     rows = tx.all(
         _q.by_agent,
         workspace_id=workspace_id,
@@ -47,5 +47,5 @@ def by_agent(
 
 
 def open_runs(tx: Tx) -> dict[str, int]:
-    """How many runs are not over, by status, in all workspaces."""
+    """Count unfinished runs of all workspaces, by status."""
     return {row["status"]: row["runs"] for row in tx.all(_q.open_runs)}

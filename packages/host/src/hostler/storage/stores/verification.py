@@ -1,7 +1,7 @@
-"""Whether the event log and the audit log are as they were written: each chain from its first row on.
+"""Verification of the event log and the audit log: each hash chain from its first row on.
 
-Beside the chain itself its end is checked by what names it: heads that were noted elsewhere (`Noted`),
-receipts and accounts in the audit chain, runs and steers that name an event.
+The end of each chain is also compared with references to it: heads that were noted elsewhere (`Noted`),
+receipts and accounts in the audit chain, runs and steers that refer to an event.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from hostler_protocol._base import Lenient, Strict
 
 _q = load(__file__)
 _RECEIPTS = frozenset({"data.deleted", emptied.ACTION})
-"""Audit facts that name the end of the event chain as of when they were written."""
+"""Audit facts that contain the end of the event chain at the time they were written."""
 _TAKE_OVER = "; an older version emptied events here: the next start of a host accounts for those, once"
-
 
 EMPTIED_FIELDS = (
     "conversation_id",
@@ -37,11 +36,11 @@ EMPTIED_FIELDS = (
     "subject_id",
     "requester",
 )
-"""What an event says beside its body, and no longer says once it is emptied (`erasure.sql`)."""
+"""Columns of an event, besides body and summary, that are NULL once it is emptied (`erasure.sql`)."""
 
 
 class Noted(Lenient):
-    """The end of a chain as somebody noted it: what `hostler audit verify --json` prints holds this."""
+    """The end of a chain as it was noted elsewhere, in the form that `hostler audit verify --json` prints."""
 
     workspace: str
     chain: Chain
@@ -50,9 +49,9 @@ class Noted(Lenient):
 
 
 class ChainReport(Strict):
-    """What was found of one chain.
+    """The result for one chain.
 
-    `deleted`: rows without content. `seq` and `head`: its end. `broken`: what is wrong with it.
+    `deleted`: rows without content. `seq` and `head`: its end. `broken`: the first fault, or None.
     """
 
     workspace: str
@@ -65,7 +64,7 @@ class ChainReport(Strict):
 
 
 class _End(Lenient):
-    """Of a receipt: where the event chain ended."""
+    """The end of the event chain in a receipt."""
 
     chain_seq: int = 0
     chain_digest: str = ""
@@ -76,11 +75,11 @@ _ends = msgspec.json.Decoder(_End)
 
 @dataclass
 class _Events:
-    """What a walk along the event chain came by."""
+    """Findings of a walk along the event chain."""
 
     emptied: SeqSet
     left_over: int | None = None
-    """The first row without content that still says something."""
+    """The first row without a body that has other content."""
 
     def see(self, event: Row) -> None:
         """Take an event into account."""
@@ -93,7 +92,7 @@ class _Events:
 
 @dataclass
 class _Facts:
-    """What the audit chain says of the event chain."""
+    """References of the audit chain to the event chain."""
 
     accounts: SeqSet
     ends: dict[int, str] = field(default_factory=dict)
@@ -103,15 +102,15 @@ class _Facts:
         for first, last in emptied.ranges_in(fact):
             self.accounts.add(first, last)
         if fact["action"] in _RECEIPTS:
-            with contextlib.suppress(msgspec.DecodeError):  # no receipt of ours
+            with contextlib.suppress(msgspec.DecodeError):  # not a receipt
                 end = _ends.decode(fact["body"])
                 self.ends |= {end.chain_seq: end.chain_digest} if end.chain_seq else {}
 
 
 async def verify_all(database: Database, noted: Sequence[Noted] = ()) -> list[ChainReport]:
-    """Verify the chains of all workspaces, and of those that `noted` names; event chains first.
+    """Verify the chains of all workspaces, including those in `noted`; event chains first.
 
-    Works while hosts write. `noted` is to be read before this is called.
+    Works while hosts write, if `noted` was read before the call.
     """
     names = {one.workspace for one in noted}
     after = await database.read(partial(chain.next_workspace, after=""))
@@ -128,10 +127,10 @@ async def _verify_workspace(database: Database, ws: str, noted: Sequence[Noted])
     length = await database.read(partial(_length, ws=ws))
     seen, facts = _Events(SeqSet(length)), _Facts(SeqSet(length))
     events = await _walk(database, ws, "events", _ends_of(noted, "events"), seen.see)
-    # after the events: who empties one accounts for it no later than that
+    # after the events, since an event is accounted for before it is emptied
     audit = await _walk(database, ws, "audit", _ends_of(noted, "audit"), facts.see)
     if events.broken is None:
-        why = await database.read(lambda tx: _wrong_beside(tx, ws, seen, facts))
+        why = await database.read(lambda tx: _wrong_references(tx, ws, seen, facts))
         events = msgspec.structs.replace(events, broken=why)
     return [report for report in (events, audit) if report.broken or report.seq]
 
@@ -157,7 +156,7 @@ async def _walk(
         )
         checked, deleted, link = checked + step.checked, deleted + step.deleted, step.link
         if step.done:
-            why = None if step.broken is None else _told(step.broken.seq, step.broken.reason)
+            why = None if step.broken is None else _located(step.broken.seq, step.broken.reason)
             return ChainReport(
                 workspace=ws,
                 chain=kind,
@@ -169,24 +168,24 @@ async def _walk(
             )
 
 
-def _wrong_beside(tx: Tx, ws: str, seen: _Events, facts: _Facts) -> str | None:
-    """What is wrong with an event chain that holds in itself."""
+def _wrong_references(tx: Tx, ws: str, seen: _Events, facts: _Facts) -> str | None:
+    """Compare an event chain, which is valid in itself, with the references to it; return the first fault."""
     lost = [seq for seq in seen.emptied if seq not in facts.accounts]
     if lost:
         more = f" (and {len(lost) - 1:,} more rows like it)" if len(lost) > 1 else ""
-        why = f"its content is gone, and no deletion accounts for it{more}"
-        return _told(lost[0], why) + (_TAKE_OVER if emptied.is_unaccounted(tx) else "")
+        why = f"its content is missing, and no deletion accounts for it{more}"
+        return _located(lost[0], why) + (_TAKE_OVER if emptied.is_unaccounted(tx) else "")
     if seen.left_over is not None:
-        return _told(seen.left_over, "its content was deleted, and it still says something")
+        return _located(seen.left_over, "its body was deleted, but other content is still there")
     for seq, digest in facts.ends.items():
         if chain.digest_at(tx, ws, "events", seq) != digest:
-            return _told(seq, "its digest is not the one that the audit log notes")
+            return _located(seq, "its digest differs from the one in the audit log")
     for query in (_q.run_without_event, _q.steer_without_event):
         row = tx.one(query, ws=ws)
         if row is not None:
-            return f"run {row['run_id']} names event {row['event_id']!r}, which the log does not hold"
+            return f"run {row['run_id']} refers to event {row['event_id']!r}, which is not in the log"
     return None
 
 
-def _told(seq: int | None, reason: str) -> str:
+def _located(seq: int | None, reason: str) -> str:
     return reason if seq is None else f"row {seq}: {reason}"

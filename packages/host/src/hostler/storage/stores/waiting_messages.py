@@ -1,8 +1,8 @@
-"""Messages that no run has taken up yet: they wait for their place in the transcript.
+"""Waiting messages: messages that no run has taken up and that are not in the transcript yet.
 
-A message takes its place when a run begins with it (`take_up`) or pulls it as a steer (`place`), and at the
-latest when the run that was to take it up ends. A row here is the one sign that it has no place yet, so that
-none is placed twice, whatever happens in between.
+A message is placed in the transcript when a run begins with it (`take_up`) or pulls it as a steer (`place`),
+and at the latest when its run ends. Only a row of this table says that a message is not placed yet, so none
+is placed twice.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import msgspec
 
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import debounce as gathering
-from hostler.storage.stores import transcripts
+from hostler.storage.stores import debounce, transcripts
 from hostler.storage.stores.filters import ANY, AnyOr
 from hostler.storage.stores.run_rows import Run
 from hostler.storage.stores.transcripts import NewTranscriptItem
@@ -29,15 +28,15 @@ _refs = msgspec.json.Decoder(list[ArtifactRef])
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 MAX_SHOWN = 100
-"""Waiting messages of one page: a lane's queue has room for more, which follow when these were taken up."""
+"""Messages of one page. A lane's queue has room for more, which are shown after these were taken up."""
 MAX_SHOWN_BYTES = MIB
 RECEIVED_AT = "received_at"
-"""In the metadata of an item that waited: when it was said, in UTC epoch seconds."""
+"""Metadata key of an item that waited: when it was received, in UTC epoch seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessage:
-    """A message that waits. `run_id`: the run that is to take it up. `created_at`: UTC epoch milliseconds."""
+    """A waiting message. `run_id`: the run that will take it up. `created_at`: UTC epoch milliseconds."""
 
     event_id: str
     run_id: str | None
@@ -53,7 +52,7 @@ class WaitingMessage:
 
 @dataclass(frozen=True, slots=True)
 class WaitingPage:
-    """Messages in the order in which they were said. `has_more`: there are later ones."""
+    """Messages in the order in which they were received. `has_more`: there are later ones."""
 
     items: list[WaitingMessage]
     has_more: bool
@@ -61,7 +60,7 @@ class WaitingPage:
 
 @dataclass(frozen=True, slots=True)
 class UnstartedConversation:
-    """A conversation in which nothing stands yet, by its latest waiting message."""
+    """A conversation without transcript items, by its latest waiting message."""
 
     conversation_id: str
     thread_id: str | None
@@ -72,7 +71,7 @@ class UnstartedConversation:
 
 
 def put(tx: Tx, ws: str, item: NewTranscriptItem) -> None:
-    """Let the message of an event wait for its place."""
+    """Store the message of an event as waiting."""
     received_at = (tx.now if item.created_at is None else item.created_at) / 1000
     metadata = {RECEIVED_AT: received_at, **_objects.decode(item.metadata)}
     waiting = msgspec.structs.replace(item, metadata=msgspec.json.encode(metadata).decode(), created_at=None)
@@ -90,7 +89,7 @@ def put(tx: Tx, ws: str, item: NewTranscriptItem) -> None:
 
 
 def place(tx: Tx, ws: str, event_ids: Sequence[str]) -> None:
-    """Give the messages of these events their places, in this order; those that have one keep it."""
+    """Append the messages of these events to the transcript, in this order, unless they are in it already."""
     taken = {row["event_id"]: row["item"] for row in _take(tx, ws, event_ids)}
     for event_id in event_ids:
         if event_id in taken:
@@ -98,19 +97,18 @@ def place(tx: Tx, ws: str, event_ids: Sequence[str]) -> None:
 
 
 def take_up(tx: Tx, run: Run) -> None:
-    """Place the messages that a run begins with, or would have begun with: all of its turn, in order."""
+    """Place the messages that a run begins, or would have begun, with: all of its turn, in order."""
     if run.event_id is None:
         return
-    several = run.gathered > 1
-    place(tx, run.workspace_id, _turn(tx, run) if several else [run.event_id])
+    place(tx, run.workspace_id, _turn(tx, run) if run.gathered > 1 else [run.event_id])
 
 
 def _turn(tx: Tx, run: Run) -> list[str]:
-    return [event.event_id for event in gathering.of_run(tx, run.workspace_id, run.run_id)]
+    return [event.event_id for event in debounce.of_run(tx, run.workspace_id, run.run_id)]
 
 
 def take_back(tx: Tx, ws: str, event_ids: Sequence[str]) -> None:
-    """Let messages wait again that a run had pulled and has given back."""
+    """Move messages that a run had pulled from the transcript back to waiting."""
     for event_id in event_ids:
         item = transcripts.withdraw(tx, ws, event_id)
         if item is not None:
@@ -118,19 +116,19 @@ def take_back(tx: Tx, ws: str, event_ids: Sequence[str]) -> None:
 
 
 def discard(tx: Tx, ws: str, event_ids: Sequence[str]) -> None:
-    """Forget messages whose content was deleted."""
+    """Delete waiting messages whose content was deleted."""
     _take(tx, ws, event_ids)
 
 
 def drop_conversation(tx: Tx, ws: str, conversation_id: str, until: int) -> int:
-    """Forget what was said in a conversation up to a time (UTC epoch milliseconds); how many messages."""
+    """Delete a conversation's messages up to a time (UTC epoch milliseconds); return their number."""
     return tx.run(_q.drop_conversation, ws=ws, conversation_id=conversation_id, until=until)
 
 
 def page(
     tx: Tx, ws: str, conversation_id: str, *, thread_id: AnyOr = ANY, bot_id: AnyOr = ANY
 ) -> WaitingPage:
-    """What waits in a conversation, at most 100 messages and 1 MiB, but always one if there is one."""
+    """Return a conversation's waiting messages, at most 100 and 1 MiB, but at least one if there is one."""
     rows = tx.all(
         _q.page,
         ws=ws,
@@ -165,12 +163,12 @@ def page(
     return WaitingPage(found, len(rows) > len(found))
 
 
-def unheard(tx: Tx, ws: str, limit: int) -> list[UnstartedConversation]:
-    """Conversations in which nothing stands yet although something was said, the latest first."""
-    return [_unheard(row["item"], row["created_at"]) for row in tx.all(_q.unheard, ws=ws, limit=limit)]
+def unstarted(tx: Tx, ws: str, limit: int) -> list[UnstartedConversation]:
+    """Return conversations with waiting messages but no transcript items, latest first."""
+    return [_unstarted(row["item"], row["created_at"]) for row in tx.all(_q.unstarted, ws=ws, limit=limit)]
 
 
-def _unheard(encoded: str, created_at: int) -> UnstartedConversation:
+def _unstarted(encoded: str, created_at: int) -> UnstartedConversation:
     item = _items.decode(encoded)
     return UnstartedConversation(
         conversation_id=item.conversation_id or "",

@@ -1,7 +1,7 @@
--- Messages that no run has taken up yet.
+-- Messages that are not in the transcript yet.
 
 -- name: insert
--- Nothing happens where it waits already.
+-- Does nothing if the message waits already.
 INSERT INTO waiting_messages (workspace_id, event_id, bot_id, conversation_id, thread_id, item, size_bytes, created_at)
 VALUES (:ws, :event_id, :bot_id, :conversation_id, :thread_id, :item, :size_bytes, :created_at)
 ON CONFLICT (workspace_id, event_id) DO NOTHING
@@ -17,7 +17,7 @@ WHERE workspace_id = :ws AND event_id IN (SELECT jsonb_array_elements_text(cast(
 RETURNING event_id, item
 
 -- name: page
--- In the order in which they were said.
+-- In the order in which they were received.
 SELECT w.event_id, w.item, w.size_bytes, w.created_at, e.run_id, e.outcome
 FROM waiting_messages AS w
 JOIN events AS e ON e.workspace_id = w.workspace_id AND e.event_id = w.event_id
@@ -26,8 +26,8 @@ WHERE w.workspace_id = :ws AND w.conversation_id = :conversation_id
   AND (:any_bot = 1 OR w.bot_id = :bot_id OR (w.bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
 ORDER BY w.created_at, e.seq LIMIT :limit
 
--- name: unheard
--- The latest waiting message of each conversation in which nothing stands yet, the latest first.
+-- name: unstarted
+-- The latest waiting message of each conversation without transcript items, latest first.
 SELECT w.conversation_id, w.thread_id, w.bot_id, w.item, w.created_at
 FROM waiting_messages AS w
 WHERE w.workspace_id = :ws AND w.conversation_id IS NOT NULL
@@ -40,6 +40,6 @@ WHERE w.workspace_id = :ws AND w.conversation_id IS NOT NULL
 ORDER BY w.created_at DESC, w.event_id DESC LIMIT :limit
 
 -- name: drop_conversation
--- What was said up to a time, of a conversation that is deleted.
+-- Messages of a deleted conversation up to a time.
 DELETE FROM waiting_messages
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND created_at <= :until

@@ -1,4 +1,4 @@
-"""Working folders: what was configured of them, and whether anybody can come back to one."""
+"""Working folders: their stored settings, and whether their owners still exist."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hostler_protocol.runs import TERMINAL_STATUSES
 _q = load(__file__)
 
 SETTING = "working_folders"
-"""The kind of the setting; `policy` is its one name."""
+"""The kind of the setting; its only name is `policy`."""
 
 
 def configured(tx: Tx, ws: str) -> WorkingFolderSettings:
-    """What is stored of them; the defaults where nothing is."""
+    """Return the stored settings, or the defaults."""
     found = settings.find(tx, ws, SETTING, "policy")
     return WorkingFolderSettings() if found is None else msgspec.convert(found.spec, WorkingFolderSettings)
 
 
 def took_part(tx: Tx, owner: FolderOwner, actor_id: str, actor_type: str | None) -> bool:
-    """Whether a person did something in the conversation of a folder. `actor_type` None: whatever type."""
+    """Whether a person is an actor in the conversation of a folder. `actor_type` None means any type."""
     where = {"ws": owner.workspace_id, "conversation_id": owner.conversation_id, "actor_id": actor_id}
     return tx.one(_q.did, **where, actor_type=actor_type) is not None
 
 
 def is_orphan(tx: Tx, owner: FolderOwner) -> bool:
-    """Whether the run of a folder is over, or nothing is left of its conversation."""
+    """Whether the run of a folder has ended, or its conversation has no data and no active run."""
     if owner.kind == "run":
         row = tx.one(_q.run_status, ws=owner.workspace_id, run_id=owner.run_id)
         return row is None or row["status"] in TERMINAL_STATUSES

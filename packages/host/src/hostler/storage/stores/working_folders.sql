@@ -1,4 +1,4 @@
--- What a working folder belongs to, and whether it is still there.
+-- Whether the owner of a working folder still exists.
 
 -- name: run_status
 SELECT status FROM runs WHERE workspace_id = :ws AND run_id = :run_id
@@ -7,7 +7,7 @@ SELECT status FROM runs WHERE workspace_id = :ws AND run_id = :run_id
 SELECT seq FROM transcripts WHERE workspace_id = :ws AND conversation_id = :conversation_id LIMIT 1
 
 -- name: happened
--- Events that were deleted have no content any more.
+-- Deleted events have no body.
 SELECT seq FROM events
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND body IS NOT NULL LIMIT 1
 

@@ -1,11 +1,11 @@
--- The facts: events, transcripts, artifacts, state, agents, runs and their journal.
--- Portable columns only: text, bigint (UTC epoch milliseconds unless said), and [blob] (BLOB or BYTEA).
+-- Events, transcripts, artifacts, state, agents, runs and their journal.
+-- Portable column types only: text, bigint (UTC epoch milliseconds unless noted), and [blob] (BLOB or BYTEA).
 -- [key] marks an id or key column: COLLATE "C" on PostgreSQL, so that both databases order alike.
 -- Every table with tenant data begins with workspace_id.
 
--- One row per (workspace, chain): the last sequence given out and the digest it ended with. Chains:
--- 'events' and 'audit' (hash-chained), 'transcript' (a sequence only; digest stays empty), 'claims' (when the
--- workspace was last served, for fairness between workspaces).
+-- One row per (workspace, chain): the last used sequence and its digest. Chains: 'events' and 'audit' (hash-chained),
+-- 'transcript' (a sequence only; digest stays empty), 'claims' (when the workspace was last served, for fairness
+-- between workspaces).
 CREATE TABLE heads (
     workspace_id [key] NOT NULL,
     chain        [key] NOT NULL,
@@ -15,8 +15,8 @@ CREATE TABLE heads (
 ) [without_rowid];
 
 -- The event log. body is the envelope as stored (JSON; inline base64 replaced by artifact references);
--- NULL once deleted, while body_digest and digest stay. request_digest tells a second delivery from a conflicting one.
--- seq, digest are NULL only inside the transaction that inserts the row.
+-- NULL once deleted, while body_digest and digest stay. request_digest distinguishes a repeated delivery from a
+-- conflicting one. seq and digest are NULL only inside the transaction that inserts the row.
 CREATE TABLE events (
     workspace_id    [key] NOT NULL,
     event_id        [key] NOT NULL,
@@ -51,7 +51,7 @@ CREATE UNIQUE INDEX events_by_seq ON events (workspace_id, seq);
 CREATE INDEX events_by_conversation ON events (workspace_id, conversation_id, seq);
 
 -- The transcript: one row per completed message of a user or an assistant.
--- size_bytes is what the item takes of a page (pages are bounded in bytes without reading what does not fit).
+-- size_bytes is the size of the item in a page, so that pages are bounded in bytes without reading items that do not fit.
 CREATE TABLE transcripts (
     workspace_id    [key] NOT NULL,
     seq             bigint NOT NULL,
@@ -74,14 +74,14 @@ CREATE TABLE transcripts (
     PRIMARY KEY (workspace_id, seq)
 );
 CREATE INDEX transcripts_by_conversation ON transcripts (workspace_id, conversation_id, seq);
--- A run reads its own bot and thread: flat also where a conversation of millions has a thread of ten.
+-- For runs, which read their own bot and thread: the cost does not grow with the other threads of a conversation.
 CREATE INDEX transcripts_by_thread ON transcripts
     (workspace_id, conversation_id, COALESCE(thread_id, ''), COALESCE(bot_id, ''), seq);
 CREATE INDEX transcripts_by_event ON transcripts (workspace_id, event_id) WHERE event_id IS NOT NULL;
 CREATE INDEX transcripts_by_run ON transcripts (workspace_id, run_id, seq);
 
--- Blobs are stored once by content. refs counts the artifacts and journal entries that name them;
--- a blob with none is removed by gc after a grace time.
+-- Blobs are stored once by content. refs counts the artifacts and journal entries that refer to a blob; gc removes a
+-- blob without references after a grace time.
 CREATE TABLE blobs (
     sha256      [key] PRIMARY KEY,
     size_bytes  bigint NOT NULL,
@@ -117,7 +117,7 @@ CREATE INDEX artifacts_by_run ON artifacts (workspace_id, run_id);
 CREATE INDEX artifacts_by_conversation ON artifacts (workspace_id, conversation_id);
 CREATE INDEX artifacts_by_event ON artifacts (workspace_id, event_id) WHERE event_id IS NOT NULL;
 
--- Uploads that are not finished. Each part is a blob of its own until the last one joins them.
+-- Unfinished uploads. Each part is a separate blob until the last one joins them.
 CREATE TABLE uploads (
     workspace_id [key] NOT NULL,
     upload_id    [key] NOT NULL,
@@ -138,8 +138,8 @@ CREATE TABLE upload_parts (
 );
 
 -- State: JSON values by (storage key, key). scope_key is the digest of domain/scopes.py.
--- A deleted value leaves an empty text (no JSON is empty), so that its version is never given out again.
--- conversation_id, actor_type, actor_id say whose the row is (of a subject scope: the subject), for deletion only.
+-- A deleted value leaves an empty text (no JSON is empty), so that its version is never used again. conversation_id,
+-- actor_type and actor_id (of the subject in the subject scope) are used for deletion only.
 CREATE TABLE states (
     workspace_id    [key] NOT NULL,
     scope_key       [key] NOT NULL,
@@ -190,9 +190,8 @@ CREATE TABLE agent_versions (
 );
 
 -- Runs. lane is the digest of (workspace, bot, agent, conversation, thread); active_lane repeats it while the
--- run holds its lane (claimed, running, paused) and is NULL otherwise or where the agent runs in parallel: its
--- unique index is what makes "one active run per lane" true.
--- attempt is the fencing token. position and sequence are the last ones given out.
+-- run holds its lane (claimed, running, paused) and is NULL otherwise or if the agent runs in parallel: its unique
+-- index enforces one active run per lane. attempt is the fencing token. position and sequence are the last used ones.
 CREATE TABLE runs (
     workspace_id    [key] NOT NULL,
     run_id          [key] NOT NULL,
@@ -240,8 +239,8 @@ CREATE INDEX runs_by_conversation ON runs (workspace_id, conversation_id, create
 CREATE INDEX runs_by_parent ON runs (parent_run_id, run_id) WHERE parent_run_id IS NOT NULL;
 CREATE INDEX runs_by_finished ON runs (workspace_id, finished_at, run_id) WHERE finished_at IS NOT NULL;
 
--- The journal. One row holds one entry, or a batch of consecutive deltas: positions (last_position - count + 1 ..
--- last_position), and sequences alike. data of a batch is one JSON text per line.
+-- The journal. A row is one entry, or a batch of consecutive deltas with the positions last_position - count + 1 to
+-- last_position, and sequences alike. data of a batch is one JSON text per line.
 -- kind: lifecycle | context | attempt | result | intent | call | warning | refusal | steering | decision
 CREATE TABLE journal (
     run_id        [key] NOT NULL,
@@ -259,7 +258,7 @@ CREATE TABLE journal (
 ) [without_rowid];
 CREATE UNIQUE INDEX journal_by_sequence ON journal (run_id, last_sequence) WHERE last_sequence IS NOT NULL;
 
--- Audit facts, in a hash chain of their own.
+-- Audit facts, in their own hash chain.
 CREATE TABLE audit (
     workspace_id [key] NOT NULL,
     audit_id     [key] NOT NULL,
@@ -275,7 +274,7 @@ CREATE TABLE audit (
 );
 CREATE UNIQUE INDEX audit_by_seq ON audit (workspace_id, seq);
 
--- API keys; only a hash is stored. plugin names the one identity a remote plugin's token is bound to.
+-- API keys; only a hash is stored. plugin is the identity that the key of a remote plugin is bound to.
 CREATE TABLE api_keys (
     key_id       [key] PRIMARY KEY,
     workspace_id [key] NOT NULL,
@@ -291,7 +290,7 @@ CREATE TABLE api_keys (
 );
 CREATE UNIQUE INDEX api_keys_by_hash ON api_keys (key_hash);
 
--- Idempotency-Key of HTTP POSTs: the answer that the first one got.
+-- Idempotency-Key of HTTP POSTs, with the answer to the first one.
 CREATE TABLE idempotency (
     workspace_id [key] NOT NULL,
     caller       [key] NOT NULL,
@@ -304,7 +303,7 @@ CREATE TABLE idempotency (
 );
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
--- Configuration other than agents: plugins, models, tools; one row per entry, in the words of the config file.
+-- Configuration other than agents: plugins, models, tools; one row per entry, as in the configuration file.
 CREATE TABLE settings (
     workspace_id [key] NOT NULL,
     kind         [key] NOT NULL,     -- plugin | model | tool
@@ -314,7 +313,7 @@ CREATE TABLE settings (
     PRIMARY KEY (workspace_id, kind, name)
 );
 
--- Hosts on this database and until when each is certainly alive (database time).
+-- Hosts on this database and their leases (database time).
 CREATE TABLE hosts (
     host_id      [key] PRIMARY KEY,
     address      text NOT NULL,
@@ -322,13 +321,13 @@ CREATE TABLE hosts (
     lease_until  bigint NOT NULL
 );
 
--- Keys of this installation, such as the one cursors are signed with.
+-- Keys of this installation, such as the key that signs cursors.
 CREATE TABLE installation (
     name  [key] PRIMARY KEY,
     value [blob] NOT NULL
 );
 
--- How far retention has come, per workspace and kind: a sequence (events) or a time in ms (journals, deltas).
+-- Progress of retention per workspace and kind: a sequence (events) or a time in ms (journals, deltas).
 CREATE TABLE sweeps (
     workspace_id [key] NOT NULL,
     kind         [key] NOT NULL,

@@ -1,5 +1,5 @@
--- Full-text index over the tokens of stores/tokens.py. New entries wait in a list that every search reads through,
--- so it is kept short.
+-- Full-text index over the tokens of stores/search_tokens.py. Every search reads the list of pending entries, so it is
+-- kept short.
 CREATE TABLE transcript_search (
     workspace_id    text COLLATE "C" NOT NULL,
     seq             bigint NOT NULL,

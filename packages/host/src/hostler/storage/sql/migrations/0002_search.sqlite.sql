@@ -1,6 +1,6 @@
--- Full-text index over the tokens of stores/tokens.py; contentless: the text itself stands in transcripts.
--- rowid is transcript_docs.doc. The host tokenizes, so the tokenizer only has to split at blanks: `ascii` keeps every
--- other character as it is. Hits are verified on the text, so the index holds no positions and no lengths.
+-- Full-text index over the tokens of stores/search_tokens.py; contentless, since the text is in transcripts. rowid is
+-- transcript_docs.doc. The host tokenizes, so the tokenizer only has to split at blanks: `ascii` keeps every other
+-- character. Hits are compared with the text, so the index needs no positions and no lengths.
 CREATE TABLE transcript_docs (
     doc          integer PRIMARY KEY,
     workspace_id text NOT NULL,

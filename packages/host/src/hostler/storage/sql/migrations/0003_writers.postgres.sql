@@ -1,5 +1,5 @@
 -- One row per writing connection: the number of its last committed group. When a connection breaks during
--- COMMIT, this row tells whether that commit happened.
+-- COMMIT, this row shows whether that commit happened.
 CREATE TABLE writers (
     writer_id  text COLLATE "C" PRIMARY KEY,
     last_group bigint NOT NULL,

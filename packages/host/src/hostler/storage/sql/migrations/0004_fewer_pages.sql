@@ -1,5 +1,5 @@
--- Indexes that hold only what is looked for in them: whatever a run touches is written twice, when it is
--- accepted and when it ends.
+-- Partial indexes with only the rows that are looked up: a run writes each page of an index twice, when it is accepted
+-- and when it ends.
 DROP INDEX runs_active_lane;
 CREATE UNIQUE INDEX runs_active_lane ON runs (active_lane) WHERE active_lane IS NOT NULL;
 DROP INDEX transcripts_by_run;

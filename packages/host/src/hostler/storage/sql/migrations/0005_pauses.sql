@@ -1,8 +1,8 @@
--- Pauses: what runs wait for, what was decided, by whom. Times are UTC epoch milliseconds.
+-- Pauses of runs, their calls and decisions. Times are UTC epoch milliseconds.
 
 -- status: open | ready | resuming | needs_review | resumed | cancelled | superseded | failed (domain/pauses.py).
--- epoch is the attempt of the run that goes on with it, or did last (0: none yet); it only rises. The lease of
--- that claim is the one of the attempt's host. Rows are never used again: the next pause of a run is a row of its own.
+-- epoch is the last attempt of the run that resumed it (0: none yet); it only rises. The lease of that claim is the one
+-- of the attempt's host. Rows are not reused: the next pause of a run is a new row.
 CREATE TABLE pauses (
     workspace_id    [key] NOT NULL,
     pause_id        [key] NOT NULL,
@@ -39,7 +39,7 @@ CREATE INDEX pauses_ready ON pauses (run_id) WHERE status = 'ready';
 CREATE INDEX pauses_by_settled ON pauses (workspace_id, settled_at) WHERE settled_at IS NOT NULL;
 
 -- decision: undecided | approved | denied | answered | cancelled | expired. execution: none | reserved | succeeded |
--- failed | in_doubt. asked: JSON of what is frozen when the call is asked (pin, rule, schemas, proposed arguments).
+-- failed | in_doubt. asked: JSON, frozen when the call is asked: pin, rule, schemas, proposed arguments.
 CREATE TABLE pause_calls (
     workspace_id  [key] NOT NULL,
     pause_id      [key] NOT NULL,
@@ -70,7 +70,7 @@ CREATE TABLE pause_calls (
 CREATE INDEX pause_calls_by_run ON pause_calls (run_id, call_id);
 CREATE INDEX pause_calls_changed ON pause_calls (pause_id) WHERE review = 'changed';
 
--- Who said what, by which key, of which arguments. Never changed; what counts is told from it.
+-- Votes: by which person and key, for which arguments. Never changed; decisions are counted from them.
 CREATE TABLE decision_votes (
     workspace_id  [key] NOT NULL,
     pause_id      [key] NOT NULL,
@@ -97,8 +97,8 @@ CREATE TABLE action_requests (
     PRIMARY KEY (workspace_id, pause_id, key_id, request_key)
 );
 
--- "Approve similar": somebody's approval that stands for further calls of the same tool, in one conversation,
--- for one requester, a number of times and until a time.
+-- "Approve similar": an approval that applies to further calls of the same tool, in one conversation, for one requester,
+-- a number of times and until a time.
 CREATE TABLE approval_rules (
     workspace_id  [key] NOT NULL,
     rule_id       [key] NOT NULL,

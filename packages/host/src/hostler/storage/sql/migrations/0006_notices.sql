@@ -1,6 +1,6 @@
--- What people and programs are told of pauses. Times are UTC epoch milliseconds.
+-- Notices of pauses for people and programs. Times are UTC epoch milliseconds.
 
--- The inbox: one row for each thing to know, written in the transaction in which it happened.
+-- The inbox: one row per notice, written in the transaction of its change.
 -- body: JSON of ids and states, never of arguments, titles or results.
 CREATE TABLE notices (
     workspace_id    [key] NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE notices (
 CREATE INDEX notices_by_created ON notices (workspace_id, created_at, notice_id);
 
 -- One row per notice and webhook that wants it. status: pending | delivered | dead.
--- lease_token names whoever is sending it until lease_until; the end of a try names it again.
+-- lease_token belongs to the current try until lease_until; its result is accepted only with this token.
 CREATE TABLE deliveries (
     workspace_id    [key] NOT NULL,
     delivery_id     [key] NOT NULL,

@@ -1,7 +1,7 @@
--- Messages that a running agent absorbs, and messages that are gathered into one turn.
+-- Messages that a running agent absorbs, and messages that are debounced into one turn.
 
--- One row per message and run that absorbed it; position is the order within the run. Which status follows which:
--- domain/steering.py. event_id names the message, whose content stands in the event log alone.
+-- One row per message and run that absorbed it; position is the order within the run. Transitions of status are in
+-- domain/steering.py. event_id is the message, whose content is only in the event log.
 CREATE TABLE steering (
     workspace_id [key] NOT NULL,
     run_id       [key] NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE steering (
 );
 CREATE INDEX steering_by_event ON steering (workspace_id, event_id);
 
--- Messages of one turn, in order; a run with a single one has none here.
+-- Messages of one turn, in order; a run with a single message has no rows here.
 CREATE TABLE gathered (
     workspace_id [key] NOT NULL,
     run_id       [key] NOT NULL,
@@ -27,15 +27,15 @@ CREATE TABLE gathered (
     PRIMARY KEY (run_id, position)
 );
 
--- steers: messages absorbed and not pulled; steered: absorbed in all. follows: the run that ended with such messages,
--- which this one goes on with.
+-- steers: messages absorbed but not pulled; steered: all absorbed messages. follows: the ended run whose unread messages
+-- this one takes over.
 ALTER TABLE runs ADD COLUMN steers bigint NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN steered bigint NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN follows [key];
--- Set while the run waits for further messages of one person: whose they are, until when at most, how much there is.
+-- Debounce: set while the run waits for further messages of one person: author, latest time, number and size so far.
 ALTER TABLE runs ADD COLUMN gathering [key];
 ALTER TABLE runs ADD COLUMN gather_until bigint;
 ALTER TABLE runs ADD COLUMN gathered bigint NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN gathered_bytes bigint NOT NULL DEFAULT 0;
--- What a cancelled runner is given to end by itself, in milliseconds; NULL: what the host gives.
+-- Time for a cancelled runner to end by itself, in milliseconds; NULL: the host's default.
 ALTER TABLE runs ADD COLUMN cancel_grace bigint;

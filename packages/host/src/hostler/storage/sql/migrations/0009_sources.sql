@@ -1,6 +1,6 @@
--- Runs that were made from another run: the same event again (retry), or what it recorded, gone on from (fork).
--- base_attempt and until_position say what of the source's journal a fork is answered from; 0: nothing.
--- input: what a fork is given instead of its event's input (JSON); NULL: that.
+-- Runs that were made from another run: from the same event (retry) or from its recording (fork). base_attempt and
+-- until_position limit the part of the source's journal that a fork replays; 0: none.
+-- input: JSON that replaces the input of the event; NULL: the event's input.
 CREATE TABLE run_sources (
     workspace_id     [key] NOT NULL,
     run_id           [key] NOT NULL,

@@ -1,5 +1,5 @@
--- Tools of servers that the operator does not hold in the hand: as they were approved, and as they were last seen.
--- digest and definition are of the approved one, NULL where it never was; both definitions are JSON.
+-- Tools of servers that the operator does not control: as they were approved, and as they were last seen.
+-- digest and definition are those of the approved tool, NULL if it never was; both definitions are JSON.
 CREATE TABLE tool_pins (
     workspace_id     [key] NOT NULL,
     owner            [key] NOT NULL,

@@ -1,4 +1,4 @@
--- What is counted against budgets: of a run (span 'run', day 0), and of an agent on each day (span 'day').
+-- Budget use: of a run (span 'run', day 0), and of an agent on each day (span 'day').
 CREATE TABLE budget_use (
     workspace_id  [key] NOT NULL,
     span          [key] NOT NULL,

@@ -1,6 +1,5 @@
--- Messages of people that no run has taken up yet. One takes its place in the transcript, and leaves this table, when a
--- run begins with it or pulls it, or ends without having done so.
--- item is the transcript item to be, as JSON; the other columns are what it is looked up by.
+-- Messages of people that no run has taken up yet. A message moves to the transcript when a run begins with it or pulls
+-- it, or ends without having done so. item is the later transcript item as JSON; the other columns are for look-ups.
 CREATE TABLE waiting_messages (
     workspace_id    [key] NOT NULL,
     event_id        [key] NOT NULL,

@@ -1,3 +1,3 @@
--- Who asked first for the end of a run, and when.
+-- Who cancelled a run first, and when.
 ALTER TABLE runs ADD COLUMN cancel_requested_at bigint;
 ALTER TABLE runs ADD COLUMN cancel_requested_by text;

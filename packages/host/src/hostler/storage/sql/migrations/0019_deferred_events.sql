@@ -1,4 +1,4 @@
--- Events whose agent is not known yet, because filters could not be evaluated: each is tried again at next_at.
+-- Events whose agent is not known yet because filters could not be evaluated: each is retried at next_at.
 CREATE TABLE deferred_events (
     workspace_id [key] NOT NULL,
     event_id     [key] NOT NULL,
