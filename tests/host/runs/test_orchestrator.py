@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from hostler.runs.orchestrator import Accepted
@@ -269,9 +270,7 @@ def test_a_deadline_is_exact_and_no_grace_follows(tmp_path: Path, database_url: 
             prepare = host.host._equipment.prepare
 
             async def hurried(*arguments: Any) -> Any:
-                prepared = await prepare(*arguments)
-                object.__setattr__(prepared, "deadline_at", time.time() + 0.2)
-                return prepared
+                return msgspec.structs.replace(await prepare(*arguments), deadline_at=time.time() + 0.2)
 
             host.host._equipment.prepare = hurried
             began = time.time()

@@ -6,6 +6,7 @@ identify together is the digest of their canonical JSON.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -44,6 +45,7 @@ class PluginIdentity(Strict):
         return f"plugin:{self.author}/{self.name}/{runner_name}"
 
 
+@functools.lru_cache(maxsize=1024)  # every run asks five times
 def split_runner_id(runner_id: str) -> tuple[str, str]:
     """Split `plugin:author/name/runner` into (`author/name`, `runner`); ValueError for any other form."""
     kind, _, rest = runner_id.partition(":")

@@ -47,6 +47,8 @@ class LingeringRuns:
     async def wait(self, run_ids: Iterable[str], seconds: float) -> list[str]:
         """Wait at most so long until the plugin works on none of these runs; those that are left."""
         asked = list(run_ids)
+        if not self._of(asked):
+            return []
         try:
             async with asyncio.timeout(seconds):
                 while left := self._of(asked):

@@ -6,7 +6,7 @@ How the lane stands is read inside, so that an event and the end of a run never 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -37,8 +37,7 @@ INTERRUPTED = "interrupted by a newer message; the messages it had completed are
 SUPERSEDED = "superseded by a newer message"
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(msgspec.Struct, frozen=True):
     """What one transaction is to store. `can_steer`: whether a runner, by id, pulls steers."""
 
     event: Event
@@ -61,8 +60,7 @@ class Opening:
 Begins = Literal["now", "later", "not"]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     """What it stored, or found.
 
     `run` has the event: its own (`begins` now or later), or one that absorbed it or gathers (`not`).
@@ -73,7 +71,7 @@ class Opened:
     begins: Begins = "not"
     duplicate: events.StoredEvent | None = None
     same_body: bool = True
-    cancelled: list[RequestedEnd] = field(default_factory=list)
+    cancelled: list[RequestedEnd] = []
     reason: str | None = None
     refused: HostlerError | None = None
     """Why nothing was stored."""

@@ -107,11 +107,11 @@ class ActiveRun:
 
     async def _start(self) -> None:
         equipment, run = self.equipment, self.run
-        if self._stopped_early(self._ensure_stream()):
+        if self._stopped_early():
             return
         connection = await self._clock.unless_cut_short(equipment.connect(run.runner_id))
         if connection is None:
-            self._stopped_early(self._ensure_stream())
+            self._stopped_early()
             return
         prepared = await equipment.prepare(run, connection)
         if self._ended:  # handed over meanwhile
@@ -131,7 +131,7 @@ class ActiveRun:
                 self._results.write(stream.warn(note))
             self._log.add(Item(entry=prepared.context_entry, move=begins, synced=False), hurry=False)
         self._clock.end_at(prepared.deadline_at, self._deadline_over)
-        if self._stopped_early(stream):  # asked for while the plugin was being prepared
+        if self._stopped_early():  # asked for while the plugin was being prepared
             return
         params = RunStartParams(
             runner_id=run.runner_id,
@@ -150,12 +150,12 @@ class ActiveRun:
             self.equipment.replace(self._parts.connection, why)
         self._restart(f"{why}; its plugin's process is replaced", crashed=False)
 
-    def _stopped_early(self, stream: ResultStream) -> bool:
+    def _stopped_early(self) -> bool:
         if self._ended:
             return True
         if self.stop_requested is None:
             return False
-        self._results.write(stream.stop("cancelled", self.stop_requested))
+        self._results.write(self._ensure_stream().stop("cancelled", self.stop_requested))
         return True
 
     async def _wait_over(self) -> None:

@@ -9,6 +9,8 @@ from functools import partial
 from itertools import count
 from typing import Protocol
 
+import msgspec
+
 from hostler.calls.budgets import RunBudget
 from hostler.calls.executor import CallExecutor
 from hostler.calls.gate import Gate, GatedRun
@@ -110,8 +112,7 @@ class RunningAttempt(Attempt, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """One attempt, assembled."""
 
     run: Run

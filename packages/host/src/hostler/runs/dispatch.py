@@ -12,8 +12,9 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from hostler.domain.agents import Agent
 from hostler.domain.slots import SlotKey, Slots, slot_key
@@ -67,8 +68,7 @@ class Execution(Protocol):
         """End it here at once and write nothing more: the run is another attempt's by now."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True, eq=False):
     """A place for a run that is about to be opened: in a slot, in the queue, or in either."""
 
     slot: SlotKey

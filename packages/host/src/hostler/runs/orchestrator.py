@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -74,8 +73,7 @@ class Accepted(Strict):
     run: RunBrief | None
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(msgspec.Struct, frozen=True):
     """An event on its way into the facts."""
 
     work: Callable[[Tx], Any]
@@ -201,7 +199,7 @@ class Orchestrator:
         claim = None if reserved is None else reserved.claim
         may_wait = reserved is None or reserved.may_wait
         full = None if may_wait else self._dispatcher.queue.error()
-        opening = replace(opening, message=message, full=full)
+        opening = msgspec.structs.replace(opening, message=message, full=full)
 
         def started(opened: Opened) -> None:
             self._dispatch(opened, reserved)

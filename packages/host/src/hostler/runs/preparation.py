@@ -55,8 +55,7 @@ MIN_DEADLINE_LEFT_MS = 1_000
 """What an attempt has at least that goes on when the time was nearly over: enough to say what it knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """One attempt, ready to be started."""
 
     manifest: AgentRunnerManifest

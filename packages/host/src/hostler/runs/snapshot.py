@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
@@ -31,8 +30,7 @@ from hostler_protocol.errors import HostError
 from hostler_protocol.manifest import AgentRunnerManifest
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """Event and agent of a run, and where its own message stands."""
 
     event: StoredEvent
@@ -53,8 +51,7 @@ class Origin:
         return merge_accounts([*accounts_of(run.run_id, run.agent_id, grant.budget), *self.above])
 
 
-@dataclass(frozen=True, slots=True)
-class ContextFacts:
+class ContextFacts(msgspec.Struct, frozen=True):
     """The parts of the run context that come from history and state."""
 
     history_before: int
@@ -62,8 +59,7 @@ class ContextFacts:
     state: states.Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Past:
+class Past(msgspec.Struct, frozen=True):
     """What the attempts before this one left behind."""
 
     cause: str = ""

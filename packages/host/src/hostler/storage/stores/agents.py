@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 from hostler.domain.agents import Agent, AgentSpec
@@ -162,10 +164,16 @@ def _agent(workspace_id: str, row: Row) -> Agent:
     return read
 
 
+@functools.lru_cache(maxsize=256)
+def _spec(stored: str) -> AgentSpec:
+    """Decode a specification. Every run reads that of its agent, and few agents have most runs."""
+    return _specs.decode(stored)
+
+
 def _read(workspace_id: str, row: Row) -> Agent | str:
     """Return the agent, or the reason why this build cannot read it."""
     try:
-        spec = _specs.decode(row["spec"])
+        spec = _spec(row["spec"])
     except msgspec.DecodeError as error:
         wrong = (
             misfit(error, AgentSpec).sentence if isinstance(error, msgspec.ValidationError) else str(error)
