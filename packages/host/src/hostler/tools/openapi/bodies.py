@@ -1,6 +1,6 @@
-"""Bodies of requests: which one of an operation's is sent, and how it is written. Pure.
+"""Request bodies: choose one of an operation's media types, and encode its value. Pure.
 
-Files are named by the artifacts that they are: `{"artifact_id": "..."}` stands where the document has bytes.
+Where the document has bytes, arguments name an artifact: `{"artifact_id": "..."}`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _FILE: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 _IN_QUOTES = {ord('"'): "%22", ord("\r"): "%0D", ord("\n"): "%0A"}
-"""How browsers write names that would end too early."""
+"""Escapes that browsers use in quoted names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What an operation takes as its body, as `argument`, and how it is sent.
+    """The body of an operation: its argument, and how it is sent.
 
-    `files`: the fields of a multipart body that are files; `kinds`: what the document says of their types.
+    `files`: the fields of a multipart body that are files; `kinds`: media types of fields, by the document.
     """
 
     argument: str
@@ -49,26 +49,18 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class SentFile:
-    """An artifact as it is sent."""
+    """An artifact to be sent."""
 
     content: bytes
     name: str | None = None
     mime_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The body that is sent, of those that an operation takes, and the schema of its argument."""
+def choose_body(document: Document, content: Mapping[str, Any], argument: str) -> tuple[Body, Any]:
+    """Choose the body to send, and return it with its argument's schema. DocumentError.
 
-    kind: BodyKind
-    media_type: str
-    schema: Any
-    files: frozenset[str] = frozenset()
-    kinds: Mapping[str, str] = field(default_factory=dict)
-
-
-def choose(document: Document, content: Mapping[str, Any]) -> Chosen:
-    """JSON where there is a choice, else a form, else text, else any file. DocumentError."""
+    JSON is preferred, then a form, then text, then any file.
+    """
     plain: dict[str, str] = {}
     for kind in content:
         plain.setdefault(kind.partition(";")[0].strip().lower(), kind)
@@ -77,19 +69,20 @@ def choose(document: Document, content: Mapping[str, Any]) -> Chosen:
         return document.mapping(content[kind]).get("schema", {})
 
     if (found := next((kind for kind in content if is_json(kind)), None)) is not None:
-        return Chosen("json", found, schema(found))
+        return Body(argument, "json", found), schema(found)
     if _FORM in plain:
-        return Chosen("form", plain[_FORM], {"allOf": [schema(plain[_FORM])], "type": "object"})
+        form = {"allOf": [schema(plain[_FORM])], "type": "object"}
+        return Body(argument, "form", plain[_FORM]), form
     if _MULTIPART in plain:
-        return _multipart(document, document.mapping(content[plain[_MULTIPART]]))
+        return _multipart(document, document.mapping(content[plain[_MULTIPART]]), argument)
     if (found := next((kind for kind in plain if _is_text(kind)), None)) is not None:
-        return Chosen("text", plain[found], {"type": "string"})
+        return Body(argument, "text", plain[found]), {"type": "string"}
     kind = next((kind for kind in plain if _MEDIA_TYPE.fullmatch(kind)), _BYTES)
-    return Chosen("file", kind if "*" not in kind else _BYTES, dict(_FILE))
+    return Body(argument, "file", kind if "*" not in kind else _BYTES), dict(_FILE)
 
 
-def _multipart(document: Document, media: Mapping[str, Any]) -> Chosen:
-    """Its fields one by one: those that are bytes, or lists of them, become files."""
+def _multipart(document: Document, media: Mapping[str, Any], argument: str) -> tuple[Body, Any]:
+    """Return a multipart body, whose fields of bytes, or of lists of bytes, become files."""
     schema = document.mapping(media.get("schema"))
     fields = document.mapping(schema.get("properties"))
     if not fields:
@@ -103,26 +96,21 @@ def _multipart(document: Document, media: Mapping[str, Any]) -> Chosen:
         items = document.resolve(found.get("items")) if isinstance(found, Mapping) else None
         if _is_bytes(found):
             files.add(name)
-            written[name] = {**_FILE, **_said(found)}
+            written[name] = {**_FILE, **_file_description(found)}
         elif _is_bytes(items):
             files.add(name)
             bounds = {word: found[word] for word in ("minItems", "maxItems") if word in found}
-            written[name] = {"type": "array", "items": dict(_FILE), **bounds, **_said(found)}
+            written[name] = {"type": "array", "items": dict(_FILE), **bounds, **_file_description(found)}
         else:
             written[name] = part
         stated = document.mapping(encoding.get(name)).get("contentType")
         if isinstance(stated, str) and _MEDIA_TYPE.fullmatch(stated.strip().lower()):
             kinds[name] = stated.strip().lower()
-    return Chosen(
-        "multipart",
-        _MULTIPART,
-        {**schema, "type": "object", "nullable": False, "properties": written},
-        frozenset(files),
-        kinds,
-    )
+    body = Body(argument, "multipart", _MULTIPART, frozenset(files), kinds)
+    return body, {**schema, "type": "object", "nullable": False, "properties": written}
 
 
-def _said(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _file_description(schema: Mapping[str, Any]) -> dict[str, Any]:
     text = schema.get("description")
     return (
         {"description": f"{text.strip()} (a file: the artifact that it is)"} if isinstance(text, str) else {}
@@ -130,7 +118,7 @@ def _said(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_bytes(schema: Any) -> bool:
-    """As 3.0 says it, and as 3.1 does."""
+    """Whether a schema is binary data, as OpenAPI 3.0 or as 3.1 declares it."""
     if not isinstance(schema, Mapping):
         return False
     if schema.get("type") == "string" and schema.get("format") == "binary":
@@ -150,11 +138,11 @@ def _is_text(kind: str) -> bool:
     )
 
 
-# -- writing ------------------------------------------------------------------------------------------
+# -- encoding -----------------------------------------------------------------------------------------
 
 
 def wanted_files(body: Body | None, arguments: Mapping[str, Any]) -> list[str]:
-    """The artifacts that a call sends, each once."""
+    """Return the artifact ids that a call sends, each once."""
     if body is None or body.argument not in arguments:
         return []
     value = arguments[body.argument]
@@ -164,8 +152,8 @@ def wanted_files(body: Body | None, arguments: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(part["artifact_id"] for part in parts))
 
 
-def written(body: Body, value: Any, files: Mapping[str, SentFile], effect_key: str) -> tuple[str, bytes]:
-    """The content type and the bytes. InvalidArgumentError for what can't be sent."""
+def encode_body(body: Body, value: Any, files: Mapping[str, SentFile], effect_key: str) -> tuple[str, bytes]:
+    """Return content type and bytes. InvalidArgumentError for values that cannot be sent."""
     match body.kind:
         case "json":
             return body.media_type, msgspec.json.encode(value)
@@ -196,10 +184,10 @@ def _form_data(
 def _parts(
     body: Body, value: Mapping[str, Any], files: Mapping[str, SentFile]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Of each part its headers and its content; lists repeat their name."""
-    for name, given in value.items():
+    """Yield headers and content of each part; list items repeat their field's name."""
+    for name, items in value.items():
         shown = _quoted(name)
-        for item in _each(given):
+        for item in _each(items):
             if name in body.files:
                 sent = files[item["artifact_id"]]
                 named = f'name="{shown}"; filename="{_quoted(sent.name or "file")}"'
@@ -213,12 +201,12 @@ def _parts(
             yield _encoded(f"{head}\r\ncontent-type: {kind}" if kind else head), _encoded(content)
 
 
-def _each(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+def _each(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _kind(sent: SentFile, stated: str | None) -> str:
-    """What the artifact says of itself, else what the document says, else nothing particular."""
+    """Return the media type: the artifact's, else the document's, else that of any bytes."""
     own = (sent.mime_type or "").partition(";")[0].strip().lower()
     return own if _MEDIA_TYPE.fullmatch(own) else stated or _BYTES
 

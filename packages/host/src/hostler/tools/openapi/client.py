@@ -1,4 +1,4 @@
-"""Calling an operation: sent through the guard, repeated where it only reads, answered in JSON of ours."""
+"""Call operations: guarded requests, retries of read-only ones, results in the host's format."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from hostler_protocol.errors import (
     UnavailableError,
 )
 
-_COME_AGAIN = frozenset({429, 502, 503, 504})
-_WHO_KNOWS = frozenset({502, 504})
-"""What a gateway says that has no answer: the service behind it may have done its work."""
+_RETRIED_STATUSES = frozenset({429, 502, 503, 504})
+_UNKNOWN_OUTCOME = frozenset({502, 504})
+"""Statuses of a gateway without a response: the service behind it may have done its work."""
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """Makes the calls of one document. `sleep` waits between tries."""
+class ServiceClient:
+    """Calls the operations of one document. `sleep` waits between attempts."""
 
     owner: str
     egress: Egress
@@ -51,7 +51,7 @@ class Caller:
     async def call(
         self, invocation: ToolInvocation, request: ServiceRequest, credentials: Credentials
     ) -> dict[str, Any]:
-        """The result: `source`, `untrusted`, `status` and `body`. Errors as of `ToolService.call`."""
+        """Return the result: `source`, `untrusted`, `status` and `body`. Errors as in `ToolService.call`."""
         seconds = self.seconds
         if invocation.deadline is not None:
             seconds = min(seconds, invocation.deadline - self.now())
@@ -84,22 +84,22 @@ class Caller:
         except EgressRefusedError as error:
             raise InvalidArgumentError(f"{self.owner} can't be called: {error.message}") from None
         except EgressError as error:
-            told = f"{self.owner}: {credentials.redacted(error.message)}"
+            message = f"{self.owner}: {credentials.redacted(error.message)}"
             if error.sent:
-                raise OutcomeUnknownError(told) from None
-            raise UnavailableError(told) from None
+                raise OutcomeUnknownError(message) from None
+            raise UnavailableError(message) from None
 
     async def _result(
         self, invocation: ToolInvocation, answer: Answer, credentials: Credentials
     ) -> dict[str, Any]:
-        said = f"the service answered {status_text(answer.status)}"
-        if answer.status in _WHO_KNOWS and invocation.pin.effect != "pure":
-            raise OutcomeUnknownError(f"{self.owner}: {said}, so that it may have done its work or not")
+        outcome = f"the service answered {status_text(answer.status)}"
+        if answer.status in _UNKNOWN_OUTCOME and invocation.pin.effect != "pure":
+            raise OutcomeUnknownError(f"{self.owner}: {outcome}, so that it may have done its work or not")
         if 300 <= answer.status < 400 and answer.status != 304:
-            raise ToolFailedError.of(HostlerError(f"{said}: it wants to be asked at another address"))
+            raise ToolFailedError.of(HostlerError(f"{outcome}: it wants to be asked at another address"))
         if answer.status >= 400:
             text = _error_text(answer, credentials)
-            message = f"{said}: {text}" if text else said
+            message = f"{outcome}: {text}" if text else outcome
             raise ToolFailedError.of(error_of(answer.status, answer.headers, message))
         result: dict[str, Any] = {"source": self.owner, "untrusted": True, "status": answer.status}
         if answer.truncated:
@@ -132,7 +132,7 @@ class _Parsed:
 
 
 def _json(body: bytes, credentials: Credentials) -> _Parsed | None:
-    """The value without the secrets, whatever way they are written in it; None: it is no JSON."""
+    """Return the value with secrets replaced, in any JSON spelling; None if it is not JSON."""
     try:
         value = msgspec.json.decode(body)
         if not credentials.secrets:
@@ -146,8 +146,8 @@ def _json(body: bytes, credentials: Credentials) -> _Parsed | None:
 
 
 def _wait(answer: Answer, tried: int) -> float | None:
-    """How long to wait before the same is asked again; None: it is not."""
-    if answer.status not in _COME_AGAIN:
+    """Return the seconds before a retry, or None for no retry."""
+    if answer.status not in _RETRIED_STATUSES:
         return None
     asked = retry_after(answer.headers)
     if asked is not None:

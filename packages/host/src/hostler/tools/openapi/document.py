@@ -1,4 +1,4 @@
-"""From the bytes of a document to plain JSON, and from a reference in it to what is meant."""
+"""Read OpenAPI documents to plain JSON, and resolve references in them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from hostler.tools.openapi.yaml_loader import read_yaml
 
 
 class DocumentError(ValueError):
-    """A document, or a part of one, that can't be used; the text is one sentence without its full stop."""
+    """A document, or a part of one, cannot be used. The text is a sentence without its full stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as plain JSON: mappings have text as keys, and nothing in it is a cycle."""
+    """A document as plain JSON: keys of mappings are texts, and there are no cycles."""
 
     root: Mapping[str, Any]
     is_3_0: bool
 
     def resolve(self, part: Any) -> Any:
-        """What a part stands for, references followed. DocumentError where they lead nowhere, or round."""
+        """Return a part with references followed. DocumentError if they are broken or circular."""
         for _ in range(MAX_REFERENCES):
             if not isinstance(part, Mapping) or not isinstance(part.get("$ref"), str):
                 return part
@@ -39,25 +39,25 @@ class Document:
         raise DocumentError("its references lead in circles")
 
     def mapping(self, part: Any) -> Mapping[str, Any]:
-        """The same, which must be a mapping; nothing is an empty one."""
+        """Resolve a part that must be a mapping; None gives an empty one. DocumentError."""
         found = self.resolve(part)
         if found is None:
             return {}
         if not isinstance(found, Mapping):
-            raise DocumentError("something else stands where a mapping belongs")
+            raise DocumentError("a mapping is expected where there is something else")
         return found
 
     def listed(self, part: Any) -> list[Any]:
-        """The same, which must be a list."""
+        """Resolve a part that must be a list; None gives an empty one. DocumentError."""
         found = self.resolve(part)
         if found is None:
             return []
         if not isinstance(found, list):
-            raise DocumentError("something else stands where a list belongs")
+            raise DocumentError("a list is expected where there is something else")
         return found
 
     def at(self, reference: str) -> Any:
-        """The part at a local reference. DocumentError."""
+        """Return the part at a local reference. DocumentError."""
         if reference != "#" and not reference.startswith("#/"):
             raise DocumentError(f"it refers to another document: {reference[:100]!r}")
         found: Any = self.root
@@ -73,7 +73,7 @@ class Document:
 
 
 def read_document(data: bytes) -> Document:
-    """JSON or YAML. DocumentError says what is wrong."""
+    """Read a document in JSON or YAML. DocumentError."""
     if len(data) > MAX_DOCUMENT_BYTES:
         raise DocumentError(f"it has over {MAX_DOCUMENT_BYTES:,} bytes")
     root = _plain(_parsed(data))
@@ -81,8 +81,8 @@ def read_document(data: bytes) -> Document:
         raise DocumentError("it is no mapping")
     version = root.get("openapi")
     if not isinstance(version, str) or not version.startswith(("3.0", "3.1")):
-        told = version if version is not None else root.get("swagger")
-        raise DocumentError(f"it is of version {told!r:.40}; 3.0 and 3.1 can be read")
+        stated = version if version is not None else root.get("swagger")
+        raise DocumentError(f"it is of version {stated!r:.40}; 3.0 and 3.1 can be read")
     if not isinstance(root.get("paths", {}), dict):
         raise DocumentError("its paths are no mapping")
     return Document(root, version.startswith("3.0"))
@@ -106,7 +106,7 @@ def _parsed(data: bytes) -> Any:
 
 
 def _plain(root: Any) -> Any:
-    """The same with text as keys. What stands once may be meant often: all of it is counted."""
+    """Copy with texts as keys. Values repeated by YAML aliases count each time towards the limit."""
     count = 0
 
     def copied(part: Any, depth: int) -> Any:

@@ -1,4 +1,4 @@
-"""Getting a document from its file or address, and what the entry says of its digest."""
+"""Load a document from its file or address, and check its digest."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from hostler_protocol.ids import new_id
 log = logging.getLogger(__name__)
 
 LOAD_SECONDS = 20.0
-"""Getting one document from its address."""
+"""Time to fetch one document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A document that was read."""
+    """A loaded document: its digest and its operations."""
 
     digest: str
     operations: Operations
 
 
-async def load(entry: OpenApiEntry, kept: Path, resolver: Resolver | None = None) -> Loaded:
-    """DocumentError says why there is none, or why it may not be used.
+async def load(entry: OpenApiEntry, cache: Path, resolver: Resolver | None = None) -> Loaded:
+    """Load the entry's document. DocumentError if there is none or it may not be used.
 
-    What came from an address and has the entry's digest is kept in the folder `kept` and not fetched again: a
-    host starts with its tools whether the address answers or not.
+    A document from an address that has the entry's digest is kept in the folder `cache` and not fetched
+    again, so that a host starts with its tools even if the address does not answer.
     """
     found_at = entry.document if entry.is_address else None
     if not entry.is_address:
         data = await asyncio.to_thread(_read, Path(entry.document))
-    elif (known := await asyncio.to_thread(_known, kept, entry.digest)) is not None:
-        data = known
+    elif (cached := await asyncio.to_thread(_cached, cache, entry.digest)) is not None:
+        data = cached
     else:
-        data = await _fetched(entry, resolver)
+        data = await _fetch(entry, resolver)
     digest = _digest(data)
     if entry.digest is None and entry.is_address:
         raise DocumentError(f"it comes from elsewhere: look at it, then write digest: {digest}")
     if entry.digest not in (None, digest):
         raise DocumentError(f"it has changed: look at it again, then write digest: {digest}")
     if entry.is_address:
-        await asyncio.to_thread(_keep, kept, digest, data)
+        await asyncio.to_thread(_store, cache, digest, data)
     operations = await asyncio.to_thread(_operations, data, entry, found_at)
     return Loaded(digest, operations)
 
@@ -62,25 +62,25 @@ def _digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def _known(kept: Path, digest: str | None) -> bytes | None:
-    """What is kept under a digest, and still has it."""
+def _cached(cache: Path, digest: str | None) -> bytes | None:
+    """Return the cached document of a digest, if it is intact."""
     if digest is None:
         return None
     try:
-        data = _read(kept / digest.partition(":")[2])
+        data = _read(cache / digest.partition(":")[2])
     except DocumentError:
         return None
     return data if _digest(data) == digest else None
 
 
-def _keep(kept: Path, digest: str, data: bytes) -> None:
-    """Write it whole or not at all. That it can't be kept is no reason not to use it."""
-    path = kept / digest.partition(":")[2]
+def _store(cache: Path, digest: str, data: bytes) -> None:
+    """Write a document atomically to the cache. A failure is logged; the document is used all the same."""
+    path = cache / digest.partition(":")[2]
     fresh = path.with_name(f"{path.name}.{new_id()}")
     try:
-        if path.exists() and _known(kept, digest) is not None:
+        if path.exists() and _cached(cache, digest) is not None:
             return
-        kept.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh.write_bytes(data)
         fresh.replace(path)
     except OSError as error:
@@ -95,7 +95,7 @@ def _read(path: Path) -> bytes:
         raise DocumentError(f"the file can't be read: {error.strerror or type(error).__name__}") from None
 
 
-async def _fetched(entry: OpenApiEntry, resolver: Resolver | None) -> bytes:
+async def _fetch(entry: OpenApiEntry, resolver: Resolver | None) -> bytes:
     egress = Egress(EgressPolicy.of(entry.network, any_port=True), resolver=resolver)
     limits = ExchangeLimits(seconds=LOAD_SECONDS, max_bytes=MAX_DOCUMENT_BYTES)
     try:

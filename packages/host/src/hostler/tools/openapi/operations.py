@@ -1,4 +1,4 @@
-"""The operations of a document: what each is called and takes, and what can't be a tool, and why. Pure."""
+"""Read the operations of a document: those that can be tools, and why others cannot. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostler.domain.openapi_entry import OpenApiEntry
-from hostler.tools.openapi.bodies import Body, choose
+from hostler.tools.openapi.bodies import Body, choose_body
 from hostler.tools.openapi.document import Document, DocumentError
 from hostler.tools.openapi.limits import (
     MAX_DESCRIPTION_CHARS,
@@ -46,16 +46,16 @@ _OWN_HEADERS = frozenset(
         "upgrade",
     }
 )
-"""Headers that no argument sets: the client's, and those that carry credentials."""
+"""Headers that arguments must not set: those of the HTTP client, and those with credentials."""
 _PROBLEM = object()
-"""Where the reason stands that there is no operation: a key that no document has."""
+"""Key, which no document can have, for the reason why there is no operation."""
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation that can be a tool. `parameters`: by the names that their arguments have."""
+    """One operation that can be a tool. `parameters` are keyed by the names of their arguments."""
 
     name: str
     method: str
@@ -70,20 +70,20 @@ class Operation:
 
     @property
     def names(self) -> tuple[str, str]:
-        """What patterns of the configuration are held against."""
+        """Name, and method with path, which patterns of the configuration match."""
         return self.name, f"{self.method.upper()} {self.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """What a document offers under an entry; `problems`: by name, why others that it allows can't be used."""
+    """The operations that an entry allows; `problems`: name -> why an allowed one cannot be used."""
 
     usable: Mapping[str, Operation]
     problems: Mapping[str, str]
 
 
 def operations_of(document: Document, entry: OpenApiEntry, *, found_at: str | None = None) -> Operations:
-    """Read what the entry allows. DocumentError where the document as a whole can't be used."""
+    """Read the operations that the entry allows. DocumentError if the whole document cannot be used."""
     security = Security.read(document, entry)
     usable: dict[str, Operation] = {}
     problems: dict[str, str] = {}
@@ -112,7 +112,7 @@ def _each(document: Document) -> Iterator[tuple[str, str, Mapping[str, Any], Map
         try:
             item = document.mapping(part)
         except DocumentError as error:
-            yield "get", path, {}, {_PROBLEM: str(error)}  # told of as the operation that it would be
+            yield "get", path, {}, {_PROBLEM: str(error)}  # reported under this name
             continue
         for method in METHODS:
             if method in item:
@@ -126,9 +126,9 @@ def _each(document: Document) -> Iterator[tuple[str, str, Mapping[str, Any], Map
 
 
 def _name(spec: Mapping[str, Any], method: str, path: str, taken: set[str]) -> str:
-    """A name of its own, made of letters, digits, `_` and `-`: of its id, else of its method and path."""
-    given = spec.get("operationId")
-    plain = _NOT_A_NAME.sub("_", given).strip("_") if isinstance(given, str) else ""
+    """Return a unique name of letters, digits, `_` and `-`, from the operation's id, or method and path."""
+    stated = spec.get("operationId")
+    plain = _NOT_A_NAME.sub("_", stated).strip("_") if isinstance(stated, str) else ""
     if not plain:
         plain = f"{method}_{_NOT_A_NAME.sub('_', path).strip('_')}".strip("_")
     if not (plain[0].isalpha() and plain[0].isascii()):
@@ -154,7 +154,7 @@ class _Reader:
     path: str
 
     def read(self, item: Mapping[str, Any], spec: Mapping[Any, Any], found_at: str | None) -> Operation:
-        """DocumentError, SchemaError: why it can't be a tool."""
+        """Return the operation. DocumentError or SchemaError if it cannot be a tool."""
         if _PROBLEM in spec:
             raise DocumentError(spec[_PROBLEM])
         schemes = self.security.of(spec)
@@ -193,7 +193,7 @@ class _Reader:
     def _parameters(
         self, item: Mapping[str, Any], spec: Mapping[str, Any]
     ) -> tuple[list[Parameter], str | None]:
-        """Those that arguments give, and the header that takes the key of a call."""
+        """Return the parameters set by arguments, and the name of the header for the idempotency key."""
         listed = self.document.listed
         parts = [*listed(item.get("parameters")), *listed(spec.get("parameters"))]
         if len(parts) > MAX_PARAMETERS:
@@ -223,27 +223,27 @@ class _Reader:
         content = self.document.mapping(request.get("content"))
         if not content:
             return None
-        chosen = choose(self.document, content)
-        schema = writer.write(chosen.schema)
         argument = "body"
         while argument in properties:
             argument = f"{argument}_"
+        body, body_schema = choose_body(self.document, content, argument)
+        schema = writer.write(body_schema)
         properties[argument] = _described(schema, str(request.get("description") or "the body"))
         if request.get("required") is True:
             required.append(argument)
-        return Body(argument, chosen.kind, chosen.media_type, chosen.files, chosen.kinds)
+        return body
 
     def _description(self, spec: Mapping[str, Any]) -> str:
         texts = [spec.get("summary"), spec.get("description")]
-        said = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
+        parts = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
         if spec.get("deprecated") is True:
-            said.append("Deprecated.")
-        text = "\n\n".join(dict.fromkeys(said)) or f"{self.method.upper()} {self.path}"
+            parts.append("Deprecated.")
+        text = "\n\n".join(dict.fromkeys(parts)) or f"{self.method.upper()} {self.path}"
         return shortened(text, MAX_DESCRIPTION_CHARS)
 
 
 def _named(parameters: list[Parameter]) -> dict[str, Parameter]:
-    """Parameters by names that model services take; of two with one name the later tells its place."""
+    """Return the parameters by names that model services accept; a repeated name gets its location added."""
     found: dict[str, Parameter] = {}
     for parameter in parameters:
         plain = _NOT_A_NAME.sub("_", parameter.name).strip("_")[:MAX_TOOL_NAME_CHARS] or parameter.location

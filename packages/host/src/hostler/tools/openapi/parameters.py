@@ -1,4 +1,4 @@
-"""Parameters of operations, and how values are written into a request, as OpenAPI has it. Pure."""
+"""Parameters of operations, and the serialization of their values as OpenAPI defines it. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _STYLES: dict[str, tuple[str, ...]] = {
     "header": ("simple",),
     "cookie": ("form",),
 }
-"""The first is what is meant where none is named."""
+"""Styles by location; the first is the default."""
 _DELIMITERS = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 _RESERVED = ":/?@!$'()*,;"
-"""What `allowReserved` leaves as it is; what would end the value, or the query, is escaped even so."""
+"""Characters that `allowReserved` does not escape; those that would end the value or query are escaped."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _DOTS = re.compile(r"(?:^|[/\\])\.\.?(?:$|[/\\])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -32,7 +32,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter. `as_json`: its value is written as JSON, in one piece."""
+    """One parameter. `as_json`: its value is sent as one JSON text."""
 
     name: str
     location: Location
@@ -46,7 +46,7 @@ class Parameter:
 
     @classmethod
     def read(cls, document: Document, part: Any) -> Parameter:
-        """DocumentError where it is none that can be written."""
+        """Read a parameter. DocumentError if it cannot be sent."""
         spec = document.mapping(part)
         name, location = spec.get("name"), spec.get("in")
         if not isinstance(name, str) or not name or location not in LOCATIONS:
@@ -82,7 +82,7 @@ def is_json(kind: str) -> bool:
 
 
 def in_path(parameter: Parameter, value: Any) -> str:
-    """What stands for `{name}`. InvalidArgumentError for what would lead to another path."""
+    """Return the text for `{name}` in a path. InvalidArgumentError if it would change the path."""
     for text in _texts(value):
         if _DOTS.search(text) or _CONTROL.search(text):
             raise InvalidArgumentError(f"{parameter.name}: {text[:60]!r} can't stand in a path")
@@ -113,7 +113,7 @@ def _path_value(parameter: Parameter, value: Any) -> str:
 
 
 def in_query(parameter: Parameter, value: Any) -> list[str]:
-    """The pairs `name=value` of a query, escaped."""
+    """Return the escaped `name=value` pairs of a query."""
     name, safe = escaped(parameter.name), _RESERVED if parameter.allow_reserved else ""
     if parameter.as_json:
         return [f"{name}={escaped(_json(value), safe)}"]
@@ -132,7 +132,7 @@ def in_query(parameter: Parameter, value: Any) -> list[str]:
 
 
 def in_header(parameter: Parameter, value: Any) -> str:
-    """The value of a header. InvalidArgumentError for what no header can carry."""
+    """Return the value of a header. InvalidArgumentError if a header cannot carry it."""
     if parameter.as_json:
         written = _json(value)
     elif isinstance(value, Mapping):
@@ -144,14 +144,14 @@ def in_header(parameter: Parameter, value: Any) -> str:
 
 
 def header_value(name: str, written: str) -> str:
-    """InvalidArgumentError for what no header can carry."""
+    """Return a checked value of a header. InvalidArgumentError if a header cannot carry it."""
     if not written.isascii() or _CONTROL.search(written):
         raise InvalidArgumentError(f"{name}: a header carries one line of ASCII characters")
     return written.strip()
 
 
 def in_cookie(parameter: Parameter, value: Any) -> list[str]:
-    """The pairs `name=value` of a cookie header, escaped."""
+    """Return the escaped `name=value` pairs of a cookie header."""
     name = parameter.name
     if parameter.as_json:
         return [f"{name}={escaped(_json(value))}"]
@@ -165,7 +165,7 @@ def in_cookie(parameter: Parameter, value: Any) -> list[str]:
 
 
 def form_body(value: Mapping[str, Any]) -> bytes:
-    """A body of `application/x-www-form-urlencoded`: lists repeat their name, what is deeper is JSON."""
+    """Encode `application/x-www-form-urlencoded`: lists repeat their name, nested values are JSON."""
     pairs: list[str] = []
     for name, item in value.items():
         field = Parameter(name, "query", {})
@@ -174,7 +174,7 @@ def form_body(value: Mapping[str, Any]) -> bytes:
 
 
 def escaped(text: str, safe: str = "") -> str:
-    """Percent-encoded but for letters, digits and `-._~`."""
+    """Percent-encode all but letters, digits, `-._~` and `safe`. InvalidArgumentError."""
     try:
         return quote(text, safe=safe)
     except UnicodeEncodeError:
@@ -198,7 +198,7 @@ def _items(value: Any, safe: str = "") -> list[str]:
 
 
 def _texts(value: Any) -> list[str]:
-    """The single values, unescaped."""
+    """Return the single values, unescaped."""
     if isinstance(value, Mapping):
         return [*value, *(_text(item) for item in value.values())]
     items: Iterable[Any] = value if isinstance(value, list) else [value]
@@ -206,7 +206,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """A single value; what OpenAPI leaves open (lists in lists) is JSON."""
+    """Return a single value as text; values that OpenAPI does not define (lists in lists) are JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else _json(value)

@@ -1,4 +1,4 @@
-"""From the arguments of a call to the request that carries them. Pure."""
+"""Build the HTTP request of a call from its arguments. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hostler.tools.openapi.bodies import SentFile, written
+from hostler.tools.openapi.bodies import SentFile, encode_body
 from hostler.tools.openapi.limits import MAX_URL_CHARS
 from hostler.tools.openapi.operations import Operation
 from hostler.tools.openapi.parameters import header_value, in_cookie, in_header, in_path, in_query
@@ -20,7 +20,7 @@ _SAFE_IN_TEMPLATE = re.compile(r"[^!-~]|[\"<>\\^`?#]")
 
 @dataclass(frozen=True, slots=True)
 class ServiceRequest:
-    """What is sent. It may hold secrets."""
+    """The request to send. It may contain secrets."""
 
     method: str
     url: str
@@ -35,7 +35,7 @@ def request_of(
     effect_key: str,
     files: Mapping[str, SentFile],
 ) -> ServiceRequest:
-    """InvalidArgumentError, naming the parameter, for a value that can't be sent. `files`: by artifact."""
+    """Build the request; `files` by artifact id. InvalidArgumentError if a value cannot be sent."""
     in_template: dict[str, str] = {}
     query: list[str] = []
     cookies: list[str] = []
@@ -61,7 +61,7 @@ def request_of(
         headers[operation.key_header.lower()] = header_value(operation.key_header, effect_key)
     content = b""
     if (body := operation.body) is not None and body.argument in arguments:
-        kind, content = written(body, arguments[body.argument], files, effect_key)
+        kind, content = encode_body(body, arguments[body.argument], files, effect_key)
         headers["content-type"] = header_value("content-type", kind)
     headers |= credentials.headers
     url = f"{operation.server}{_path(operation.path, in_template)}"
@@ -73,7 +73,7 @@ def request_of(
 
 
 def _path(template: str, values: Mapping[str, str]) -> str:
-    """The path; what values make of it has as many steps as the template, and none that goes back."""
+    """Fill in a path template. InvalidArgumentError if a value would lead to another path."""
     steps = []
     for part in template.split("/"):
         step = _TEMPLATE.sub(lambda match: values[match[1]], _plain(part))
@@ -84,5 +84,5 @@ def _path(template: str, values: Mapping[str, str]) -> str:
 
 
 def _plain(part: str) -> str:
-    """The template's own text, escaped where no address may hold it."""
+    """Escape characters of the template that are not valid in an address."""
     return _SAFE_IN_TEMPLATE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), part)

@@ -1,4 +1,4 @@
-"""Schemas of a document as JSON Schema of one tool: what is referred to comes along, under `$defs`."""
+"""Convert schemas of a document to the JSON Schema of one tool, with referenced schemas under `$defs`."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class SchemaWriter:
-    """Writes the schemas of one operation. `definitions` is what they refer to, once all are written.
+    """Converts the schemas of one operation. `definitions` has the referenced schemas, once all are written.
 
-    Read-only properties are left out: they are for answers. What JSON Schema does not know is left out too.
+    Read-only properties, which are for responses, and keywords unknown to JSON Schema are left out.
     """
 
     def __init__(self, document: Document) -> None:
@@ -41,11 +41,11 @@ class SchemaWriter:
 
     @property
     def definitions(self) -> dict[str, Any]:
-        """By name."""
+        """The referenced schemas by name."""
         return dict(self._written)
 
     def write(self, schema: Any) -> Any:
-        """The schema as JSON Schema. DocumentError where it can't be one."""
+        """Convert a schema. DocumentError if it cannot be JSON Schema."""
         written = self._write(schema)
         while missing := [ref for ref, name in self._names.items() if name not in self._written]:
             for reference in missing:
@@ -80,7 +80,7 @@ class SchemaWriter:
         return written
 
     def _refer(self, reference: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """A reference; in 3.1 a description may stand beside it."""
+        """Convert a reference; in 3.1 it may have a description."""
         self._document.at(reference)
         name = self._names.get(reference)
         if name is None:
@@ -96,7 +96,7 @@ class SchemaWriter:
         return written
 
     def _copy_named(self, schema: Mapping[str, Any], written: dict[str, Any]) -> set[str]:
-        """Properties; the names of those that are left out."""
+        """Convert properties; return the names of those that are left out."""
         hidden: set[str] = set()
         for word in _NAMED:
             parts = schema.get(word)
@@ -117,7 +117,7 @@ class SchemaWriter:
             if isinstance(value, int | float) and not isinstance(value, bool):
                 written[word] = value
         for exclusive, inclusive in (("exclusiveMaximum", "maximum"), ("exclusiveMinimum", "minimum")):
-            if schema.get(exclusive) is True and inclusive in written:  # as 3.0 says it
+            if schema.get(exclusive) is True and inclusive in written:  # as in 3.0
                 written[exclusive] = written.pop(inclusive)
 
     def _copy_type(self, schema: Mapping[str, Any], written: dict[str, Any]) -> None:
@@ -131,6 +131,6 @@ class SchemaWriter:
 
 
 def shortened(text: str, most: int) -> str:
-    """Text of a document as one may show it to a model: printable, and not too long."""
+    """Return text of a document for models: printable, and at most `most` characters."""
     plain = "".join(c if c.isprintable() or c in "\n\t" else " " for c in text[: most * 2]).strip()
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."

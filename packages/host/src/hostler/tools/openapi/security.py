@@ -1,6 +1,6 @@
-"""Security schemes: which of them an operation needs, and what their secrets add to a request.
+"""Security schemes: which an operation needs, and the credentials that they add to a request.
 
-Secrets are looked up for each call, and appear nowhere but in the request.
+Secrets are resolved for each call, and appear only in the request.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hostler_protocol.errors import InvalidArgumentError
 
 SchemeKind = Literal["header", "query", "cookie", "bearer", "basic"]
 MIN_REDACTED_CHARS = 6
-"""A shorter secret is not looked for in answers: it would be found everywhere."""
+"""Shorter secrets are not redacted in responses: they would be found everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A scheme with its secret's reference. `field`: the header, query parameter or cookie of an API key."""
+    """A scheme and the reference of its secret. `field`: the header, query parameter or cookie."""
 
     name: str
     kind: SchemeKind
@@ -33,7 +33,7 @@ class Scheme:
 
 @dataclass(slots=True)
 class Credentials:
-    """What the secrets add to one request. `secrets`: every form of them that an answer might repeat."""
+    """Credentials of one request. `secrets`: every form of the secrets that a response might repeat."""
 
     headers: dict[str, str] = field(default_factory=dict)
     query: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Credentials:
     secrets: list[str] = field(default_factory=list)
 
     def redacted(self, text: str) -> str:
-        """The text without the secrets."""
+        """Return the text with secrets replaced."""
         for secret in self.secrets:
             text = text.replace(secret, "[secret]")
         return text
@@ -49,17 +49,17 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """The schemes that an entry has secrets for, and what the whole document asks for."""
+    """The schemes for which an entry has secrets, and the document's general requirement."""
 
     schemes: Mapping[str, Scheme]
     fields: frozenset[tuple[str, str]]
-    """Place and name of every API key of the document: none of them is an argument."""
+    """Location and name of every API key of the document; arguments must not set them."""
     required: Any
     anonymous: bool
 
     @classmethod
     def read(cls, document: Document, entry: OpenApiEntry) -> Security:
-        """DocumentError where the entry gives a secret to no scheme of the document."""
+        """Read the schemes. DocumentError if the entry names a scheme that the document does not have."""
         components = document.mapping(document.root.get("components"))
         declared = document.mapping(components.get("securitySchemes"))
         schemes: dict[str, Scheme] = {}
@@ -76,21 +76,21 @@ class Security:
         return cls(schemes, frozenset(fields), document.root.get("security"), entry.anonymous)
 
     def of(self, spec: Mapping[str, Any]) -> tuple[Scheme, ...]:
-        """The schemes for one operation: of what it accepts the first that the entry has secrets for."""
+        """Return the schemes for an operation: its first accepted choice with secrets. DocumentError."""
         required = spec.get("security", self.required)
         if required is not None and not isinstance(required, list):
-            raise DocumentError("what it says of security is no list")
+            raise DocumentError("its security is no list")
         choices = [choice for choice in required or [] if isinstance(choice, Mapping)]
         for choice in choices:
             if choice and all(name in self.schemes for name in choice):
                 return tuple(self.schemes[name] for name in choice)
         if self.anonymous or not choices or any(not choice for choice in choices):
             return ()
-        told = " or ".join(" with ".join(map(str, choice)) for choice in choices)[:200]
-        raise DocumentError(f"it needs {told}, and auth names no secret for it")
+        needed = " or ".join(" with ".join(map(str, choice)) for choice in choices)[:200]
+        raise DocumentError(f"it needs {needed}, and auth names no secret for it")
 
     def sets(self, location: str, name: str) -> bool:
-        """Whether a parameter is a credential, which no argument gives."""
+        """Whether a parameter is a credential, which arguments must not set."""
         return (location, name.lower()) in self.fields
 
 
@@ -113,7 +113,7 @@ def _scheme(name: str, spec: Mapping[str, Any], reference: str) -> Scheme:
 
 
 def credentials_of(schemes: tuple[Scheme, ...], secrets: Mapping[str, str]) -> Credentials:
-    """What the schemes add; `secrets` by reference. InvalidArgumentError names one that can't be sent."""
+    """Build credentials; `secrets` by reference. InvalidArgumentError names one that cannot be sent."""
     made = Credentials()
     for scheme in schemes:
         secret = secrets[scheme.reference]

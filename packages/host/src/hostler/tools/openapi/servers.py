@@ -1,4 +1,4 @@
-"""Where the operations of a document are served. Pure."""
+"""Determine the server of an operation. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def server_of(
     spec: Mapping[str, Any],
     found_at: str | None,
 ) -> str:
-    """The address below which an operation is, without a slash at its end.
+    """Return the base address of an operation, without a slash at its end. DocumentError.
 
-    That of the entry, else the nearest that the document names. Credentials are for the server of the whole
-    document: an operation elsewhere is none that can be used, unless the entry says where it is.
+    It is the entry's, else the most specific one in the document. Credentials are for the document's own
+    server: an operation on another server cannot be used, unless the entry has a base_url.
     """
     if entry.base_url is not None:
         return entry.base_url.rstrip("/")

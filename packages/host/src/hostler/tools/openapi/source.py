@@ -1,4 +1,4 @@
-"""The operations of all configured documents, as one source of tools."""
+"""The operations of all configured OpenAPI documents, as one `ToolSource`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hostler.egress import Egress, EgressPolicy, Resolver
 from hostler.secrets.resolver import resolve_secret
 from hostler.tools.errors import ToolChangedError
 from hostler.tools.openapi.bodies import SentFile, wanted_files
-from hostler.tools.openapi.client import Caller
+from hostler.tools.openapi.client import ServiceClient
 from hostler.tools.openapi.document import DocumentError
 from hostler.tools.openapi.limits import MAX_SENT_BYTES
 from hostler.tools.openapi.loader import Loaded, load
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenApiStatus:
-    """How a document stands. `problem`: why it gives no tools; `left_out`: operations that can't be tools."""
+    """Status of a document. `problem`: why it has no tools; `left_out`: name -> why it cannot be a tool."""
 
     name: str
     document: str
@@ -44,11 +44,11 @@ class OpenApiStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Service:
-    """A document as it was read, and the way to its service."""
+    """A loaded document, and the client of its service."""
 
     entry: OpenApiEntry
     egress: Egress
-    caller: Caller
+    client: ServiceClient
     loaded: Loaded | None = None
     problem: str | None = None
 
@@ -57,10 +57,10 @@ class _Service:
 
 
 class OpenApiTools:
-    """A `ToolSource` and a `ToolKind`. They are the operator's, and offered in the host's own workspace.
+    """The `ToolSource` and `ToolKind` of OpenAPI documents, offered in the host's own workspace.
 
-    A document is read when it is configured; those from addresses are kept in the folder `kept`. `resolver`
-    and `sleep` are there for tests.
+    Documents are read when they are configured; those from addresses are kept in the folder `cache`.
+    `resolver` and `sleep` are replaced in tests.
     """
 
     id_prefix = "openapi:"
@@ -68,13 +68,13 @@ class OpenApiTools:
     def __init__(
         self,
         workspace_id: str,
-        kept: Path,
+        cache: Path,
         *,
         resolver: Resolver | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._workspace = workspace_id
-        self._kept = kept
+        self._cache = cache
         self._resolver = resolver
         self._sleep = sleep
         self._services: dict[str, _Service] = {}
@@ -84,7 +84,7 @@ class OpenApiTools:
     # -- configuration ----------------------------------------------------------------------------
 
     def check(self, entries: Sequence[ToolEntry]) -> None:
-        """Refuse what can't be used whatever the documents say. InvalidArgumentError."""
+        """Check the entries, without their documents. InvalidArgumentError."""
         for entry in _own(entries):
             check_openapi_entry(entry)
             try:
@@ -95,17 +95,17 @@ class OpenApiTools:
                 ) from None
 
     async def configure(self, entries: Sequence[ToolEntry]) -> None:
-        """Read these documents, and offer the tools of no others any more."""
+        """Read these documents and offer exactly their tools."""
         wanted = {entry.name: entry for entry in _own(entries)}
         kept = {n: s for n, s in self._services.items() if s.entry == wanted.get(n) and s.problem is None}
         fresh = await asyncio.gather(*(self._open(e) for name, e in wanted.items() if name not in kept))
-        left = [service for name, service in self._services.items() if kept.get(name) is not service]
+        removed = [service for name, service in self._services.items() if kept.get(name) is not service]
         self._services = kept | {service.entry.name: service for service in fresh}
         self._offered = {
             tool.pin.tool_id: tool for service in self._services.values() for tool in _tools(service)
         }
         self.revision += 1
-        await asyncio.gather(*(service.egress.close() for service in left))
+        await asyncio.gather(*(service.egress.close() for service in removed))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -113,32 +113,32 @@ class OpenApiTools:
 
     async def _open(self, entry: OpenApiEntry) -> _Service:
         egress = Egress(EgressPolicy.of(entry.network, any_port=True), resolver=self._resolver)
-        caller = Caller(entry.owner, egress, entry.seconds, entry.response_bytes, self._sleep)
+        client = ServiceClient(entry.owner, egress, entry.seconds, entry.response_bytes, self._sleep)
         try:
-            loaded = await load(entry, self._kept, self._resolver)
+            loaded = await load(entry, self._cache, self._resolver)
         except DocumentError as error:
             log.error("openapi %s gives no tools: %s", entry.name, error)
-            return _Service(entry, egress, caller, problem=str(error))
+            return _Service(entry, egress, client, problem=str(error))
         for name, why in loaded.operations.problems.items():
             log.info("openapi %s: %s is no tool: %s", entry.name, name, why)
-        return _Service(entry, egress, caller, loaded)
+        return _Service(entry, egress, client, loaded)
 
-    # -- what there is ----------------------------------------------------------------------------
+    # -- offered tools ----------------------------------------------------------------------------
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """Every operation that is a tool, by its id."""
+        """Return every operation that is a tool, by id."""
         return self._offered if workspace_id == self._workspace else {}
 
     def documents(self, workspace_id: str) -> list[OpenApiStatus]:
-        """How each document stands, by name."""
+        """Return the status of each document, sorted by name."""
         if workspace_id != self._workspace:
             return []
         return [_status(self._services[name]) for name in sorted(self._services)]
 
-    # -- asking -----------------------------------------------------------------------------------
+    # -- calls ------------------------------------------------------------------------------------
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Ask the service. See `ToolSource.call`."""
+        """Call the operation. See `ToolSource.call`."""
         tool = self.offered(invocation.workspace_id).get(invocation.pin.tool_id)
         if tool is None or tool.problem is not None or tool.pin != invocation.pin:
             raise ToolChangedError(
@@ -151,15 +151,15 @@ class OpenApiTools:
         credentials = await _credentials(invocation.tool_name, operation)
         files = await _files(invocation, operation)
         request = request_of(operation, invocation.parameters, credentials, invocation.effect_key, files)
-        return await service.caller.call(invocation, request, credentials)
+        return await service.client.call(invocation, request, credentials)
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """No such service can be asked what came of a call."""
+        """InvalidArgumentError: such a service cannot be asked for the outcome of a call."""
         raise InvalidArgumentError(f"tool {invocation.tool_name!r} can't tell what came of a call")
 
 
 async def _credentials(tool_name: str, operation: Operation) -> Credentials:
-    """UnavailableError, naming the reference, where a secret is not to be had."""
+    """Resolve an operation's secrets. UnavailableError names a reference that cannot be resolved."""
     secrets: dict[str, str] = {}
     try:
         for scheme in operation.security:
@@ -171,7 +171,7 @@ async def _credentials(tool_name: str, operation: Operation) -> Credentials:
 
 
 async def _files(invocation: ToolInvocation, operation: Operation) -> dict[str, SentFile]:
-    """The artifacts that a call sends; any error: nothing is sent."""
+    """Read the artifacts that a call sends. After any error nothing was sent."""
     wanted = wanted_files(operation.body, invocation.parameters)
     if not wanted:
         return {}
@@ -180,14 +180,14 @@ async def _files(invocation: ToolInvocation, operation: Operation) -> dict[str, 
     files: dict[str, SentFile] = {}
     room = MAX_SENT_BYTES
     for artifact_id in wanted:
-        given = await invocation.artifacts.open(artifact_id)
-        room -= given.size_bytes
+        artifact = await invocation.artifacts.open(artifact_id)
+        room -= artifact.size_bytes
         if room < 0:
             raise PayloadTooLargeError(
                 f"the files of one call have at most {MAX_SENT_BYTES:,} bytes", limit_bytes=MAX_SENT_BYTES
             )
-        content = b"".join([piece async for piece in given.content])
-        files[artifact_id] = SentFile(content, given.name, given.mime_type)
+        content = b"".join([piece async for piece in artifact.content])
+        files[artifact_id] = SentFile(content, artifact.name, artifact.mime_type)
     return files
 
 
@@ -196,7 +196,7 @@ def _own(entries: Sequence[ToolEntry]) -> list[OpenApiEntry]:
 
 
 def _tools(service: _Service) -> list[OfferedTool]:
-    """Its operations; those that can't be tools, and a document that gives none, say why."""
+    """Return the tools of a document; unusable operations and documents become tools with a problem."""
     entry = service.entry
     if service.loaded is None:
         why = f"the document of {entry.name} gives no tools: {service.problem}"

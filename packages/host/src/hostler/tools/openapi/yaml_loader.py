@@ -1,7 +1,7 @@
-"""YAML as JSON would have it: no dates, no `on` that is true, no merged keys; its depth known beforehand.
+"""Read YAML with the types of JSON: no dates, `on` is not true, no merge keys; of bounded depth.
 
-The fast reader of the YAML library recurses in C, where too deep a document ends the process: what comes is
-therefore walked once without building anything.
+The C loader of the YAML library recurses, and a document that is too deep would end the process. So the
+document is first scanned without building values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?
 
 
 def read_yaml(data: bytes, max_depth: int, max_events: int) -> Any:
-    """The value of a YAML text. ValueError, one sentence, where it is none, or too deep or large."""
+    """Return the value of a YAML text. ValueError, one sentence, if it is invalid, too deep or too large."""
     import yaml  # noqa: PLC0415  only where a document is YAML
 
     loader = _loader()
@@ -30,7 +30,7 @@ def read_yaml(data: bytes, max_depth: int, max_events: int) -> Any:
                 raise ValueError(f"it is nested over {max_depth} levels deep")
             if count > max_events:
                 raise ValueError(f"it has over {max_events:,} values")
-        return yaml.load(data, Loader=loader)  # noqa: S506  a loader that makes plain values alone
+        return yaml.load(data, Loader=loader)  # noqa: S506  a loader of plain values only
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
