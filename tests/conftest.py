@@ -6,9 +6,17 @@ import sys
 
 from hypothesis import HealthCheck, settings
 
+from support.coroutines import anyio_backend, pytest_pyfunc_call
 from support.databases import database, database_url, postgres_server, postgres_template
 
-__all__ = ["database", "database_url", "postgres_server", "postgres_template"]
+__all__ = [
+    "anyio_backend",
+    "database",
+    "database_url",
+    "postgres_server",
+    "postgres_template",
+    "pytest_pyfunc_call",
+]
 
 # A shell that starts tests in the background has them ignore Ctrl-C, and all that they start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -60,15 +59,15 @@ SHORT = 2.0
 """Only for faults that show by what never comes; whatever passes here is given the usual time."""
 
 
-def check(fault: str, **options: object) -> list[CheckResult]:
+async def check(fault: str, **options: object) -> list[CheckResult]:
     command = [sys.executable, str(BROKEN), fault]
-    return asyncio.run(check_plugin(command, BROKEN.parent, environment(), **options))  # type: ignore[arg-type]
+    return await check_plugin(command, BROKEN.parent, environment(), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("fault", "name", "says"), FAULTS, ids=[fault for fault, _, _ in FAULTS])
-def test_the_broken_rule_is_found_and_named(fault: str, name: str, says: str) -> None:
+async def test_the_broken_rule_is_found_and_named(fault: str, name: str, says: str) -> None:
     never_comes = "nothing within" in says
-    (result,) = check(fault, only={name}, **({"step_seconds": SHORT} if never_comes else {}))
+    (result,) = await check(fault, only={name}, **({"step_seconds": SHORT} if never_comes else {}))
     assert not result.ok
     assert result.name == name
     assert says in result.detail
@@ -78,16 +77,16 @@ def test_every_check_has_a_plugin_that_fails_it() -> None:
     assert {name for _, name, _ in FAULTS} == set(CHECKS)
 
 
-def test_the_same_plugin_without_a_fault_conforms() -> None:
-    assert [result for result in check("none") if not result.ok] == []
+async def test_the_same_plugin_without_a_fault_conforms() -> None:
+    assert [result for result in await check("none") if not result.ok] == []
 
 
 @pytest.mark.parametrize("fault", ["bad_payload", "exits_with_status", "answers_notifications"])
-def test_one_broken_rule_fails_no_other_check(fault: str) -> None:
+async def test_one_broken_rule_fails_no_other_check(fault: str) -> None:
     (expected,) = [name for one, name, _ in FAULTS if one == fault]
-    assert [result.name for result in check(fault) if not result.ok] == [expected]
+    assert [result.name for result in await check(fault) if not result.ok] == [expected]
 
 
-def test_an_unknown_check_is_refused() -> None:
+async def test_an_unknown_check_is_refused() -> None:
     with pytest.raises(ValueError, match="no check is named 'speed'; there are stdout_clean"):
-        check("none", only={"speed"})
+        await check("none", only={"speed"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
@@ -18,8 +17,8 @@ TOOLBOX = Path(__file__).parents[1] / "support" / "plugins" / "toolbox"
     ("example", "command"),
     [("echo", SERVE), ("guide", SERVE), ("wire", [sys.executable, "wire.py"])],
 )
-def test_the_examples_conform(example: str, command: list[str]) -> None:
-    results = asyncio.run(check_plugin(command, EXAMPLES / example, environment()))
+async def test_the_examples_conform(example: str, command: list[str]) -> None:
+    results = await check_plugin(command, EXAMPLES / example, environment())
     assert [result for result in results if not result.ok] == []
     assert [result.name for result in results] == list(CHECKS)
     assert {result.name for result in results if result.left_out} == {
@@ -27,8 +26,8 @@ def test_the_examples_conform(example: str, command: list[str]) -> None:
     }
 
 
-def test_tools_without_a_runner_conform() -> None:
-    results = asyncio.run(check_plugin(SERVE, TOOLBOX, environment(TOOLBOX_FOLDER="nowhere")))
+async def test_tools_without_a_runner_conform() -> None:
+    results = await check_plugin(SERVE, TOOLBOX, environment(TOOLBOX_FOLDER="nowhere"))
     assert [result for result in results if not result.ok] == []
     said = {result.name: result.detail for result in results}
     assert said["tool_calls"] == "32 calls of echo"
@@ -39,20 +38,20 @@ def test_tools_without_a_runner_conform() -> None:
     assert not left_out & {name for name in CHECKS if name.startswith("tool")}
 
 
-def test_the_shop_conforms(tmp_path: Path) -> None:
+async def test_the_shop_conforms(tmp_path: Path) -> None:
     shop = environment(SHOP_FILE=str(tmp_path / "shop.sqlite3"))
-    results = asyncio.run(check_plugin(SERVE, EXAMPLES / "shop", shop))
+    results = await check_plugin(SERVE, EXAMPLES / "shop", shop)
     assert [result for result in results if not result.ok] == []
     assert {result.name: result.detail for result in results}["tool_lookup"] == "pay"
 
 
-def test_a_plugin_that_cannot_start_is_told_by_its_own_words(tmp_path: object) -> None:
-    results = asyncio.run(check_plugin([*SERVE, "--runner", "gone.py:Told"], EXAMPLES, environment()))
+async def test_a_plugin_that_cannot_start_is_told_by_its_own_words(tmp_path: object) -> None:
+    results = await check_plugin([*SERVE, "--runner", "gone.py:Told"], EXAMPLES, environment())
     assert [result.name for result in results if not result.ok] == ["initialize"]
     assert "hostler-plugin-error: there is no file gone.py" in results[-1].detail
 
 
-def test_a_command_that_is_not_there_is_named() -> None:
-    results = asyncio.run(check_plugin(["/no/such/command"], EXAMPLES, environment()))
+async def test_a_command_that_is_not_there_is_named() -> None:
+    results = await check_plugin(["/no/such/command"], EXAMPLES, environment())
     assert not results[-1].ok
     assert "the command '/no/such/command' cannot be started" in results[-1].detail

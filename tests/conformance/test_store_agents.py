@@ -15,7 +15,7 @@ from hostler.storage.stores import agents, idempotency, installation, settings
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores.idempotency import Different, InProgress, New, Replay
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
-from support.databases import read, run, write
+from support.databases import read, write
 
 RUNNER = "plugin:acme/echo/default"
 AGE = Query("t.age", *["UPDATE idempotency SET created_at = 0"] * 2)
@@ -87,18 +87,15 @@ def test_a_deleted_name_used_again_is_another_agent(database: SqlDatabase) -> No
     assert new.version == 1
 
 
-def test_names_are_unique_per_workspace_however_many_apply_at_once(database: SqlDatabase) -> None:
-    async def race() -> None:
-        async def one(number: int) -> None:
-            await database.write(lambda tx: agents.apply(tx, f"w{number % 2}", spec(priority=number)))
+async def test_names_are_unique_per_workspace_however_many_apply_at_once(database: SqlDatabase) -> None:
+    async def one(number: int) -> None:
+        await database.write(lambda tx: agents.apply(tx, f"w{number % 2}", spec(priority=number)))
 
-        await asyncio.gather(*(one(number) for number in range(20)))
-
-    run(race())
+    await asyncio.gather(*(one(number) for number in range(20)))
     for workspace in ("w0", "w1"):
-        found = read(database, lambda tx, w=workspace: agents.active(tx, w))  # type: ignore[misc]
+        found = await database.read(lambda tx, w=workspace: agents.active(tx, w))  # type: ignore[misc]
         assert [agent.version for agent in found] == [10]
-    assert read(database, lambda tx: agents.active(tx, "w2")) == []
+    assert await database.read(lambda tx: agents.active(tx, "w2")) == []
 
 
 def test_pages_of_agents_go_by_name(database: SqlDatabase) -> None:

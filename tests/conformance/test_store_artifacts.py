@@ -29,7 +29,6 @@ from hostler_protocol.errors import (
     StorageError,
 )
 from hostler_protocol.limits import MAX_UPLOAD_PART_BYTES
-from support.databases import read, run, write
 
 
 @pytest.fixture
@@ -39,12 +38,12 @@ def folder(tmp_path: Path) -> Iterator[BlobFolder]:
     opened.close()
 
 
-def store(
+async def store(
     database: SqlDatabase, folder: BlobFolder, content: bytes, ws: str = "w", **given: Any
 ) -> StoredArtifact:
-    blob = run(folder.put(content))
+    blob = await folder.put(content)
     new = NewArtifact(artifact_type="file", blob=blob, source="run", **given)
-    stored = write(database, lambda tx: artifacts.create(tx, ws, new))
+    stored = await database.write(lambda tx: artifacts.create(tx, ws, new))
     assert isinstance(stored, StoredArtifact)
     return stored
 
@@ -52,9 +51,9 @@ def store(
 # -- artifacts --------------------------------------------------------------------------------------------
 
 
-def test_an_artifact_comes_back_as_it_was_made(database: SqlDatabase, folder: BlobFolder) -> None:
+async def test_an_artifact_comes_back_as_it_was_made(database: SqlDatabase, folder: BlobFolder) -> None:
     content = random.Random(1).randbytes(700_000)
-    stored = store(
+    stored = await store(
         database,
         folder,
         content,
@@ -68,7 +67,7 @@ def test_an_artifact_comes_back_as_it_was_made(database: SqlDatabase, folder: Bl
         metadata={"k": ["v\x00"]},
         expires_at=10**15,
     )
-    found = read(database, lambda tx: artifacts.find(tx, "w", "art"))
+    found = await database.read(lambda tx: artifacts.find(tx, "w", "art"))
     assert found == stored
     assert found is not None
     record = msgspec.to_builtins(found.record())
@@ -100,44 +99,44 @@ def test_an_artifact_comes_back_as_it_was_made(database: SqlDatabase, folder: Bl
         (900_000, 5),
     ]:
         end = None if length is None else offset + length
-        assert run(whole(offset, length)) == content[offset:end]
+        assert await whole(offset, length) == content[offset:end]
         if length is not None:
-            assert run(artifacts.read(stored, folder, offset, length)) == content[offset:end]
+            assert await artifacts.read(stored, folder, offset, length) == content[offset:end]
 
 
-def test_ids_and_workspaces_keep_artifacts_apart(database: SqlDatabase, folder: BlobFolder) -> None:
-    first = store(database, folder, b"same", artifact_id="a")
-    again = store(database, folder, b"same", artifact_id="a", name="another name")
+async def test_ids_and_workspaces_keep_artifacts_apart(database: SqlDatabase, folder: BlobFolder) -> None:
+    first = await store(database, folder, b"same", artifact_id="a")
+    again = await store(database, folder, b"same", artifact_id="a", name="another name")
     assert again == first, "the same id with the same bytes is the same artifact"
-    assert read(database, lambda tx: blobs.references(tx, first.sha256)) == 1
-    other = NewArtifact(artifact_type="file", blob=run(folder.put(b"other")), source="run", artifact_id="a")
-    assert write(database, lambda tx: artifacts.create(tx, "w", other)) == Taken("a")
-    assert read(database, lambda tx: blobs.references(tx, other.blob.sha256)) == 0
-    elsewhere = write(database, lambda tx: artifacts.create(tx, "w2", other))
+    assert await database.read(lambda tx: blobs.references(tx, first.sha256)) == 1
+    other = NewArtifact(artifact_type="file", blob=await folder.put(b"other"), source="run", artifact_id="a")
+    assert await database.write(lambda tx: artifacts.create(tx, "w", other)) == Taken("a")
+    assert await database.read(lambda tx: blobs.references(tx, other.blob.sha256)) == 0
+    elsewhere = await database.write(lambda tx: artifacts.create(tx, "w2", other))
     assert isinstance(elsewhere, StoredArtifact)
-    assert read(database, lambda tx: artifacts.find(tx, "w", "a")) == first
-    assert read(database, lambda tx: artifacts.find(tx, "w3", "a")) is None
+    assert await database.read(lambda tx: artifacts.find(tx, "w", "a")) == first
+    assert await database.read(lambda tx: artifacts.find(tx, "w3", "a")) is None
 
 
-def test_removing_the_last_of_equal_artifacts_lets_the_blob_go(
+async def test_removing_the_last_of_equal_artifacts_lets_the_blob_go(
     database: SqlDatabase, folder: BlobFolder
 ) -> None:
-    one, two = store(database, folder, b"shared"), store(database, folder, b"shared", ws="w2")
+    one, two = await store(database, folder, b"shared"), await store(database, folder, b"shared", ws="w2")
     assert one.artifact_id != two.artifact_id
-    assert write(database, lambda tx: artifacts.remove(tx, "w", one.artifact_id)) == one
-    assert write(database, lambda tx: artifacts.remove(tx, "w", one.artifact_id)) is None
-    assert run(blobs.collect(database, folder)).blobs == 0
-    assert run(artifacts.read(two, folder, 0, 10)) == b"shared"
-    write(database, lambda tx: artifacts.remove(tx, "w2", two.artifact_id))
-    assert run(blobs.collect(database, folder)).blobs == 1
+    assert await database.write(lambda tx: artifacts.remove(tx, "w", one.artifact_id)) == one
+    assert await database.write(lambda tx: artifacts.remove(tx, "w", one.artifact_id)) is None
+    assert (await blobs.collect(database, folder)).blobs == 0
+    assert await artifacts.read(two, folder, 0, 10) == b"shared"
+    await database.write(lambda tx: artifacts.remove(tx, "w2", two.artifact_id))
+    assert (await blobs.collect(database, folder)).blobs == 1
 
 
-def test_an_expired_artifact_is_gone_at_once(database: SqlDatabase, folder: BlobFolder) -> None:
-    now = read(database, lambda tx: tx.now)
-    gone = store(database, folder, b"1", expires_at=now - 1)
-    kept = store(database, folder, b"2", expires_at=now + 10**7)
-    assert read(database, lambda tx: artifacts.find(tx, "w", gone.artifact_id)) is None
-    assert read(database, lambda tx: artifacts.find(tx, "w", kept.artifact_id)) == kept
+async def test_an_expired_artifact_is_gone_at_once(database: SqlDatabase, folder: BlobFolder) -> None:
+    now = await database.read(lambda tx: tx.now)
+    gone = await store(database, folder, b"1", expires_at=now - 1)
+    kept = await store(database, folder, b"2", expires_at=now + 10**7)
+    assert await database.read(lambda tx: artifacts.find(tx, "w", gone.artifact_id)) is None
+    assert await database.read(lambda tx: artifacts.find(tx, "w", kept.artifact_id)) == kept
 
 
 @pytest.mark.parametrize(
@@ -156,25 +155,25 @@ def test_what_is_said_of_bytes_is_compared_with_what_they_are(declared: Any, mes
         artifacts.check_declared(blob, **declared)
 
 
-def test_a_registered_file_is_an_artifact_whose_path_nobody_sees(
+async def test_a_registered_file_is_an_artifact_whose_path_nobody_sees(
     database: SqlDatabase, folder: BlobFolder, tmp_path: Path
 ) -> None:
     (tmp_path / "shared").mkdir()
     path = tmp_path / "shared" / "report.pdf"
     path.write_bytes(b"%PDF")
     registered = RegisteredFiles([tmp_path / "shared"])
-    file = run(registered.register(path))
+    file = await registered.register(path)
     new = NewArtifact(
         artifact_type="file", blob=file.blob, source="registered", registered=file, name="report.pdf"
     )
-    stored = write(database, lambda tx: artifacts.create(tx, "w", new))
+    stored = await database.write(lambda tx: artifacts.create(tx, "w", new))
     assert isinstance(stored, StoredArtifact)
     assert str(tmp_path).encode() not in msgspec.json.encode(stored.record())
-    assert run(artifacts.read(stored, folder, 1, 10, registered=registered)) == b"PDF"
-    assert read(database, lambda tx: blobs.references(tx, stored.sha256)) == 0
+    assert await artifacts.read(stored, folder, 1, 10, registered=registered) == b"PDF"
+    assert await database.read(lambda tx: blobs.references(tx, stored.sha256)) == 0
     with pytest.raises(StorageError, match="not open"):
-        run(artifacts.read(stored, folder, 0, 10))
-    write(database, lambda tx: artifacts.remove(tx, "w", stored.artifact_id))
+        await artifacts.read(stored, folder, 0, 10)
+    await database.write(lambda tx: artifacts.remove(tx, "w", stored.artifact_id))
     assert path.read_bytes() == b"%PDF", "the file stays where it is"
     registered.close()
 
@@ -182,7 +181,7 @@ def test_a_registered_file_is_an_artifact_whose_path_nobody_sees(
 # -- uploads ----------------------------------------------------------------------------------------------
 
 
-def send(
+async def send(
     database: SqlDatabase,
     folder: BlobFolder,
     part: Part,
@@ -191,7 +190,7 @@ def send(
     run_id: str = "r",
     **declared: Any,
 ) -> Received:
-    return run(send_async(database, folder, part, ws=ws, run_id=run_id, **declared))
+    return await send_async(database, folder, part, ws=ws, run_id=run_id, **declared)
 
 
 async def send_async(
@@ -214,12 +213,14 @@ def describe(blob: Blob) -> NewArtifact:
     return NewArtifact(artifact_type="file", blob=blob, source="upload", run_id="r")
 
 
-def leftovers(database: SqlDatabase, folder: BlobFolder) -> int:
+async def leftovers(database: SqlDatabase, folder: BlobFolder) -> int:
     """How many blobs nothing names any more; they are gone afterwards."""
-    return run(blobs.collect(database, folder)).blobs
+    return (await blobs.collect(database, folder)).blobs
 
 
-def test_parts_become_one_artifact_and_leave_nothing_else(database: SqlDatabase, folder: BlobFolder) -> None:
+async def test_parts_become_one_artifact_and_leave_nothing_else(
+    database: SqlDatabase, folder: BlobFolder
+) -> None:
     source = random.Random(3)
     parts = [source.randbytes(size) for size in (300_000, 1, 700_000, 0)]
     content = b"".join(parts)
@@ -229,113 +230,110 @@ def test_parts_become_one_artifact_and_leave_nothing_else(database: SqlDatabase,
         declared: dict[str, Any] = (
             {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)} if last else {}
         )
-        received = send(database, folder, Part(upload_id, number, part, last), **declared)
+        received = await send(database, folder, Part(upload_id, number, part, last), **declared)
         upload_id = received.upload_id
     stored = received.artifact
     assert stored is not None
     assert stored.size_bytes == len(content)
-    assert run(artifacts.read(stored, folder, 299_999, 3)) == content[299_999:300_002]
-    assert leftovers(database, folder) == 3, "the parts before the last one"
-    assert run(artifacts.read(stored, folder, 0, len(content))) == content
+    assert await artifacts.read(stored, folder, 299_999, 3) == content[299_999:300_002]
+    assert await leftovers(database, folder) == 3, "the parts before the last one"
+    assert await artifacts.read(stored, folder, 0, len(content)) == content
     with pytest.raises(NotFoundError):
-        send(database, folder, Part(upload_id, 4, b"x", False))
+        await send(database, folder, Part(upload_id, 4, b"x", False))
 
 
 @pytest.mark.parametrize("content", [b"", b"all of it"])
-def test_one_part_is_enough(database: SqlDatabase, folder: BlobFolder, content: bytes) -> None:
-    received = send(database, folder, Part(None, 0, content, True))
+async def test_one_part_is_enough(database: SqlDatabase, folder: BlobFolder, content: bytes) -> None:
+    received = await send(database, folder, Part(None, 0, content, True))
     assert received.artifact is not None
-    assert run(artifacts.read(received.artifact, folder, 0, 100)) == content
+    assert await artifacts.read(received.artifact, folder, 0, 100) == content
 
 
-def test_a_part_sent_again_changes_nothing_and_another_in_its_place_is_refused(
+async def test_a_part_sent_again_changes_nothing_and_another_in_its_place_is_refused(
     database: SqlDatabase, folder: BlobFolder
 ) -> None:
-    upload_id = send(database, folder, Part(None, 0, b"one ", False)).upload_id
+    upload_id = (await send(database, folder, Part(None, 0, b"one ", False))).upload_id
     for _ in range(3):
-        assert send(database, folder, Part(upload_id, 1, b"two ", False)) == Received(upload_id, None)
+        assert await send(database, folder, Part(upload_id, 1, b"two ", False)) == Received(upload_id, None)
     with pytest.raises(ConflictError, match="part 1 was received already"):
-        send(database, folder, Part(upload_id, 1, b"TWO ", False))
-    stored = send(database, folder, Part(upload_id, 2, b"three", True)).artifact
+        await send(database, folder, Part(upload_id, 1, b"TWO ", False))
+    stored = (await send(database, folder, Part(upload_id, 2, b"three", True))).artifact
     assert stored is not None
-    assert run(artifacts.read(stored, folder, 0, 100)) == b"one two three"
+    assert await artifacts.read(stored, folder, 0, 100) == b"one two three"
 
 
-def test_parts_keep_their_order_and_their_run(database: SqlDatabase, folder: BlobFolder) -> None:
-    upload_id = send(database, folder, Part(None, 0, b"one", False)).upload_id
+async def test_parts_keep_their_order_and_their_run(database: SqlDatabase, folder: BlobFolder) -> None:
+    upload_id = (await send(database, folder, Part(None, 0, b"one", False))).upload_id
     with pytest.raises(InvalidArgumentError, match="part 2 came where part 1 is next"):
-        send(database, folder, Part(upload_id, 2, b"three", False))
+        await send(database, folder, Part(upload_id, 2, b"three", False))
     with pytest.raises(InvalidArgumentError, match="part 0 came where part 1 is next"):
-        send(database, folder, Part(upload_id, 0, b"one", True))
+        await send(database, folder, Part(upload_id, 0, b"one", True))
     with pytest.raises(InvalidArgumentError, match="only part 0 begins"):
-        send(database, folder, Part(None, 1, b"two", False))
+        await send(database, folder, Part(None, 1, b"two", False))
     with pytest.raises(InvalidArgumentError, match="only the last one may be"):
-        send(database, folder, Part(upload_id, 1, b"", False))
+        await send(database, folder, Part(upload_id, 1, b"", False))
     for ws, run_id in (("w", "another"), ("w2", "r")):
         with pytest.raises(NotFoundError):
-            send(database, folder, Part(upload_id, 1, b"two", True), ws=ws, run_id=run_id)
+            await send(database, folder, Part(upload_id, 1, b"two", True), ws=ws, run_id=run_id)
     with pytest.raises(NotFoundError):
-        send(database, folder, Part("made up", 0, b"one", False))
+        await send(database, folder, Part("made up", 0, b"one", False))
 
 
-def test_what_was_declared_wrongly_can_be_finished_rightly(database: SqlDatabase, folder: BlobFolder) -> None:
-    upload_id = send(database, folder, Part(None, 0, b"one", False)).upload_id
+async def test_what_was_declared_wrongly_can_be_finished_rightly(
+    database: SqlDatabase, folder: BlobFolder
+) -> None:
+    upload_id = (await send(database, folder, Part(None, 0, b"one", False))).upload_id
     with pytest.raises(InvalidArgumentError, match="size_bytes says 7"):
-        send(database, folder, Part(upload_id, 1, b"two", True), size_bytes=7)
-    stored = send(database, folder, Part(upload_id, 1, b"two", True), size_bytes=6).artifact
+        await send(database, folder, Part(upload_id, 1, b"two", True), size_bytes=7)
+    stored = (await send(database, folder, Part(upload_id, 1, b"two", True), size_bytes=6)).artifact
     assert stored is not None
 
 
-def test_uploads_are_bounded(
+async def test_uploads_are_bounded(
     database: SqlDatabase, folder: BlobFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(PayloadTooLargeError, match="at most 4,194,304"):
-        send(database, folder, Part(None, 0, bytes(MAX_UPLOAD_PART_BYTES + 1), False))
+        await send(database, folder, Part(None, 0, bytes(MAX_UPLOAD_PART_BYTES + 1), False))
     for _ in range(uploads.MAX_OPEN_UPLOADS_PER_RUN):
-        upload_id = send(database, folder, Part(None, 0, b"x" * 10, False)).upload_id
+        upload_id = (await send(database, folder, Part(None, 0, b"x" * 10, False))).upload_id
     with pytest.raises(InvalidArgumentError, match="unfinished uploads"):
-        send(database, folder, Part(None, 0, b"y", False))
-    assert send(database, folder, Part(None, 0, b"whole", True)).artifact is not None
+        await send(database, folder, Part(None, 0, b"y", False))
+    assert (await send(database, folder, Part(None, 0, b"whole", True))).artifact is not None
     monkeypatch.setattr(uploads, "MAX_UPLOAD_BYTES", 15)
     with pytest.raises(PayloadTooLargeError, match="more than 15"):
-        send(database, folder, Part(upload_id, 1, b"x" * 10, False))
+        await send(database, folder, Part(upload_id, 1, b"x" * 10, False))
     monkeypatch.setattr(uploads, "MAX_PARTS", 2)
-    send(database, folder, Part(upload_id, 1, b"x", False))
+    await send(database, folder, Part(upload_id, 1, b"x", False))
     with pytest.raises(InvalidArgumentError, match="at most 2 parts"):
-        send(database, folder, Part(upload_id, 2, b"x", False))
-    assert send(database, folder, Part(upload_id, 2, b"x", True)).artifact is not None
+        await send(database, folder, Part(upload_id, 2, b"x", False))
+    assert (await send(database, folder, Part(upload_id, 2, b"x", True))).artifact is not None
 
 
-def test_of_the_same_part_sent_at_once_one_is_taken(database: SqlDatabase, folder: BlobFolder) -> None:
-    async def story() -> None:
-        upload_id = (await send_async(database, folder, Part(None, 0, b"one", False))).upload_id
-        sent = [
-            send_async(database, folder, Part(upload_id, 1, f"two{n}".encode(), False)) for n in range(10)
-        ]
-        answers = await asyncio.gather(*sent, return_exceptions=True)
-        assert sum(isinstance(answer, Received) for answer in answers) == 1
-        assert all(isinstance(answer, Received | ConflictError) for answer in answers)
-        sent = [send_async(database, folder, Part(upload_id, 2, f"end{n}".encode(), True)) for n in range(10)]
-        answers = await asyncio.gather(*sent, return_exceptions=True)
-        done = [answer for answer in answers if isinstance(answer, Received)]
-        assert len(done) == 1
-        assert done[0].artifact is not None
-        content = await artifacts.read(done[0].artifact, folder, 0, 100)
-        assert content.startswith(b"onetwo")
-        assert len(content) == len(b"onetwo0end0")
-
-    run(story())
+async def test_of_the_same_part_sent_at_once_one_is_taken(database: SqlDatabase, folder: BlobFolder) -> None:
+    upload_id = (await send_async(database, folder, Part(None, 0, b"one", False))).upload_id
+    sent = [send_async(database, folder, Part(upload_id, 1, f"two{n}".encode(), False)) for n in range(10)]
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    assert sum(isinstance(answer, Received) for answer in answers) == 1
+    assert all(isinstance(answer, Received | ConflictError) for answer in answers)
+    sent = [send_async(database, folder, Part(upload_id, 2, f"end{n}".encode(), True)) for n in range(10)]
+    answers = await asyncio.gather(*sent, return_exceptions=True)
+    done = [answer for answer in answers if isinstance(answer, Received)]
+    assert len(done) == 1
+    assert done[0].artifact is not None
+    content = await artifacts.read(done[0].artifact, folder, 0, 100)
+    assert content.startswith(b"onetwo")
+    assert len(content) == len(b"onetwo0end0")
 
 
-def test_an_abandoned_upload_lets_its_parts_go(database: SqlDatabase, folder: BlobFolder) -> None:
-    upload_id = send(database, folder, Part(None, 0, b"one", False)).upload_id
-    send(database, folder, Part(upload_id, 1, b"two", False))
-    assert leftovers(database, folder) == 0
+async def test_an_abandoned_upload_lets_its_parts_go(database: SqlDatabase, folder: BlobFolder) -> None:
+    upload_id = (await send(database, folder, Part(None, 0, b"one", False))).upload_id
+    await send(database, folder, Part(upload_id, 1, b"two", False))
+    assert await leftovers(database, folder) == 0
 
     def forget(tx: Tx) -> None:
         uploads.abandon(tx, "w", upload_id)
 
-    write(database, forget)
-    assert leftovers(database, folder) == 2
+    await database.write(forget)
+    assert await leftovers(database, folder) == 2
     with pytest.raises(NotFoundError):
-        send(database, folder, Part(upload_id, 2, b"three", True))
+        await send(database, folder, Part(upload_id, 2, b"three", True))

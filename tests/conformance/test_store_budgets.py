@@ -19,7 +19,7 @@ from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import RateLimitedError, UnauthorizedError
-from support.databases import read, run, write
+from support.databases import read, write
 
 CALL = Use(calls=1)
 
@@ -119,48 +119,38 @@ def test_what_is_over_is_swept(database: SqlDatabase) -> None:
     assert sorted(tuple(row.values()) for row in left) == [("v", "a"), ("w", "open")]
 
 
-def test_many_hosts_let_through_exactly_what_there_is(database_url: str) -> None:
+async def test_many_hosts_let_through_exactly_what_there_is(database_url: str) -> None:
     """Accounts in every order, from several databases at once: no more, no fewer, and nobody deadlocks."""
-
-    async def main() -> None:
-        count = 1 if not database_url.startswith("postgres") else 3
-        opened = [open_database(database_url) for _ in range(count)]
-        try:
-            days = [account(f"a{n}", calls=40) for n in range(3)]
-            orders: list[Sequence[Account]] = [days, days[::-1], [days[1], days[0], days[2]]]
-            asked = [RunBudget(opened[n % count], "w", tuple(orders[n % 3])) for n in range(150)]
-            told = await asyncio.gather(*(one.take(spends=False) for one in asked), return_exceptions=True)
-            assert told.count(None) == 40
-            assert {type(one) for one in told if one is not None} == {RateLimitedError}
-        finally:
-            for one in opened:
-                await one.close()
-
-    run(main())
+    count = 1 if not database_url.startswith("postgres") else 3
+    opened = [open_database(database_url) for _ in range(count)]
+    try:
+        days = [account(f"a{n}", calls=40) for n in range(3)]
+        orders: list[Sequence[Account]] = [days, days[::-1], [days[1], days[0], days[2]]]
+        asked = [RunBudget(opened[n % count], "w", tuple(orders[n % 3])) for n in range(150)]
+        told = await asyncio.gather(*(one.take(spends=False) for one in asked), return_exceptions=True)
+        assert told.count(None) == 40
+        assert {type(one) for one in told if one is not None} == {RateLimitedError}
+    finally:
+        for one in opened:
+            await one.close()
 
 
-def test_the_refusal_says_which_budget_it_was_and_when_to_come_again(database: SqlDatabase) -> None:
-    async def main() -> None:
-        own = RunBudget(database, "w", (account("r", span="run", tokens=5),))
+async def test_the_refusal_says_which_budget_it_was_and_when_to_come_again(database: SqlDatabase) -> None:
+    own = RunBudget(database, "w", (account("r", span="run", tokens=5),))
+    await own.take(spends=True)
+    await own.spend(Usage(input_tokens=2, output_tokens=3), None)
+    with pytest.raises(UnauthorizedError, match="budget of 5 tokens of this run is used up") as caught:
         await own.take(spends=True)
-        await own.spend(Usage(input_tokens=2, output_tokens=3), None)
-        with pytest.raises(UnauthorizedError, match="budget of 5 tokens of this run is used up") as caught:
-            await own.take(spends=True)
-        assert caught.value.details == {"budget": "tokens", "limit": 5}
-        day = RunBudget(database, "w", (account("a", calls=0),))
-        with pytest.raises(RateLimitedError, match="budget of 0 calls a day") as limited:
-            await day.take(spends=False)
-        assert 0 < limited.value.retry_after <= 86_400
-
-    run(main())
+    assert caught.value.details == {"budget": "tokens", "limit": 5}
+    day = RunBudget(database, "w", (account("a", calls=0),))
+    with pytest.raises(RateLimitedError, match="budget of 0 calls a day") as limited:
+        await day.take(spends=False)
+    assert 0 < limited.value.retry_after <= 86_400
 
 
-def test_without_a_limit_nothing_is_written(database: SqlDatabase) -> None:
-    async def main() -> None:
-        before = database.groups_committed
-        free = RunBudget(database, "w", ())
-        await free.take(spends=True)
-        await free.spend(Usage(total_tokens=5), None)
-        assert database.groups_committed == before
-
-    run(main())
+async def test_without_a_limit_nothing_is_written(database: SqlDatabase) -> None:
+    before = database.groups_committed
+    free = RunBudget(database, "w", ())
+    await free.take(spends=True)
+    await free.spend(Usage(total_tokens=5), None)
+    assert database.groups_committed == before

@@ -20,7 +20,7 @@ from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores.events import Duplicate, Inserted
 from hostler.storage.stores.filters import ANY
 from hostler_protocol.events import Actor, EventEnvelope, Input
-from support.databases import read, run, write
+from support.databases import read, write
 
 NEVER_CHANGES = [*chain.EVENT_FIELDS, "seq", "body_digest", "digest"]
 NUMBERS = {"seq", "content_redacted", "event_time", "created_at"}
@@ -45,21 +45,25 @@ def insert(one: Event) -> Callable[[Tx], Inserted | Duplicate]:
     return lambda tx: events.insert(tx, one, "started", f"run of {one.event_id}", {"candidates": ["a"]})
 
 
-def verified(database: SqlDatabase, workspace: str = "w1", kind: chain.Chain = "events") -> chain.Verified:
+async def verified(
+    database: SqlDatabase, workspace: str = "w1", kind: chain.Chain = "events"
+) -> chain.Verified:
     """Verify in steps of two rows, each from where the last one ended."""
     link, checked = chain.Link(), 0
     while True:
-        step = read(database, partial(chain.verify, workspace_id=workspace, chain=kind, after=link, limit=2))
+        step = await database.read(
+            partial(chain.verify, workspace_id=workspace, chain=kind, after=link, limit=2)
+        )
         checked += step.checked
         if step.done:
             return chain.Verified(step.link, checked, step.deleted, True, step.broken)
         link = step.link
 
 
-def change(database: SqlDatabase, sql: str, **params: Any) -> None:
+async def change(database: SqlDatabase, sql: str, **params: Any) -> None:
     """Change the database behind the store's back."""
     query = parse(f"-- name: change\n{sql}", "t").change
-    write(database, lambda tx: tx.run(query, **params))
+    await database.write(lambda tx: tx.run(query, **params))
 
 
 def test_an_event_comes_back_as_it_was_given(database: SqlDatabase) -> None:
@@ -80,17 +84,14 @@ def test_an_event_comes_back_as_it_was_given(database: SqlDatabase) -> None:
     assert read(database, lambda tx: events.find(tx, "w2", "e1")) is None
 
 
-def test_the_same_event_five_hundred_times_at_once_is_one_event(database: SqlDatabase) -> None:
-    async def all_at_once() -> list[Inserted | Duplicate]:
-        return await asyncio.gather(*(database.write(insert(event("e1"))) for _ in range(500)))
-
-    outcomes = run(all_at_once())
+async def test_the_same_event_five_hundred_times_at_once_is_one_event(database: SqlDatabase) -> None:
+    outcomes = await asyncio.gather(*(database.write(insert(event("e1"))) for _ in range(500)))
     duplicates = [outcome for outcome in outcomes if isinstance(outcome, Duplicate)]
     assert len(duplicates) == 499
     assert {(one.record.event_id, one.record.run_id, one.same_body) for one in duplicates} == {
         ("e1", "run of e1", True)
     }
-    assert read(database, lambda tx: events.latest_seq(tx, "w1")) == 1
+    assert await database.read(lambda tx: events.latest_seq(tx, "w1")) == 1
 
 
 def test_another_body_under_a_known_id_is_told(database: SqlDatabase) -> None:
@@ -111,18 +112,15 @@ def test_summaries_are_short_and_without_nul(database: SqlDatabase) -> None:
     assert found.envelope.input.text == "a\x00b" * 1000, "the event itself is kept as it came"
 
 
-def test_sequences_have_no_gaps_however_writers_race(database: SqlDatabase) -> None:
-    async def race() -> None:
-        async def one(number: int) -> None:
-            await database.write(insert(event(f"e{number}", f"w{number % 3}", conversation_id="c")))
+async def test_sequences_have_no_gaps_however_writers_race(database: SqlDatabase) -> None:
+    async def one(number: int) -> None:
+        await database.write(insert(event(f"e{number}", f"w{number % 3}", conversation_id="c")))
 
-        await asyncio.gather(*(one(number) for number in range(90)))
-
-    run(race())
+    await asyncio.gather(*(one(number) for number in range(90)))
     for workspace in ("w0", "w1", "w2"):
-        found = read(database, partial(events.page, workspace_id=workspace, limit=100))
+        found = await database.read(partial(events.page, workspace_id=workspace, limit=100))
         assert [one.seq for one in found] == list(range(30, 0, -1))
-        assert verified(database, workspace).broken is None
+        assert (await verified(database, workspace)).broken is None
 
 
 def test_pages_filter_and_go_backward(database: SqlDatabase) -> None:
@@ -154,19 +152,19 @@ def test_pages_filter_and_go_backward(database: SqlDatabase) -> None:
     assert ids(event_types=[]) == []
 
 
-def test_what_becomes_of_an_event_stands_outside_the_chain(database: SqlDatabase) -> None:
-    write(database, insert(event("e1")))
+async def test_what_becomes_of_an_event_stands_outside_the_chain(database: SqlDatabase) -> None:
+    await database.write(insert(event("e1")))
 
     def later(tx: Tx) -> None:
         events.set_outcome(tx, "w1", "e1", "queued", "r9", {"reason": "busy"})
         events.set_steering(tx, "w1", "e1", {"status": "queued"})
 
-    write(database, later)
-    found = read(database, lambda tx: events.find(tx, "w1", "e1"))
+    await database.write(later)
+    found = await database.read(lambda tx: events.find(tx, "w1", "e1"))
     assert found is not None
     assert (found.outcome, found.run_id, found.routing) == ("queued", "r9", {"reason": "busy"})
     assert found.steering == {"status": "queued"}
-    assert verified(database).broken is None
+    assert (await verified(database)).broken is None
 
 
 @settings(
@@ -181,36 +179,36 @@ def test_what_becomes_of_an_event_stands_outside_the_chain(database: SqlDatabase
     number=st.integers(-(2**40), 2**40),
     null=st.booleans(),
 )
-def test_any_change_of_any_field_is_found(
+async def test_any_change_of_any_field_is_found(
     database: SqlDatabase, column: str, row: int, text: str, number: int, null: bool
 ) -> None:
-    workspace = f"w{read(database, lambda tx: len(chain.heads(tx)))}"
+    workspace = f"w{await database.read(lambda tx: len(chain.heads(tx)))}"
     for index in range(1, 6):
-        write(database, insert(event(f"e{index}", workspace, conversation_id="c")))
-    assert verified(database, workspace).broken is None
+        await database.write(insert(event(f"e{index}", workspace, conversation_id="c")))
+    assert (await verified(database, workspace)).broken is None
     value: Any = number if column in NUMBERS else text
     if null and column in MAY_BE_NULL:
         value = None
-    before = read(
-        database, lambda tx: tx.all(Query("t.all", *["SELECT * FROM events ORDER BY workspace_id, seq"] * 2))
+    before = await database.read(
+        lambda tx: tx.all(Query("t.all", *["SELECT * FROM events ORDER BY workspace_id, seq"] * 2))
     )
     if column == "event_id" and value in {f"e{index}" for index in range(1, 6)}:
         value = "e9"
     if column == "seq" and value in range(1, 6):
         value = 77
-    change(
+    await change(
         database,
         f"UPDATE events SET {column} = :value WHERE workspace_id = :workspace AND seq = :row",
         value=value,
         workspace=workspace,
         row=row,
     )
-    after = read(
-        database, lambda tx: tx.all(Query("t.all", *["SELECT * FROM events ORDER BY workspace_id, seq"] * 2))
+    after = await database.read(
+        lambda tx: tx.all(Query("t.all", *["SELECT * FROM events ORDER BY workspace_id, seq"] * 2))
     )
     if sorted(before, key=repr) == sorted(after, key=repr):
         return
-    broken = verified(database, workspace).broken
+    broken = (await verified(database, workspace)).broken
     assert broken is not None, f"{column} = {value!r} went unseen"
     if column not in {"seq", "digest"}:
         assert broken.seq == row
@@ -229,56 +227,58 @@ def test_any_change_of_any_field_is_found(
         ("UPDATE events SET seq = 6 WHERE seq = 5", 5, "sequence 5 is missing; 6 follows"),
     ],
 )
-def test_rows_that_are_gone_or_moved_are_found(
+async def test_rows_that_are_gone_or_moved_are_found(
     database: SqlDatabase, sql: str, seq: int, reason: str
 ) -> None:
     for index in range(1, 6):
-        write(database, insert(event(f"e{index}")))
-    change(database, sql)
-    assert verified(database).broken == chain.Break(seq, reason)
+        await database.write(insert(event(f"e{index}")))
+    await change(database, sql)
+    assert (await verified(database)).broken == chain.Break(seq, reason)
 
 
-def test_a_row_slipped_in_beside_the_chain_is_found(database: SqlDatabase) -> None:
-    write(database, insert(event("e1")))
+async def test_a_row_slipped_in_beside_the_chain_is_found(database: SqlDatabase) -> None:
+    await database.write(insert(event("e1")))
     columns = "workspace_id, body_digest, request_digest, event_type, source, input_summary, content_redacted"
-    change(
+    await change(
         database,
         f"INSERT INTO events (event_id, {columns}, outcome, routing, created_at)"
         f" SELECT 'forged', {columns}, outcome, routing, created_at FROM events",
     )
-    assert verified(database).broken == chain.Break(None, "row forged is not part of the chain")
+    assert (await verified(database)).broken == chain.Break(None, "row forged is not part of the chain")
 
 
-def test_deleted_content_leaves_a_chain_that_verifies(database: SqlDatabase) -> None:
+async def test_deleted_content_leaves_a_chain_that_verifies(database: SqlDatabase) -> None:
     for index in range(1, 6):
-        write(database, insert(event(f"e{index}")))
-    change(database, "UPDATE events SET body = NULL, input_summary = '', actor_id = NULL WHERE seq = 2")
-    found = verified(database)
+        await database.write(insert(event(f"e{index}")))
+    await change(database, "UPDATE events SET body = NULL, input_summary = '', actor_id = NULL WHERE seq = 2")
+    found = await verified(database)
     assert found.broken is None
-    assert read(database, lambda tx: chain.verify(tx, "w1", "events")).deleted == 1
-    gone = read(database, lambda tx: events.find(tx, "w1", "e2"))
+    assert (await database.read(lambda tx: chain.verify(tx, "w1", "events"))).deleted == 1
+    gone = await database.read(lambda tx: events.find(tx, "w1", "e2"))
     assert gone is not None
     assert gone.envelope is None
 
 
-def test_audit_facts_stand_in_a_chain_of_their_own(database: SqlDatabase) -> None:
+async def test_audit_facts_stand_in_a_chain_of_their_own(database: SqlDatabase) -> None:
 
     def record(number: int) -> Callable[[Tx], str]:
         return lambda tx: audit.record(tx, "w1", "key:ada", "key.created", f"k{number}", {"n": number})
 
     for number in range(4):
-        write(database, record(number))
-    write(database, insert(event("e1")))
-    facts = read(database, lambda tx: audit.page(tx, "w1", limit=3))
+        await database.write(record(number))
+    await database.write(insert(event("e1")))
+    facts = await database.read(lambda tx: audit.page(tx, "w1", limit=3))
     assert [(fact.seq, fact.target, fact.body) for fact in facts] == [
         (4, "k3", {"n": 3}),
         (3, "k2", {"n": 2}),
         (2, "k1", {"n": 1}),
     ]
-    assert [fact.seq for fact in read(database, lambda tx: audit.page(tx, "w1", before_seq=2))] == [1]
-    assert read(database, lambda tx: audit.page(tx, "w2")) == []
-    assert verified(database, kind="audit") == chain.Verified(
-        read(database, lambda tx: chain.head(tx, "w1", "audit")), 4, 0, True
+    assert [fact.seq for fact in await database.read(lambda tx: audit.page(tx, "w1", before_seq=2))] == [1]
+    assert await database.read(lambda tx: audit.page(tx, "w2")) == []
+    assert await verified(database, kind="audit") == chain.Verified(
+        await database.read(lambda tx: chain.head(tx, "w1", "audit")), 4, 0, True
     )
-    change(database, "UPDATE audit SET actor = 'nobody' WHERE seq = 2")
-    assert verified(database, kind="audit").broken == chain.Break(2, "the content does not match its digest")
+    await change(database, "UPDATE audit SET actor = 'nobody' WHERE seq = 2")
+    assert (await verified(database, kind="audit")).broken == chain.Break(
+        2, "the content does not match its digest"
+    )

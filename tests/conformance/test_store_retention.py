@@ -45,7 +45,6 @@ from hostler_protocol.content import Message
 from hostler_protocol.errors import ConflictError, ExpiredError
 from hostler_protocol.events import Actor, EventEnvelope, Input, Subject
 from hostler_protocol.ids import new_id
-from support.databases import read, run, write
 
 AGE = parse(
     """
@@ -82,7 +81,7 @@ class World:
     database: SqlDatabase
     folder: BlobFolder
 
-    def turn(
+    async def turn(
         self,
         conversation: str | None,
         person: str,
@@ -96,13 +95,13 @@ class World:
         subject: str | None = None,
     ) -> str:
         """A message and its run; every text of it names conversation and person. The run's id."""
-        now = read(self.database, lambda tx: tx.now)
+        now = await self.database.read(lambda tx: tx.now)
         at = now - round(age_days * DAY_MS)
         run_id, event_id = absorbed_by or new_id(), new_id()
         text = f"secret words of {person} in {conversation}"
         of_run = f"journal of {text} {run_id}" if absorbed_by is None else ""
-        blob = run(self.folder.put(of_run.encode()))
-        picture = run(self.folder.put(f"picture of {text} {event_id}".encode()))
+        blob = await self.folder.put(of_run.encode())
+        picture = await self.folder.put(f"picture of {text} {event_id}".encode())
 
         def work(tx: Tx) -> None:
             place = Place("b", conversation)
@@ -133,10 +132,10 @@ class World:
             for area in areas:
                 states.set(tx, ws, area, "note", states.encode(text))
 
-        write(self.database, work)
+        await self.database.write(work)
         if end is not None and absorbed_by is None:
-            write(self.database, lambda tx: runs.transition(tx, run_id, None, end, cause="t", actor="t"))
-            write(self.database, lambda tx: tx.run(AGE.run, run_id=run_id, at=at))
+            await self.database.write(lambda tx: runs.transition(tx, run_id, None, end, cause="t", actor="t"))
+            await self.database.write(lambda tx: tx.run(AGE.run, run_id=run_id, at=at))
         return run_id
 
     def _run(
@@ -183,7 +182,7 @@ class World:
         output = f'{{"run_id":"{run_id}","output":"{text}"}}'
         idempotency.finish(tx, ws, person, run_id, status=200, answer=output)
 
-    def facts(self, needle: str, ws: str = "w") -> list[str]:
+    async def facts(self, needle: str, ws: str = "w") -> list[str]:
         """In which tables rows of a workspace hold the needle anywhere, and how they are scoped."""
 
         def rows(tx: Tx) -> list[str]:
@@ -195,27 +194,27 @@ class World:
                 found += [f"{table} {row.get('scope', '')}".strip() for row in every if needle in repr(row)]
             return found
 
-        return read(self.database, rows)
+        return await self.database.read(rows)
 
     def files(self, needle: str) -> int:
         """How many files hold the needle."""
         every = (path for path in self.folder._root.rglob("*") if path.is_file())
         return sum(needle in path.read_bytes().decode() for path in every)
 
-    def verify(self, ws: str = "w") -> int:
+    async def verify(self, ws: str = "w") -> int:
         """Walk the event chain; how many rows are empty."""
-        result = read(self.database, lambda tx: chain.verify(tx, ws, "events"))
+        result = await self.database.read(lambda tx: chain.verify(tx, ws, "events"))
         assert result.done
         assert result.broken is None
         return result.deleted
 
-    def put(self, data: bytes) -> Blob:
+    async def put(self, data: bytes) -> Blob:
         """A blob that nobody is about to name."""
-        blob = run(self.folder.put(data))
+        blob = await self.folder.put(data)
         return Blob(blob.sha256, blob.size_bytes)
 
-    def purge_blobs(self) -> int:
-        return run(blobs.collect(self.database, self.folder)).blobs
+    async def purge_blobs(self) -> int:
+        return (await blobs.collect(self.database, self.folder)).blobs
 
 
 def _digest(*parts: str) -> str:
@@ -230,18 +229,20 @@ def world(database: SqlDatabase, folder: BlobFolder) -> World:
 # -- deletion on request ----------------------------------------------------------------------------------
 
 
-def test_a_deleted_conversation_is_gone_everywhere_and_the_chain_still_verifies(world: World) -> None:
-    gone = [world.turn("c-gone", "ada") for _ in range(3)]
-    world.turn("c-kept", "ada")
-    world.turn("c-gone", "ada", ws="w2")
-    child = world.turn(None, "ada", parent=gone[0])
-    others = [world.facts("c-gone", "w2"), world.facts("c-kept")]
-    receipt = run(deletion.delete_conversation(world.database, world.folder, "w", "c-gone", by="admin"))
-    assert world.facts("c-gone") == []
-    assert world.facts("ada in None") == ["states actor"], "what a deleted run did by another run goes too"
-    assert [world.facts("c-gone", "w2"), world.facts("c-kept")] == others
+async def test_a_deleted_conversation_is_gone_everywhere_and_the_chain_still_verifies(world: World) -> None:
+    gone = [await world.turn("c-gone", "ada") for _ in range(3)]
+    await world.turn("c-kept", "ada")
+    await world.turn("c-gone", "ada", ws="w2")
+    child = await world.turn(None, "ada", parent=gone[0])
+    others = [await world.facts("c-gone", "w2"), await world.facts("c-kept")]
+    receipt = await deletion.delete_conversation(world.database, world.folder, "w", "c-gone", by="admin")
+    assert await world.facts("c-gone") == []
+    assert await world.facts("ada in None") == ["states actor"], (
+        "what a deleted run did by another run goes too"
+    )
+    assert [await world.facts("c-gone", "w2"), await world.facts("c-kept")] == others
     assert world.files("c-gone") == 2, "those of the other workspace"
-    assert world.purge_blobs() == 0, "none is left for later"
+    assert await world.purge_blobs() == 0, "none is left for later"
     assert receipt.deleted == {
         "artifacts": 8,
         "events": 4,
@@ -250,25 +251,25 @@ def test_a_deleted_conversation_is_gone_everywhere_and_the_chain_still_verifies(
         "states": 1,
         "transcripts": 8,
     }
-    assert world.verify() == 4
-    head = read(world.database, lambda tx: chain.head(tx, "w", "events"))
+    assert await world.verify() == 4
+    head = await world.database.read(lambda tx: chain.head(tx, "w", "events"))
     assert (receipt.chain_seq, receipt.chain_digest) == (head.seq, head.digest)
     for run_id in (*gone, child):
-        found = read(world.database, lambda tx, run_id=run_id: runs.get(tx, "w", run_id))  # type: ignore[misc]
+        found = await world.database.read(lambda tx, run_id=run_id: runs.get(tx, "w", run_id))  # type: ignore[misc]
         assert found.status == "completed", "how it ended stays in the ledger"
         assert found.grant_json is None
-    fact = read(world.database, lambda tx: audit.page(tx, "w", limit=1))[0]
+    fact = (await world.database.read(lambda tx: audit.page(tx, "w", limit=1)))[0]
     assert (fact.audit_id, fact.action, fact.actor) == (receipt.audit_id, "data.deleted", "admin")
     assert fact.target == receipt.target == f"conversation:{hashlib.sha256(b'c-gone').hexdigest()}"
-    assert world.verify("w2") == 0
+    assert await world.verify("w2") == 0
 
 
-def test_a_deleted_conversation_is_in_no_page_no_search_and_no_index(world: World) -> None:
-    world.turn("c-gone", "ada")
-    world.turn("c-kept", "ada")
+async def test_a_deleted_conversation_is_in_no_page_no_search_and_no_index(world: World) -> None:
+    await world.turn("c-gone", "ada")
+    await world.turn("c-kept", "ada")
     if world.database.dialect == "sqlite":  # a few messages wait for more
-        write(world.database, lambda tx: transcripts.index_waiting(tx, "w"))
-    run(deletion.delete_conversation(world.database, world.folder, "w", "c-gone", by="admin"))
+        await world.database.write(lambda tx: transcripts.index_waiting(tx, "w"))
+    await deletion.delete_conversation(world.database, world.folder, "w", "c-gone", by="admin")
 
     def look(tx: Tx) -> None:
         assert not transcripts.page(tx, "w", conversation_id="c-gone").items
@@ -281,13 +282,13 @@ def test_a_deleted_conversation_is_in_no_page_no_search_and_no_index(world: Worl
             assert b"kept" in index
             assert b"gone" not in index
 
-    read(world.database, look)
+    await world.database.read(look)
 
 
-def test_deleting_again_finds_nothing_and_a_second_delivery_is_still_known(world: World) -> None:
-    world.turn("c", "ada")
-    run(deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin"))
-    again = run(deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin"))
+async def test_deleting_again_finds_nothing_and_a_second_delivery_is_still_known(world: World) -> None:
+    await world.turn("c", "ada")
+    await deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin")
+    again = await deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin")
     assert again.deleted == {}
 
     def deliver(tx: Tx) -> None:
@@ -298,11 +299,11 @@ def test_deleting_again_finds_nothing_and_a_second_delivery_is_still_known(world
         assert outcome.same_body
         assert outcome.record.envelope is None
 
-    write(world.database, deliver)
+    await world.database.write(deliver)
 
 
-def test_what_arrives_after_the_request_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.turn("c", "ada")
+async def test_what_arrives_after_the_request_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.turn("c", "ada")
     begin = deletion._begin
 
     async def begin_then_more(*given: Any) -> Any:
@@ -312,67 +313,71 @@ def test_what_arrives_after_the_request_stays(world: World, monkeypatch: pytest.
         return erasure
 
     monkeypatch.setattr(deletion, "_begin", begin_then_more)
-    run(deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin"))
-    page = read(world.database, lambda tx: transcripts.page(tx, "w", conversation_id="c"))
+    await deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin")
+    page = await world.database.read(lambda tx: transcripts.page(tx, "w", conversation_id="c"))
     assert [item.content for item in page.items] == ["said meanwhile"]
 
 
-def test_a_conversation_with_an_active_run_is_not_deleted(world: World) -> None:
-    active = world.turn("c", "ada", end=None)
-    before = world.facts("ada")
+async def test_a_conversation_with_an_active_run_is_not_deleted(world: World) -> None:
+    active = await world.turn("c", "ada", end=None)
+    before = await world.facts("ada")
     with pytest.raises(ConflictError, match=active):
-        run(deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin"))
-    assert world.facts("ada") == before
+        await deletion.delete_conversation(world.database, world.folder, "w", "c", by="admin")
+    assert await world.facts("ada") == before
     with pytest.raises(ConflictError, match=active):
-        run(deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin"))
-    write(world.database, lambda tx: runs.transition(tx, active, None, "cancelled", cause="t", actor="t"))
-    assert (
-        run(deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin")).deleted["runs"] == 1
+        await deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin")
+    await world.database.write(
+        lambda tx: runs.transition(tx, active, None, "cancelled", cause="t", actor="t")
     )
+    assert (await deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin")).deleted[
+        "runs"
+    ] == 1
 
 
-def test_a_persons_data_goes_from_shared_conversations_and_others_keep_theirs(world: World) -> None:
-    world.turn("before", "eve")
-    world.turn("shared", "eve")
-    world.turn("shared", "ada")
-    eves_run = world.turn("shared", "eve")
-    world.turn("shared", "ada", outcome="steered", absorbed_by=eves_run)
-    world.turn("private", "ada")
-    world.turn("added", "eve", subject="ada")
-    world.turn("private", "ada", ws="w2")
-    other = world.facts("of ada", "w2")
-    receipt = run(deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin"))
-    world.purge_blobs()
+async def test_a_persons_data_goes_from_shared_conversations_and_others_keep_theirs(world: World) -> None:
+    await world.turn("before", "eve")
+    await world.turn("shared", "eve")
+    await world.turn("shared", "ada")
+    eves_run = await world.turn("shared", "eve")
+    await world.turn("shared", "ada", outcome="steered", absorbed_by=eves_run)
+    await world.turn("private", "ada")
+    await world.turn("added", "eve", subject="ada")
+    await world.turn("private", "ada", ws="w2")
+    other = await world.facts("of ada", "w2")
+    receipt = await deletion.delete_actor(world.database, world.folder, "w", "ada", by="admin")
+    await world.purge_blobs()
     # State of a conversation belongs to all who take part in it.
-    assert set(world.facts("ada in")) == {"states conversation"}
-    assert sorted(world.facts("eve in added")) == ["states actor", "states conversation"], "about ada"
-    assert world.facts("eve in before"), "nothing of ada there"
-    assert world.facts("of ada", "w2") == other
+    assert set(await world.facts("ada in")) == {"states conversation"}
+    assert sorted(await world.facts("eve in added")) == ["states actor", "states conversation"], "about ada"
+    assert await world.facts("eve in before"), "nothing of ada there"
+    assert await world.facts("of ada", "w2") == other
     assert world.files("of ada in shared") == 0
-    page = read(world.database, lambda tx: transcripts.page(tx, "w", conversation_id="shared"))
+    page = await world.database.read(lambda tx: transcripts.page(tx, "w", conversation_id="shared"))
     texts = [item.content for item in page.items]
     assert texts == ["answer with secret words of eve in shared", "secret words of eve in shared"] * 2
-    assert not read(world.database, lambda tx: journal.page(tx, eves_run)).items, "it read what ada said"
+    assert not (await world.database.read(lambda tx: journal.page(tx, eves_run))).items, (
+        "it read what ada said"
+    )
     assert receipt.deleted["events"] == 4
     assert receipt.deleted["runs"] == 3
-    assert world.verify() == 4
+    assert await world.verify() == 4
 
 
 # -- retention by age -------------------------------------------------------------------------------------
 
 
-def test_each_kind_goes_when_it_is_old_and_only_then(world: World) -> None:
-    old, new = world.turn("c-old", "ada", age_days=40), world.turn("c-new", "eve", age_days=1)
-    world.turn("c-old", "ada", ws="w2", age_days=40)
+async def test_each_kind_goes_when_it_is_old_and_only_then(world: World) -> None:
+    old, new = await world.turn("c-old", "ada", age_days=40), await world.turn("c-new", "eve", age_days=1)
+    await world.turn("c-old", "ada", ws="w2", age_days=40)
     policy = RetentionPolicy(events=30, transcripts=30, journals=30, deltas=7)
-    counts = run(retention.collect_workspace(world.database, "w", policy))
+    counts = await retention.collect_workspace(world.database, "w", policy)
     assert {kind: counts[kind] for kind in ("events", "transcripts", "journal_entries", "deltas")} == {
         "events": 1,
         "transcripts": 1,  # the answer was stored with the transaction's own, present time
         "journal_entries": 606 - 601,
         "deltas": 601,
     }
-    assert world.verify() == 1
+    assert await world.verify() == 1
 
     def look(tx: Tx) -> None:
         assert not journal.page(tx, old).items
@@ -380,8 +385,8 @@ def test_each_kind_goes_when_it_is_old_and_only_then(world: World) -> None:
         assert [event.envelope is None for event in events.page(tx, "w")] == [False, True]
         assert not any(event.envelope is None for event in events.page(tx, "w2"))
 
-    read(world.database, look)
-    assert run(retention.collect_workspace(world.database, "w", RetentionPolicy())) == {
+    await world.database.read(look)
+    assert await retention.collect_workspace(world.database, "w", RetentionPolicy()) == {
         "artifacts": 0,
         "uploads": 0,
         "answers": 0,
@@ -390,9 +395,11 @@ def test_each_kind_goes_when_it_is_old_and_only_then(world: World) -> None:
     }
 
 
-def test_dropped_deltas_leave_the_rest_and_expire_the_cursors_into_them(world: World) -> None:
-    run_id = world.turn("c", "ada", age_days=10)
-    assert run(retention.collect_workspace(world.database, "w", RetentionPolicy(deltas=7)))["deltas"] == 601
+async def test_dropped_deltas_leave_the_rest_and_expire_the_cursors_into_them(world: World) -> None:
+    run_id = await world.turn("c", "ada", age_days=10)
+    assert (await retention.collect_workspace(world.database, "w", RetentionPolicy(deltas=7)))[
+        "deltas"
+    ] == 601
 
     def look(tx: Tx) -> None:
         kinds = {entry.type for entry in journal.page(tx, run_id).items}
@@ -403,54 +410,56 @@ def test_dropped_deltas_leave_the_rest_and_expire_the_cursors_into_them(world: W
         with pytest.raises(ExpiredError):
             journal.results(tx, run_id, 300)
 
-    read(world.database, look)
-    assert run(retention.collect_workspace(world.database, "w", RetentionPolicy(deltas=7)))["deltas"] == 0
+    await world.database.read(look)
+    assert (await retention.collect_workspace(world.database, "w", RetentionPolicy(deltas=7)))["deltas"] == 0
 
 
-def test_an_event_goes_only_when_its_run_has_ended_and_is_not_forgotten(world: World) -> None:
-    waiting = world.turn("c1", "ada", age_days=40, end=None)
-    world.turn("c2", "eve", age_days=40)
+async def test_an_event_goes_only_when_its_run_has_ended_and_is_not_forgotten(world: World) -> None:
+    waiting = await world.turn("c1", "ada", age_days=40, end=None)
+    await world.turn("c2", "eve", age_days=40)
     policy = RetentionPolicy(events=30)
-    assert run(retention.collect_workspace(world.database, "w", policy))["events"] == 1
-    assert run(retention.collect_workspace(world.database, "w", policy))["events"] == 0
-    write(world.database, lambda tx: runs.transition(tx, waiting, None, "failed", cause="t", actor="t"))
-    assert run(retention.collect_workspace(world.database, "w", policy))["events"] == 1
-    assert world.verify() == 2
+    assert (await retention.collect_workspace(world.database, "w", policy))["events"] == 1
+    assert (await retention.collect_workspace(world.database, "w", policy))["events"] == 0
+    await world.database.write(lambda tx: runs.transition(tx, waiting, None, "failed", cause="t", actor="t"))
+    assert (await retention.collect_workspace(world.database, "w", policy))["events"] == 1
+    assert await world.verify() == 2
 
 
-def test_many_rows_go_in_bounded_steps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_rows_go_in_bounded_steps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (retention,):
         monkeypatch.setattr(module, "STEP_ROWS", 3)
         monkeypatch.setattr(module, "_RUNS_PER_STEP", 2)
     for n in range(8):
-        world.turn(f"c{n}", "ada", age_days=40)
-    world.turn("new", "ada")
+        await world.turn(f"c{n}", "ada", age_days=40)
+    await world.turn("new", "ada")
     policy = RetentionPolicy(events=30, transcripts=30, journals=30, artifacts=-1)
-    counts = run(retention.collect_workspace(world.database, "w", policy))
+    counts = await retention.collect_workspace(world.database, "w", policy)
     assert (counts["events"], counts["journal_entries"], counts["artifacts"]) == (8, 8 * 606, 18)
-    again = run(retention.collect_workspace(world.database, "w", policy))
+    again = await retention.collect_workspace(world.database, "w", policy)
     assert (again["events"], again["journal_entries"], again["artifacts"]) == (0, 0, 0)
 
 
-def test_state_goes_where_nobody_touched_the_conversation(world: World) -> None:
-    world.turn("c-old", "ada", age_days=40)
-    world.turn("c-talks", "eve")
+async def test_state_goes_where_nobody_touched_the_conversation(world: World) -> None:
+    await world.turn("c-old", "ada", age_days=40)
+    await world.turn("c-talks", "eve")
 
     def age(tx: Tx) -> None:
         tx.run(AGE.states, ws="w", at=tx.now - 40 * DAY_MS)
 
-    write(world.database, age)
+    await world.database.write(age)
     policy = RetentionPolicy(states=30, transcripts=30)
     # The old conversation's answer is of today, so it counts as touched until its transcript is gone.
-    assert run(retention.collect_workspace(world.database, "w", policy))["states"] == 0
+    assert (await retention.collect_workspace(world.database, "w", policy))["states"] == 0
     seqs = [
         item.seq
-        for item in read(world.database, lambda tx: transcripts.page(tx, "w", conversation_id="c-old")).items
+        for item in (
+            await world.database.read(lambda tx: transcripts.page(tx, "w", conversation_id="c-old"))
+        ).items
     ]
-    write(world.database, lambda tx: transcripts.remove(tx, "w", seqs))
-    assert run(retention.collect_workspace(world.database, "w", policy))["states"] == 1
-    rows = read(
-        world.database, lambda tx: tx.all(Query("t.s", *["SELECT scope, conversation_id FROM states"] * 2))
+    await world.database.write(lambda tx: transcripts.remove(tx, "w", seqs))
+    assert (await retention.collect_workspace(world.database, "w", policy))["states"] == 1
+    rows = await world.database.read(
+        lambda tx: tx.all(Query("t.s", *["SELECT scope, conversation_id FROM states"] * 2))
     )
     assert sorted((row["scope"], row["conversation_id"]) for row in rows if row["conversation_id"]) == [
         ("conversation", "c-talks")
@@ -458,21 +467,21 @@ def test_state_goes_where_nobody_touched_the_conversation(world: World) -> None:
     assert len(rows) == 3, "state of actors stays"
 
 
-def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_bytes_after_them(
+async def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_bytes_after_them(
     world: World,
 ) -> None:
-    now = read(world.database, lambda tx: tx.now)
-    kept, expired = (world.put(data) for data in (b"kept", b"expired"))
+    now = await world.database.read(lambda tx: tx.now)
+    kept, expired = [await world.put(data) for data in (b"kept", b"expired")]
     new = {blob: NewArtifact(artifact_type="file", blob=blob, source="run") for blob in (kept, expired)}
-    write(world.database, lambda tx: artifacts.create(tx, "w", new[kept]))
+    await world.database.write(lambda tx: artifacts.create(tx, "w", new[kept]))
     gone = NewArtifact(artifact_type="file", blob=expired, source="run", expires_at=now - 1)
-    write(world.database, lambda tx: artifacts.create(tx, "w", gone))
+    await world.database.write(lambda tx: artifacts.create(tx, "w", gone))
     part = uploads.Part(None, 0, b"part", False)
-    prepared = [run(uploads.prepare(world.database, world.folder, "w", "r", part))]
-    write(world.database, lambda tx: uploads.commit(tx, "w", "r", prepared[0], lambda blob: new[kept]))
+    prepared = [await uploads.prepare(world.database, world.folder, "w", "r", part)]
+    await world.database.write(lambda tx: uploads.commit(tx, "w", "r", prepared[0], lambda blob: new[kept]))
     prepared.clear()
-    write(world.database, lambda tx: idempotency.begin(tx, "w", "caller", "key", "digest"))
-    first = run(retention.collect_workspace(world.database, "w", RetentionPolicy()))
+    await world.database.write(lambda tx: idempotency.begin(tx, "w", "caller", "key", "digest"))
+    first = await retention.collect_workspace(world.database, "w", RetentionPolicy())
     none = {"pauses": 0, "pause_states": 0}
     assert first == {"artifacts": 1, "uploads": 0, "answers": 0, **none}
 
@@ -480,16 +489,16 @@ def test_expired_artifacts_abandoned_uploads_and_old_answers_go_and_their_bytes_
         for query in (AGE.uploads, AGE.answers):
             tx.run(query, ws="w", at=now - 2 * DAY_MS)
 
-    write(world.database, age)
-    second = run(retention.collect_workspace(world.database, "w", RetentionPolicy()))
+    await world.database.write(age)
+    second = await retention.collect_workspace(world.database, "w", RetentionPolicy())
     assert second == {"artifacts": 0, "uploads": 1, "answers": 1, **none}
-    assert world.purge_blobs() == 2
-    assert run(world.folder.read(kept.sha256)) == b"kept"
+    assert await world.purge_blobs() == 2
+    assert await world.folder.read(kept.sha256) == b"kept"
 
 
-def test_each_workspace_has_a_retention_of_its_own(world: World) -> None:
+async def test_each_workspace_has_a_retention_of_its_own(world: World) -> None:
     for ws in ("w", "w2", "w3"):
-        world.turn("c", "ada", ws=ws, age_days=10)
+        await world.turn("c", "ada", ws=ws, age_days=10)
     said = Retention(
         events=30,
         transcripts=1,
@@ -500,13 +509,13 @@ def test_each_workspace_has_a_retention_of_its_own(world: World) -> None:
             "nobody": WorkspaceRetention(events=0),
         },
     )
-    run(retention.collect(world.database, world.folder, said.of))
+    await retention.collect(world.database, world.folder, said.of)
 
-    def kept(table: str, ws: str) -> bool:
-        return any(fact.startswith(table) for fact in world.facts("words of ada", ws))
+    async def kept(table: str, ws: str) -> bool:
+        return any(fact.startswith(table) for fact in await world.facts("words of ada", ws))
 
-    assert [kept("events", ws) for ws in ("w", "w2", "w3")] == [True, False, True]
-    journals = [read(world.database, lambda tx, ws=ws: _journals(tx, ws)) for ws in ("w", "w2", "w3")]  # type: ignore[misc]
+    assert [await kept("events", ws) for ws in ("w", "w2", "w3")] == [True, False, True]
+    journals = [await world.database.read(lambda tx, ws=ws: _journals(tx, ws)) for ws in ("w", "w2", "w3")]  # type: ignore[misc]
     assert journals == [0, 1, 1]
 
 
@@ -516,23 +525,23 @@ def _journals(tx: Tx, ws: str) -> int:
     return len(tx.all(parse(f"-- name: all\n{query} WHERE r.workspace_id = :ws", "t").all, ws=ws))
 
 
-def test_old_artifacts_go_and_new_ones_stay(world: World) -> None:
-    blob = run(world.folder.put(b"bytes"))
+async def test_old_artifacts_go_and_new_ones_stay(world: World) -> None:
+    blob = await world.folder.put(b"bytes")
     for name in ("old", "new"):
         artifact = NewArtifact(artifact_type="file", blob=blob, source="run", artifact_id=name)
-        write(world.database, lambda tx, artifact=artifact: artifacts.create(tx, "w", artifact))  # type: ignore[misc]
-    now = read(world.database, lambda tx: tx.now)
-    write(world.database, lambda tx: tx.run(AGE.artifact, artifact_id="old", at=now - 40 * DAY_MS))
-    counts = run(retention.collect_workspace(world.database, "w", RetentionPolicy(artifacts=30)))
+        await world.database.write(lambda tx, artifact=artifact: artifacts.create(tx, "w", artifact))  # type: ignore[misc]
+    now = await world.database.read(lambda tx: tx.now)
+    await world.database.write(lambda tx: tx.run(AGE.artifact, artifact_id="old", at=now - 40 * DAY_MS))
+    counts = await retention.collect_workspace(world.database, "w", RetentionPolicy(artifacts=30))
     assert counts["artifacts"] == 1
-    assert read(world.database, lambda tx: artifacts.find(tx, "w", "new")) is not None
-    assert world.purge_blobs() == 0, "the other one names the same bytes"
+    assert await world.database.read(lambda tx: artifacts.find(tx, "w", "new")) is not None
+    assert await world.purge_blobs() == 0, "the other one names the same bytes"
 
 
-def test_one_collection_serves_all_workspaces(world: World) -> None:
+async def test_one_collection_serves_all_workspaces(world: World) -> None:
     for n in range(5):
-        world.turn("c", "ada", ws=f"w{n}", age_days=40)
-    collected = run(retention.collect(world.database, world.folder, lambda _: RetentionPolicy(events=30)))
+        await world.turn("c", "ada", ws=f"w{n}", age_days=40)
+    collected = await retention.collect(world.database, world.folder, lambda _: RetentionPolicy(events=30))
     assert collected.counts["events"] == 5
     for n in range(5):
-        assert world.verify(f"w{n}") == 1
+        assert await world.verify(f"w{n}") == 1

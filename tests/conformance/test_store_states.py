@@ -18,7 +18,7 @@ from hostler.storage.stores import state_values as states
 from hostler.storage.stores.state_values import Conflict, StateValue
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MAX_STORAGE_VALUE_BYTES
-from support.databases import read, run, write
+from support.databases import read, write
 
 AREA = StateArea("actor", "k" * 64, "a1", actor_type="user", actor_id="u1")
 OTHER = StateArea("conversation", "c" * 64, "a1", conversation_id="c1")
@@ -61,22 +61,19 @@ def test_a_version_from_before_a_deletion_never_fits_again(database: SqlDatabase
     write(database, story)
 
 
-def test_of_many_compare_and_sets_at_once_one_wins_each_round(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async def attempt() -> Any:
-            seen = await database.read(lambda tx: get(tx, "n"))
-            value = (seen.value or 0) + 1
-            return await database.write(lambda tx: put(tx, "n", value, if_version=seen.version))
+async def test_of_many_compare_and_sets_at_once_one_wins_each_round(database: SqlDatabase) -> None:
+    async def attempt() -> Any:
+        seen = await database.read(lambda tx: get(tx, "n"))
+        value = (seen.value or 0) + 1
+        return await database.write(lambda tx: put(tx, "n", value, if_version=seen.version))
 
-        async def increment() -> None:
-            while isinstance(await attempt(), Conflict):
-                pass
+    async def increment() -> None:
+        while isinstance(await attempt(), Conflict):
+            pass
 
-        await asyncio.gather(*(increment() for _ in range(20)))
-        final = await database.read(lambda tx: get(tx, "n"))
-        assert (final.value, final.version) == (20, 20)
-
-    run(story())
+    await asyncio.gather(*(increment() for _ in range(20)))
+    final = await database.read(lambda tx: get(tx, "n"))
+    assert (final.value, final.version) == (20, 20)
 
 
 def test_a_deleted_key_is_in_no_list_and_no_snapshot(database: SqlDatabase) -> None:

@@ -21,32 +21,26 @@ TURNS_APART = 6
 """Of the loop: together they reach from before the transaction to after it."""
 
 
-def test_an_accepted_event_is_carried_out_although_nobody_waits_for_the_answer(tmp_path: Path) -> None:
+async def test_an_accepted_event_is_carried_out_although_nobody_waits_for_the_answer(tmp_path: Path) -> None:
     agents = [{"name": "other", "runner": "plugin:test/puppet/default"}]
     config = config_file(tmp_path / "config.yaml", plugins=[PLUGINS / "puppet"], agents=agents)
-
-    async def main() -> None:
-        async with asyncio.timeout(SECONDS), Host.open(Settings(tmp_path / "data", config=config)) as host:
-            given_up = 0
-            for moment in range(MOMENTS):
-                envelope = EventEnvelope(
-                    event_type="message.received", agent="other", input=Input(text="say 1")
-                )
-                sending = asyncio.create_task(host.accept(envelope, Caller("default", "tests", "key")))
-                for _ in range(moment * TURNS_APART):
-                    await asyncio.sleep(0)
-                sending.cancel()
-                await asyncio.wait([sending])
-                given_up += sending.cancelled()
-            assert given_up > 0
-            for _ in range(LOOKS):
-                stored = await host.db.read(_all_runs)
-                if stored and all(run.status in TERMINAL_STATUSES for run in stored):
-                    return
-                await asyncio.sleep(0.1)
-            raise AssertionError(f"nobody carries them out: {[run.status for run in stored]}")
-
-    asyncio.run(main())
+    async with asyncio.timeout(SECONDS), Host.open(Settings(tmp_path / "data", config=config)) as host:
+        given_up = 0
+        for moment in range(MOMENTS):
+            envelope = EventEnvelope(event_type="message.received", agent="other", input=Input(text="say 1"))
+            sending = asyncio.create_task(host.accept(envelope, Caller("default", "tests", "key")))
+            for _ in range(moment * TURNS_APART):
+                await asyncio.sleep(0)
+            sending.cancel()
+            await asyncio.wait([sending])
+            given_up += sending.cancelled()
+        assert given_up > 0
+        for _ in range(LOOKS):
+            stored = await host.db.read(_all_runs)
+            if stored and all(run.status in TERMINAL_STATUSES for run in stored):
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"nobody carries them out: {[run.status for run in stored]}")
 
 
 def _all_runs(tx: Tx) -> list[runs.Run]:

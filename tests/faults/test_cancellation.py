@@ -13,7 +13,6 @@ import pytest
 
 from hostler.storage.stores import runs
 from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
-from support.databases import run
 from support.http_runs import begin, record
 from support.postgres import PostgresServer
 from support.server_process import PLUGINS, HostProcess, config_file
@@ -55,77 +54,68 @@ def _took(asked: float, record_: RunRecord) -> float:
 
 
 @pytest.mark.parametrize(("grace", "bound"), [(None, 6.0), (0.0, 1.0)])
-def test_a_run_and_two_children_that_ignore_it_all_end_in_time(
+async def test_a_run_and_two_children_that_ignore_it_all_end_in_time(
     tmp_path: Path, database_url: str, grace: float | None, bound: float
 ) -> None:
-    async def story() -> None:
-        async with (
-            within(),
-            stage(tmp_path / "d", database=_url(database_url), cancel_grace_seconds=5.0) as made,
-            Latch(tmp_path) as latch,
-        ):
-            await made.agent("helper")
-            family = await _family(made, latch)
-            asked = time.time()
-            await made.host.cancel(WORKSPACE, family[0], reason="enough", actor="test", grace=grace)
-            noted = time.time() - asked  # what the wish itself took on this machine
-            ended = [await made.ended(run_id) for run_id in family]
-            for one in ended:
-                assert (one.record.status, one.types[-1]) == ("cancelled", "run.failed")
-                assert _took(asked, one.record) - noted < bound + 10.0
-                if grace is None:
-                    assert _took(asked, one.record) >= 4.9, "their runners had their time"
-            took = max(_took(asked, one.record) for one in ended)
-            print(f"all three were over {took:.2f} s after the wish")
-            latch.open()  # now they speak, and nobody listens
-            after = await made.run([["say", "next"]])
-            assert after.said == ["next"]
-            for run_id, before in zip(family, ended, strict=True):
-                assert (await made.ended(run_id)).results == before.results
-
-    run(story(), SECONDS)
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), cancel_grace_seconds=5.0) as made,
+        Latch(tmp_path) as latch,
+    ):
+        await made.agent("helper")
+        family = await _family(made, latch)
+        asked = time.time()
+        await made.host.cancel(WORKSPACE, family[0], reason="enough", actor="test", grace=grace)
+        noted = time.time() - asked  # what the wish itself took on this machine
+        ended = [await made.ended(run_id) for run_id in family]
+        for one in ended:
+            assert (one.record.status, one.types[-1]) == ("cancelled", "run.failed")
+            assert _took(asked, one.record) - noted < bound + 10.0
+            if grace is None:
+                assert _took(asked, one.record) >= 4.9, "their runners had their time"
+        took = max(_took(asked, one.record) for one in ended)
+        print(f"all three were over {took:.2f} s after the wish")
+        latch.open()  # now they speak, and nobody listens
+        after = await made.run([["say", "next"]])
+        assert after.said == ["next"]
+        for run_id, before in zip(family, ended, strict=True):
+            assert (await made.ended(run_id)).results == before.results
 
 
-def test_a_stop_that_is_asked_for_again_with_less_time_has_less(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with (
-            within(),
-            stage(tmp_path / "d", cancel_grace_seconds=60.0) as made,
-            Latch(tmp_path) as latch,
-        ):
-            run_id = await made.start([["deltas", 1], ["gate", latch.path]])
-            await latch.reached()
-            await made.cancel(run_id, "please")
-            row = await made.host.db.read(lambda tx: runs.get(tx, WORKSPACE, run_id))
-            assert (row.status, row.cancel_reason, row.cancel_grace) == ("running", "please", None)
-            await made.host.cancel(WORKSPACE, run_id, reason="now", actor="test", grace=0.0)
-            ended = await made.ended(run_id)
-            assert (ended.record.status, ended.last["error"]) == ("cancelled", "please")
-
-    run(story(), SECONDS)
+async def test_a_stop_that_is_asked_for_again_with_less_time_has_less(tmp_path: Path) -> None:
+    async with (
+        within(),
+        stage(tmp_path / "d", cancel_grace_seconds=60.0) as made,
+        Latch(tmp_path) as latch,
+    ):
+        run_id = await made.start([["deltas", 1], ["gate", latch.path]])
+        await latch.reached()
+        await made.cancel(run_id, "please")
+        row = await made.host.db.read(lambda tx: runs.get(tx, WORKSPACE, run_id))
+        assert (row.status, row.cancel_reason, row.cancel_grace) == ("running", "please", None)
+        await made.host.cancel(WORKSPACE, run_id, reason="now", actor="test", grace=0.0)
+        ended = await made.ended(run_id)
+        assert (ended.record.status, ended.last["error"]) == ("cancelled", "please")
 
 
-def test_an_interrupted_run_keeps_what_it_said_and_says_why_it_ended(
+async def test_an_interrupted_run_keeps_what_it_said_and_says_why_it_ended(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story() -> None:
-        async with (
-            within(),
-            stage(tmp_path / "d", database=_url(database_url), cancel_grace_seconds=0.1) as made,
-        ):
-            await made.agent(concurrency={"on_busy": "interrupt"})
-            first = await made.start([["say", "half of it"], ["hold"]], conversation_id="c")
-            await made.seen(first, "message.completed")
-            second = await made.run([["call", "history.page", {}], ["tell"]], conversation_id="c")
-            ended = await made.ended(first)
-            assert ended.record.status == "cancelled"
-            assert ended.last["error"].startswith("interrupted by a newer message")
-            assert ended.record.output is not None
-            assert ended.record.output.text == "half of it"
-            history = [item["content"] for item in second.told[0]["items"]]
-            assert "half of it" in history
-
-    run(story(), SECONDS)
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), cancel_grace_seconds=0.1) as made,
+    ):
+        await made.agent(concurrency={"on_busy": "interrupt"})
+        first = await made.start([["say", "half of it"], ["hold"]], conversation_id="c")
+        await made.seen(first, "message.completed")
+        second = await made.run([["call", "history.page", {}], ["tell"]], conversation_id="c")
+        ended = await made.ended(first)
+        assert ended.record.status == "cancelled"
+        assert ended.last["error"].startswith("interrupted by a newer message")
+        assert ended.record.output is not None
+        assert ended.record.output.text == "half of it"
+        history = [item["content"] for item in second.told[0]["items"]]
+        assert "half of it" in history
 
 
 # -- another host of the same database ----------------------------------------------------------------
@@ -140,12 +130,12 @@ def shared(postgres_server: PostgresServer, postgres_template: str) -> Iterator[
 
 
 @pytest.mark.postgres
-def test_a_stop_pressed_at_another_host_is_heard(tmp_path: Path, shared: str) -> None:
+async def test_a_stop_pressed_at_another_host_is_heard(tmp_path: Path, shared: str) -> None:
     agents: list[dict[str, Any]] = [{"name": "puppet", "runner": "plugin:test/puppet/default"}]
     config = config_file(tmp_path / "config.yaml", plugins=[PLUGINS / "puppet"], agents=agents)
     first, second = (HostProcess(tmp_path / name, config, shared) for name in ("first", "second"))
 
-    async def story() -> None:
+    try:
         await first.start()
         await second.start()
         held = await begin(first, "puppet", "hold", "c")
@@ -159,9 +149,6 @@ def test_a_stop_pressed_at_another_host_is_heard(tmp_path: Path, shared: str) ->
         print(f"over {ended['finished_at'] - asked:.2f} s after it was asked for at the other host")
         assert ended["finished_at"] - asked < 30
         assert await first.stop() == await second.stop() == 0
-
-    try:
-        run(story(), SECONDS)
     except BaseException:
         print(first.log, second.log, sep="\n---\n")
         raise

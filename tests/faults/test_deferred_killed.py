@@ -76,39 +76,32 @@ async def started(host: HostProcess, event_ids: list[str]) -> None:
     assert sorted(run["event_id"] for run in runs) == event_ids
 
 
-def test_events_that_wait_for_their_filter_survive_the_host(tmp_path: Path, database_url: str) -> None:
+async def test_events_that_wait_for_their_filter_survive_the_host(tmp_path: Path, database_url: str) -> None:
     database = database_url if database_url.startswith("postgresql:") else None
     path = tmp_path / "config.yaml"
-
-    async def main() -> None:
-        async with asyncio.timeout(SECONDS):
-            config = config_file(path, plugins=[PUPPET], agents=[agent([HUNGRY])])
-            async with host_of(tmp_path, "host", database, config) as host:
-                event_ids = await defer(host)
-                host.kill()
-                config_file(path, plugins=[PUPPET], agents=[agent(["size(event.data.w) > 0"])])
-                await host.start()
-                await started(host, event_ids)
-                assert await host.stop() == 0
-
-    asyncio.run(main())
+    async with asyncio.timeout(SECONDS):
+        config = config_file(path, plugins=[PUPPET], agents=[agent([HUNGRY])])
+        async with host_of(tmp_path, "host", database, config) as host:
+            event_ids = await defer(host)
+            host.kill()
+            config_file(path, plugins=[PUPPET], agents=[agent(["size(event.data.w) > 0"])])
+            await host.start()
+            await started(host, event_ids)
+            assert await host.stop() == 0
 
 
 @pytest.mark.postgres
-def test_another_host_routes_the_events_of_one_that_died(tmp_path: Path, shared: str) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(SECONDS):
-            config = config_file(tmp_path / "config.yaml", plugins=[PUPPET], agents=[agent([HUNGRY])])
-            async with (
-                host_of(tmp_path, "first", shared, config) as first,
-                host_of(tmp_path, "second", shared, config) as second,
-            ):
-                event_ids = await defer(first)
-                first.kill()
-                answer = await ask(second.url, "PUT", "/v1/agents/picky", agent(["true"]))
-                assert answer.status in {200, 201}, answer
-                await started(second, event_ids)
-                assert rows(shared, "SELECT count(*) FROM deferred_events") == [(0,)]
-                assert await second.stop() == 0
-
-    asyncio.run(main())
+async def test_another_host_routes_the_events_of_one_that_died(tmp_path: Path, shared: str) -> None:
+    async with asyncio.timeout(SECONDS):
+        config = config_file(tmp_path / "config.yaml", plugins=[PUPPET], agents=[agent([HUNGRY])])
+        async with (
+            host_of(tmp_path, "first", shared, config) as first,
+            host_of(tmp_path, "second", shared, config) as second,
+        ):
+            event_ids = await defer(first)
+            first.kill()
+            answer = await ask(second.url, "PUT", "/v1/agents/picky", agent(["true"]))
+            assert answer.status in {200, 201}, answer
+            await started(second, event_ids)
+            assert rows(shared, "SELECT count(*) FROM deferred_events") == [(0,)]
+            assert await second.stop() == 0

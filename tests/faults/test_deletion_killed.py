@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.transcripts import item_of
 from hostler_protocol.content import Message
 from hostler_protocol.events import EventEnvelope, Input
-from support.databases import read, run
 
 SECRET, SHARED = b"nobody may read this again", b"another workspace has this too"
 
@@ -80,18 +78,18 @@ async def _fill(database: SqlDatabase, folder: BlobFolder) -> None:
 
 
 @pytest.mark.parametrize("place", ["after the rows", "after the bytes"])
-def test_a_killed_deletion_goes_on_and_then_the_bytes_are_gone(
+async def test_a_killed_deletion_goes_on_and_then_the_bytes_are_gone(
     database_url: str, folder: BlobFolder, tmp_path: Path, place: str
 ) -> None:
     database = open_database(database_url)
-    run(_fill(database, folder))
+    await _fill(database, folder)
     command = [sys.executable, "-c", DELETE_UNTIL_KILLED, database_url, str(tmp_path / "blobs"), place]
     killed = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert read(database, lambda tx: conversations.known(tx, "w", "c")), "it can be asked again"
-    run(deletion.delete_conversation(database, folder, "w", "c", by="admin"))
+    assert await database.read(lambda tx: conversations.known(tx, "w", "c")), "it can be asked again"
+    await deletion.delete_conversation(database, folder, "w", "c", by="admin")
     every = [path.read_bytes() for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
     assert [content for content in every if content] == [SHARED]
-    assert not read(database, lambda tx: conversations.known(tx, "w", "c"))
-    assert run(blobs.collect(database, folder)).blobs == 0
-    asyncio.run(database.close())
+    assert not await database.read(lambda tx: conversations.known(tx, "w", "c"))
+    assert (await blobs.collect(database, folder)).blobs == 0
+    await database.close()

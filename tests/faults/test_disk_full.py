@@ -39,41 +39,38 @@ def _small_disks() -> bool:
 
 @pytest.mark.timeout(SECONDS + 30)
 @pytest.mark.skipif(not _small_disks(), reason="a small disk needs user namespaces")
-def test_a_full_disk_refuses_events_loses_nothing_and_recovers(tmp_path: Path) -> None:
-    async def main() -> None:
-        path = str(tmp_path / "flood.sock")
-        connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-        connected = asyncio.get_running_loop().create_future()
-        valve = await asyncio.start_unix_server(lambda r, w: connected.set_result((r, w)), path)
-        async with asyncio.timeout(SECONDS), valve, serving(_host(tmp_path)) as host:
-            try:
-                sent = await send(host, "flood", path)
-                reader, writer = await connected
-                held = await begin(host, "other", "hold")
-                ballast = host.data_seen / "ballast"
-                _fill(ballast)
-                accepted = await _send_until_refused(host)
-                assert accepted
-                writer.write(b"5000\n")
-                emitted = asyncio.create_task(reader.readline())
-                await _full_for_a_while(host, sent.run_id)
-                assert not emitted.done(), "nothing may be taken that cannot be kept"
-                ballast.unlink()
-                assert await emitted == b"ok\n"
-                writer.close()
-                flooded = await follow(host, sent.run_id)
-                assert flooded.types == ["message.delta"] * 5000 + ["message.completed", "run.completed"]
-                for run_id in accepted.values():
-                    assert (await follow(host, run_id)).ending == ("run.completed", None)
-                assert (await perform(host, "other", "make something")).ending == ("run.completed", None)
-                assert (await cancel(host, held.run_id)).types == ["message.delta", "run.failed"]
-                await _check(host, set(accepted) | {sent.event_id, held.event_id})
-                assert await host.stop() == 0
-            except BaseException:
-                print(host.log)
-                raise
-
-    asyncio.run(main())
+async def test_a_full_disk_refuses_events_loses_nothing_and_recovers(tmp_path: Path) -> None:
+    path = str(tmp_path / "flood.sock")
+    connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+    connected = asyncio.get_running_loop().create_future()
+    valve = await asyncio.start_unix_server(lambda r, w: connected.set_result((r, w)), path)
+    async with asyncio.timeout(SECONDS), valve, serving(_host(tmp_path)) as host:
+        try:
+            sent = await send(host, "flood", path)
+            reader, writer = await connected
+            held = await begin(host, "other", "hold")
+            ballast = host.data_seen / "ballast"
+            _fill(ballast)
+            accepted = await _send_until_refused(host)
+            assert accepted
+            writer.write(b"5000\n")
+            emitted = asyncio.create_task(reader.readline())
+            await _full_for_a_while(host, sent.run_id)
+            assert not emitted.done(), "nothing may be taken that cannot be kept"
+            ballast.unlink()
+            assert await emitted == b"ok\n"
+            writer.close()
+            flooded = await follow(host, sent.run_id)
+            assert flooded.types == ["message.delta"] * 5000 + ["message.completed", "run.completed"]
+            for run_id in accepted.values():
+                assert (await follow(host, run_id)).ending == ("run.completed", None)
+            assert (await perform(host, "other", "make something")).ending == ("run.completed", None)
+            assert (await cancel(host, held.run_id)).types == ["message.delta", "run.failed"]
+            await _check(host, set(accepted) | {sent.event_id, held.event_id})
+            assert await host.stop() == 0
+        except BaseException:
+            print(host.log)
+            raise
 
 
 def _host(folder: Path) -> HostProcess:

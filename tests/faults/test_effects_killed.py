@@ -193,32 +193,30 @@ async def _world(tmp_path: Path, url: str) -> AsyncIterator[tuple[HostProcess, E
 
 
 @pytest.mark.timeout(SECONDS + 60)
-def test_effects_are_made_once_whenever_host_or_plugin_is_killed(tmp_path: Path, database_url: str) -> None:
+async def test_effects_are_made_once_whenever_host_or_plugin_is_killed(
+    tmp_path: Path, database_url: str
+) -> None:
     """Invariants 3, 9, 10, 11, 12, 19, 21 and 22 of pauses, by kill -9."""
     seed = int(os.environ.get("HOSTLER_SEED", "33"))
-
-    async def main() -> None:
-        async with _world(tmp_path, database_url) as (host, load, counter, till):
-            attack = Attack(host, load, counter, seed)
-            async with load.going():
-                await attack.go()
-            oracle = load.oracle
-            results = await oracle.check_streams(host)
-            await _check_cursors(host, oracle, random.Random(seed))
-            facts = await counter.facts()
-            assert await host.stop() == 0
-            url = host.database or str(host.data / "hostler.db")
-            nothing = tmp_path / "nothing"
-            nothing.touch()
-            oracle.check_facts(url, host.data / "blobs", nothing)
-            assert check_chains(host.data, host.database) == len(oracle.accepted)
-            said = {run: _last_message(oracle, run) for run in oracle.seen}
-            found = EffectOracle(url, load.programs, facts, load.people, till.paid, said).check()
-            print({**found, "kills": attack.killed, "lives": host.lives, "results": results})
-            assert found["in doubt"] > 0
-            assert oracle.resumed > 0
-
-    asyncio.run(main())
+    async with _world(tmp_path, database_url) as (host, load, counter, till):
+        attack = Attack(host, load, counter, seed)
+        async with load.going():
+            await attack.go()
+        oracle = load.oracle
+        results = await oracle.check_streams(host)
+        await _check_cursors(host, oracle, random.Random(seed))
+        facts = await counter.facts()
+        assert await host.stop() == 0
+        url = host.database or str(host.data / "hostler.db")
+        nothing = tmp_path / "nothing"
+        nothing.touch()
+        oracle.check_facts(url, host.data / "blobs", nothing)
+        assert check_chains(host.data, host.database) == len(oracle.accepted)
+        said = {run: _last_message(oracle, run) for run in oracle.seen}
+        found = EffectOracle(url, load.programs, facts, load.people, till.paid, said).check()
+        print({**found, "kills": attack.killed, "lives": host.lives, "results": results})
+        assert found["in doubt"] > 0
+        assert oracle.resumed > 0
 
 
 async def _check_cursors(host: HostProcess, oracle: Oracle, chance: random.Random) -> None:

@@ -35,18 +35,15 @@ SLOW_READER_SECONDS = 0.05
 
 
 @pytest.mark.timeout(SECONDS + 30)
-def test_a_flood_of_deltas_to_a_slow_reader(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(SECONDS), serving(_host(tmp_path)) as host:
-            try:
-                await _flooded(host, str(tmp_path / "flood.sock"))
-                assert await host.stop() == 0
-                _check_journal(host.data / "hostler.db")
-            except BaseException:
-                print(host.log)
-                raise
-
-    asyncio.run(main())
+async def test_a_flood_of_deltas_to_a_slow_reader(tmp_path: Path) -> None:
+    async with asyncio.timeout(SECONDS), serving(_host(tmp_path)) as host:
+        try:
+            await _flooded(host, str(tmp_path / "flood.sock"))
+            assert await host.stop() == 0
+            _check_journal(host.data / "hostler.db")
+        except BaseException:
+            print(host.log)
+            raise
 
 
 def _host(folder: Path) -> HostProcess:

@@ -27,50 +27,46 @@ DURING_START = 0.2
 
 
 @pytest.mark.timeout(SECONDS + 60)
-def test_the_host_is_killed_at_random_moments(tmp_path: Path, database_url: str) -> None:
+async def test_the_host_is_killed_at_random_moments(tmp_path: Path, database_url: str) -> None:
     seed = int(os.environ.get("HOSTLER_SEED", "20"))
-
-    async def main() -> None:
-        acknowledged = tmp_path / "acknowledged"
-        host = HostProcess(
-            tmp_path / "host",
-            config_file(
-                tmp_path / "config.yaml",
-                plugins=[PLUGINS / "busy"],
-                agents=[
-                    {
-                        "name": policy,
-                        "runner": "plugin:test/busy/default",
-                        "recovery": {"on_crash": policy, "max_attempts": 5},
-                    }
-                    for policy in ("fail", "restart")
-                ],
-            ),
-            database=database_url if database_url.startswith("postgresql:") else None,
-        )
-        oracle = Oracle()
-        plan = {"turns": 3, "deltas": 15, "acknowledged": str(acknowledged)}
-        load = Load(host, oracle, plan, ["fail", "restart"])
-        try:
-            async with asyncio.timeout(SECONDS):
-                await host.start()
-                async with load.going():
-                    await _kill_again_and_again(host, load, random.Random(seed))
-                results = await oracle.check_streams(host)
-                assert await host.stop() == 0
-            url = host.database or str(host.data / "hostler.db")
-            oracle.check_facts(url, host.data / "blobs", acknowledged)
-            assert check_chains(host.data, host.database) == len(oracle.accepted)
-            assert host.lives > MOMENTS
-            assert oracle.resumed > 0
-            print(f"{len(oracle.accepted)} events, {results} results, {oracle.resumed} streams resumed")
-        except BaseException:
-            print(host.log)
-            raise
-        finally:
-            host.end()
-
-    asyncio.run(main())
+    acknowledged = tmp_path / "acknowledged"
+    host = HostProcess(
+        tmp_path / "host",
+        config_file(
+            tmp_path / "config.yaml",
+            plugins=[PLUGINS / "busy"],
+            agents=[
+                {
+                    "name": policy,
+                    "runner": "plugin:test/busy/default",
+                    "recovery": {"on_crash": policy, "max_attempts": 5},
+                }
+                for policy in ("fail", "restart")
+            ],
+        ),
+        database=database_url if database_url.startswith("postgresql:") else None,
+    )
+    oracle = Oracle()
+    plan = {"turns": 3, "deltas": 15, "acknowledged": str(acknowledged)}
+    load = Load(host, oracle, plan, ["fail", "restart"])
+    try:
+        async with asyncio.timeout(SECONDS):
+            await host.start()
+            async with load.going():
+                await _kill_again_and_again(host, load, random.Random(seed))
+            results = await oracle.check_streams(host)
+            assert await host.stop() == 0
+        url = host.database or str(host.data / "hostler.db")
+        oracle.check_facts(url, host.data / "blobs", acknowledged)
+        assert check_chains(host.data, host.database) == len(oracle.accepted)
+        assert host.lives > MOMENTS
+        assert oracle.resumed > 0
+        print(f"{len(oracle.accepted)} events, {results} results, {oracle.resumed} streams resumed")
+    except BaseException:
+        print(host.log)
+        raise
+    finally:
+        host.end()
 
 
 async def _kill_again_and_again(host: HostProcess, load: Load, chance: random.Random) -> None:

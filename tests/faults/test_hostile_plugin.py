@@ -37,16 +37,13 @@ BREAKING_LINES = [
 
 
 @pytest.mark.timeout(SECONDS + 30)
-def test_ten_thousand_attempts_of_a_hostile_plugin(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(SECONDS), serving(_host(tmp_path)) as host:
-            try:
-                await _attacked(host, tmp_path)
-            except BaseException:
-                print(host.log)
-                raise
-
-    asyncio.run(main())
+async def test_ten_thousand_attempts_of_a_hostile_plugin(tmp_path: Path) -> None:
+    async with asyncio.timeout(SECONDS), serving(_host(tmp_path)) as host:
+        try:
+            await _attacked(host, tmp_path)
+        except BaseException:
+            print(host.log)
+            raise
 
 
 def _host(folder: Path) -> HostProcess:

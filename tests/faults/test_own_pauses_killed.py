@@ -106,69 +106,59 @@ async def went_on(host: HostProcess, counter: Counter, run_id: str) -> int:
 
 
 @pytest.mark.parametrize("kill", [kill_host, kill_plugin], ids=["host", "plugin"])
-def test_an_approval_survives_kills_in_a_row(tmp_path: Path, database_url: str, kill: Any) -> None:
+async def test_an_approval_survives_kills_in_a_row(tmp_path: Path, database_url: str, kill: Any) -> None:
     """More than `max_attempts`, which is 3."""
-
-    async def main() -> None:
-        async with (
-            world(tmp_path, database_url) as (host, counter),
-            Latch(tmp_path, "g2") as second,
-            Latch(tmp_path, "g3") as third,
-            Latch(tmp_path, "g4") as fourth,
-        ):
-            gates = {str(n): [["gate", one.path]] for n, one in enumerate((second, third, fourth), 2)}
-            run_id = await approved(host, {"1": PAUSED, **gates, "else": [CALL, ["show_context"]]})
-            for latch in (second, third, fourth):
-                await latch.reached()
-                await kill(host)
-            assert await went_on(host, counter, run_id) == 5
-
-    asyncio.run(main())
+    async with (
+        world(tmp_path, database_url) as (host, counter),
+        Latch(tmp_path, "g2") as second,
+        Latch(tmp_path, "g3") as third,
+        Latch(tmp_path, "g4") as fourth,
+    ):
+        gates = {str(n): [["gate", one.path]] for n, one in enumerate((second, third, fourth), 2)}
+        run_id = await approved(host, {"1": PAUSED, **gates, "else": [CALL, ["show_context"]]})
+        for latch in (second, third, fourth):
+            await latch.reached()
+            await kill(host)
+        assert await went_on(host, counter, run_id) == 5
 
 
 @pytest.mark.parametrize("after", [0.0, 0.01, 0.03, 0.1, 0.3], ids="{:g} s".format)
-def test_an_approval_survives_a_kill_at_any_moment_after_it(
+async def test_an_approval_survives_a_kill_at_any_moment_after_it(
     tmp_path: Path, database_url: str, after: float
 ) -> None:
-    async def main() -> None:
-        async with world(tmp_path, database_url) as (host, counter):
-            steps = {"1": PAUSED, "else": [["deltas", 20], CALL, ["show_context"]]}
-            run_id = await approved(host, steps)
-            await asyncio.sleep(after)
-            await kill_host(host)
-            async with host.client() as client:
-                record = await ended(client, run_id)
-            effects = (await counter.facts()).effects
-            assert len(effects) <= 1
-            if record["status"] == "completed":
-                assert len(effects) == 1
-            else:  # it had called its tool, and the policy ruled
-                assert record["status_code"] == "host.restarted"
-                assert await _intents(host, run_id) == 1
-
-    asyncio.run(main())
+    async with world(tmp_path, database_url) as (host, counter):
+        steps = {"1": PAUSED, "else": [["deltas", 20], CALL, ["show_context"]]}
+        run_id = await approved(host, steps)
+        await asyncio.sleep(after)
+        await kill_host(host)
+        async with host.client() as client:
+            record = await ended(client, run_id)
+        effects = (await counter.facts()).effects
+        assert len(effects) <= 1
+        if record["status"] == "completed":
+            assert len(effects) == 1
+        else:  # it had called its tool, and the policy ruled
+            assert record["status_code"] == "host.restarted"
+            assert await _intents(host, run_id) == 1
 
 
-def test_a_call_that_was_under_way_is_not_made_again(tmp_path: Path, database_url: str) -> None:
-    async def main() -> None:
-        async with world(tmp_path, database_url) as (host, counter):
-            run_id = await approved(host, {"1": PAUSED, "else": [CALL, ["show_context"]]})
-            async with counter.keeping("done") as waiting:
-                kept = await waiting
-                host.kill()
-                await kept.gone()
-            await host.start()
-            async with host.client() as client:
-                record = await ended(client, run_id)
-            assert (record["status"], record["status_code"]) == ("failed", "host.restarted")
-            assert record["attempt"] == 2
-            assert len((await counter.facts()).effects) == 1
-
-    asyncio.run(main())
+async def test_a_call_that_was_under_way_is_not_made_again(tmp_path: Path, database_url: str) -> None:
+    async with world(tmp_path, database_url) as (host, counter):
+        run_id = await approved(host, {"1": PAUSED, "else": [CALL, ["show_context"]]})
+        async with counter.keeping("done") as waiting:
+            kept = await waiting
+            host.kill()
+            await kept.gone()
+        await host.start()
+        async with host.client() as client:
+            record = await ended(client, run_id)
+        assert (record["status"], record["status_code"]) == ("failed", "host.restarted")
+        assert record["attempt"] == 2
+        assert len((await counter.facts()).effects) == 1
 
 
 @pytest.mark.parametrize("tool", ["book", "pay"])
-def test_a_resumable_runners_call_that_was_under_way_is_finished_without_asking_again(
+async def test_a_resumable_runners_call_that_was_under_way_is_finished_without_asking_again(
     tmp_path: Path, database_url: str, tool: str
 ) -> None:
     name, parameters = f"effects.{tool}", {"text": "hi"}
@@ -176,19 +166,15 @@ def test_a_resumable_runners_call_that_was_under_way_is_finished_without_asking_
     paused = [["result", "run.paused", {"pending": [pending], "state": {"step": 3}}], ["silent"]]
     call = ["call", "tool.call", {"tool_name": name, "parameters": parameters}]
     policy = {"allowed_tool_names": ["effects.*"], "tool_approval": {"effects.*": "required"}}
-
-    async def main() -> None:
-        runner = "plugin:test/stepper/both"
-        async with world(tmp_path, database_url, runner=runner, resource_policy=policy) as (host, counter):
-            run_id = await approved(host, {"1": paused, "else": [call, ["show_context"]]})
-            async with counter.keeping("done") as waiting:
-                kept = await waiting
-                host.kill()
-                await kept.gone()
-            await host.start()
-            assert await went_on(host, counter, run_id) == 3
-
-    asyncio.run(main())
+    runner = "plugin:test/stepper/both"
+    async with world(tmp_path, database_url, runner=runner, resource_policy=policy) as (host, counter):
+        run_id = await approved(host, {"1": paused, "else": [call, ["show_context"]]})
+        async with counter.keeping("done") as waiting:
+            kept = await waiting
+            host.kill()
+            await kept.gone()
+        await host.start()
+        assert await went_on(host, counter, run_id) == 3
 
 
 async def _intents(host: HostProcess, run_id: str) -> int:

@@ -47,30 +47,27 @@ async def _status(host: HostProcess) -> dict[str, Any]:
     return found
 
 
-def test_a_killed_plugin_takes_its_own_runs_along_and_no_others(tmp_path: Path) -> None:
-    async def main() -> None:
-        doomed = _plugin(tmp_path / "doomed", "wire", ["python", str(WIRE_PLUGIN)])
-        async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
-            await perform(host, "doomed", "daemon")  # a grandchild in a session of its own
-            again = await send(host, "again", "wait")
-            held = await begin(host, "other", "hold")
-            marker = _instance((await _status_when(host, active_runs=1))["pid"])
-            assert len(living(marker)) == 2
-            noticed = [await _killed(host)]
-            await until_none_living(marker)
-            while noticed[-1] >= NOTICED_SECONDS and len(noticed) < TRIES:
-                noticed.append(await _killed(host))
-            assert noticed[-1] < NOTICED_SECONDS, noticed
-            assert (await perform(host, "doomed", "echo next")).text == "next"
-            await _status_when(host, active_runs=1)  # the one that is restarted by its policy
-            second = await cancel(host, again.run_id)
-            assert second.types[0] == "attempt.started"
-            assert second.ending == ("run.failed", "cancelled")
-            untouched = await cancel(host, held.run_id)
-            assert untouched.types == ["message.delta", "run.failed"]
-            assert await host.stop() == 0
-
-    asyncio.run(main())
+async def test_a_killed_plugin_takes_its_own_runs_along_and_no_others(tmp_path: Path) -> None:
+    doomed = _plugin(tmp_path / "doomed", "wire", ["python", str(WIRE_PLUGIN)])
+    async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
+        await perform(host, "doomed", "daemon")  # a grandchild in a session of its own
+        again = await send(host, "again", "wait")
+        held = await begin(host, "other", "hold")
+        marker = _instance((await _status_when(host, active_runs=1))["pid"])
+        assert len(living(marker)) == 2
+        noticed = [await _killed(host)]
+        await until_none_living(marker)
+        while noticed[-1] >= NOTICED_SECONDS and len(noticed) < TRIES:
+            noticed.append(await _killed(host))
+        assert noticed[-1] < NOTICED_SECONDS, noticed
+        assert (await perform(host, "doomed", "echo next")).text == "next"
+        await _status_when(host, active_runs=1)  # the one that is restarted by its policy
+        second = await cancel(host, again.run_id)
+        assert second.types[0] == "attempt.started"
+        assert second.ending == ("run.failed", "cancelled")
+        untouched = await cancel(host, held.run_id)
+        assert untouched.types == ["message.delta", "run.failed"]
+        assert await host.stop() == 0
 
 
 async def _killed(host: HostProcess) -> float:
@@ -91,37 +88,31 @@ async def _killed(host: HostProcess) -> float:
 
 
 @pytest.mark.parametrize("moment", ["crash", "exit 3"])
-def test_a_runner_that_kills_its_process_fails_by_itself(tmp_path: Path, moment: str) -> None:
-    async def main() -> None:
-        doomed = _plugin(tmp_path / "doomed", "wire", ["python", str(WIRE_PLUGIN)])
-        async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
-            results = await perform(host, "doomed", moment)
-            assert results.ending == ("run.failed", "runner.crashed")
-            assert ("killed" if moment == "crash" else "3") in _error(results).lower()
-            assert (await perform(host, "doomed", "echo next")).text == "next"
-
-    asyncio.run(main())
+async def test_a_runner_that_kills_its_process_fails_by_itself(tmp_path: Path, moment: str) -> None:
+    doomed = _plugin(tmp_path / "doomed", "wire", ["python", str(WIRE_PLUGIN)])
+    async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
+        results = await perform(host, "doomed", moment)
+        assert results.ending == ("run.failed", "runner.crashed")
+        assert ("killed" if moment == "crash" else "3") in _error(results).lower()
+        assert (await perform(host, "doomed", "echo next")).text == "next"
 
 
-def test_a_plugin_that_crashes_at_start_opens_the_breaker_and_says_why(tmp_path: Path) -> None:
-    async def main() -> None:
-        doomed = _plugin(tmp_path / "doomed", "wire", ["python", "starts.py"])
-        (doomed / "starts.py").write_text("import module_that_is_nowhere\n")
-        async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
-            assert "module_that_is_nowhere" in host.log, host.log
-            failed = await perform(host, "doomed", "echo")
-            assert "module_that_is_nowhere" in _error(failed)
-            status = await _status_when(host, state="failed")
-            assert "module_that_is_nowhere" in status["reason"]
-            at_once = await perform(host, "doomed", "echo")
-            assert failed.ending == at_once.ending == ("run.failed", "runner.crashed")
-            assert "it failed before" in _error(at_once)
-            assert "module_that_is_nowhere" in _error(at_once)
-            assert (await perform(host, "other", "say 1")).ending == ("run.completed", None)
-            (doomed / "starts.py").write_text(WIRE_PLUGIN.read_text())  # mended
-            assert (await perform(host, "doomed", "echo mended")).text == "mended"
-
-    asyncio.run(main())
+async def test_a_plugin_that_crashes_at_start_opens_the_breaker_and_says_why(tmp_path: Path) -> None:
+    doomed = _plugin(tmp_path / "doomed", "wire", ["python", "starts.py"])
+    (doomed / "starts.py").write_text("import module_that_is_nowhere\n")
+    async with asyncio.timeout(SECONDS), serving(_host(tmp_path, doomed)) as host:
+        assert "module_that_is_nowhere" in host.log, host.log
+        failed = await perform(host, "doomed", "echo")
+        assert "module_that_is_nowhere" in _error(failed)
+        status = await _status_when(host, state="failed")
+        assert "module_that_is_nowhere" in status["reason"]
+        at_once = await perform(host, "doomed", "echo")
+        assert failed.ending == at_once.ending == ("run.failed", "runner.crashed")
+        assert "it failed before" in _error(at_once)
+        assert "module_that_is_nowhere" in _error(at_once)
+        assert (await perform(host, "other", "say 1")).ending == ("run.completed", None)
+        (doomed / "starts.py").write_text(WIRE_PLUGIN.read_text())  # mended
+        assert (await perform(host, "doomed", "echo mended")).text == "mended"
 
 
 def _error(results: Results) -> str:

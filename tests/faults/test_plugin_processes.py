@@ -31,60 +31,51 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"
 
 @pytest.mark.parametrize("how", ["crash", "stop", "exit"])
 @pytest.mark.parametrize("containment", MODES)
-def test_a_grandchild_that_left_the_session_ends_with_the_plugin(
+async def test_a_grandchild_that_left_the_session_ends_with_the_plugin(
     tmp_path: Path, containment: str, how: str
 ) -> None:
-    async def main() -> None:
-        async with wire(tmp_path, containment=containment) as plugin:
-            await run(plugin.connection, "daemon")
-            waiting = await begin(plugin.connection, "wait")
-            own = {plugin.process.pid}
-            daemons = set(living(plugin.marker)) - own
-            assert len(daemons) == 1
-            assert os.getsid(daemons.pop()) not in {os.getsid(0), os.getsid(plugin.process.pid)}
-            if how == "crash":
-                os.kill(plugin.process.pid, signal.SIGKILL)
-            elif how == "stop":
-                await plugin.connection.shut_down()
-            else:
-                await begin(plugin.connection, "exit 4")
-            async with asyncio.timeout(BOUND_SECONDS):
-                assert isinstance(await waiting.over, PluginCrashedError)
-            await until_none_living(plugin.marker)
-            await plugin.process.wait_gone()
-
-    asyncio.run(main())
+    async with wire(tmp_path, containment=containment) as plugin:
+        await run(plugin.connection, "daemon")
+        waiting = await begin(plugin.connection, "wait")
+        own = {plugin.process.pid}
+        daemons = set(living(plugin.marker)) - own
+        assert len(daemons) == 1
+        assert os.getsid(daemons.pop()) not in {os.getsid(0), os.getsid(plugin.process.pid)}
+        if how == "crash":
+            os.kill(plugin.process.pid, signal.SIGKILL)
+        elif how == "stop":
+            await plugin.connection.shut_down()
+        else:
+            await begin(plugin.connection, "exit 4")
+        async with asyncio.timeout(BOUND_SECONDS):
+            assert isinstance(await waiting.over, PluginCrashedError)
+        await until_none_living(plugin.marker)
+        await plugin.process.wait_gone()
 
 
 @pytest.mark.parametrize("containment", MODES)
-def test_killing_the_shim_by_force_ends_the_plugin(tmp_path: Path, containment: str) -> None:
-    async def main() -> None:
-        async with wire(tmp_path, containment=containment) as plugin:
-            await run(plugin.connection, "daemon")
-            waiting = await begin(plugin.connection, "wait")
-            shim = psutil.Process(plugin.process.pid).parent()
-            assert shim is not None
-            assert "shim.py" in " ".join(shim.cmdline())
-            shim.kill()
-            async with asyncio.timeout(BOUND_SECONDS):
-                assert isinstance(await waiting.over, PluginCrashedError)
-            await until_none_living(plugin.marker)
-
-    asyncio.run(main())
+async def test_killing_the_shim_by_force_ends_the_plugin(tmp_path: Path, containment: str) -> None:
+    async with wire(tmp_path, containment=containment) as plugin:
+        await run(plugin.connection, "daemon")
+        waiting = await begin(plugin.connection, "wait")
+        shim = psutil.Process(plugin.process.pid).parent()
+        assert shim is not None
+        assert "shim.py" in " ".join(shim.cmdline())
+        shim.kill()
+        async with asyncio.timeout(BOUND_SECONDS):
+            assert isinstance(await waiting.over, PluginCrashedError)
+        await until_none_living(plugin.marker)
 
 
-def test_the_plugin_is_not_the_first_process_and_has_its_own_session(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with wire(tmp_path) as plugin:
-            seen = json.loads((await run(plugin.connection, "pids")).texts[0])
-            pid = seen[0]
-            assert pid != 1
-            assert os.getsid(plugin.process.pid) == plugin.process.pid
-            # a shim that is asked politely to end takes the plugin along
-            psutil.Process(plugin.process.pid).parent().terminate()  # type: ignore[union-attr]
-            await plugin.process.wait_gone()
-
-    asyncio.run(main())
+async def test_the_plugin_is_not_the_first_process_and_has_its_own_session(tmp_path: Path) -> None:
+    async with wire(tmp_path) as plugin:
+        seen = json.loads((await run(plugin.connection, "pids")).texts[0])
+        pid = seen[0]
+        assert pid != 1
+        assert os.getsid(plugin.process.pid) == plugin.process.pid
+        # a shim that is asked politely to end takes the plugin along
+        psutil.Process(plugin.process.pid).parent().terminate()  # type: ignore[union-attr]
+        await plugin.process.wait_gone()
 
 
 @contextmanager

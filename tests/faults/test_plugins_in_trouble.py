@@ -165,14 +165,14 @@ async def says(host: Host, name: str) -> str:
     return ended.output.text if ended.output is not None else str(ended.status)
 
 
-def test_the_host_starts_whatever_its_plugins_became(tmp_path: Path) -> None:
+async def test_the_host_starts_whatever_its_plugins_became(tmp_path: Path) -> None:
     folder = tmp_path / "plugins"
     folder.mkdir()
     names = ["fine", *BROKEN, *HARMLESS]
     settings = Settings(data_dir=tmp_path / "data", port=0, plugin_start_seconds=START_SECONDS)
     passive = Settings(data_dir=tmp_path / "data", port=0, passive=True)
 
-    async def main() -> None:
+    try:
         async with asyncio.timeout(BOUND_SECONDS):
             async with Host.open(passive) as host:
                 await host.apply(ConfigFile(plugins=[plugin(folder, name) for name in names]), actor="test")
@@ -205,22 +205,19 @@ def test_the_host_starts_whatever_its_plugins_became(tmp_path: Path) -> None:
                 states = {one.key: one.state for one in host.supervisor.status()}
                 for name in BROKEN:
                     assert states[f"acme/{name}"] in ("failed", "waiting", "starting"), name
-
-    try:
-        asyncio.run(main())
     finally:
         remove_tree(folder)
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_a_workspace_that_nobody_can_walk_through_is_emptied(tmp_path: Path, closed: bool) -> None:
+async def test_a_workspace_that_nobody_can_walk_through_is_emptied(tmp_path: Path, closed: bool) -> None:
     """What a sandboxed plugin left in its own folder is walked through before it starts."""
     folder = tmp_path / "plugins"
     folder.mkdir()
     settings = Settings(data_dir=tmp_path / "data", port=0, plugin_start_seconds=20.0)
     workspaces = tmp_path / "data" / "plugins" / "workspaces" / "acme"
 
-    async def main() -> None:
+    try:
         async with asyncio.timeout(BOUND_SECONDS):
             async with Host.open(settings) as host:
                 await host.apply(ConfigFile(plugins=[plugin(folder, "left")]), actor="test")
@@ -237,8 +234,5 @@ def test_a_workspace_that_nobody_can_walk_through_is_emptied(tmp_path: Path, clo
                 assert await says(host, "left") == "hi!"
             assert not (workspaces / "left" / "fifo").exists()
             assert not (workspaces / "gone").exists()
-
-    try:
-        asyncio.run(main())
     finally:
         remove_tree(workspaces)

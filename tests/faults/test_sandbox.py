@@ -204,22 +204,19 @@ def test_it_finds_no_secret_in_any_environment_and_few_descriptors(mechanism: st
 
 
 @pytest.mark.parametrize("mechanism", sorted({mechanism for mechanism, _ in PLACES}))
-def test_nothing_outlives_a_shim_that_is_killed_by_force(mechanism: str, tmp_path: Path) -> None:
-    async def main() -> None:
-        shutil.copytree(HOSTILE, tmp_path / "hostile")
-        supervisor = Supervisor(tmp_path / "data", sandbox=lambda: find_sandbox(mechanism))  # type: ignore[arg-type]
-        key = supervisor.add(Folder(tmp_path / "hostile"))
-        connection = await supervisor.connection(key)
-        marker = next((tmp_path / "data" / "plugins" / "processes").iterdir()).stem
-        async with asyncio.timeout(BOUND_SECONDS):
-            await run(connection, json.dumps({"try": "daemon", "seconds": 86396}))
-            pid = supervisor.status()[0].pid
-            assert pid is not None
-            shim = psutil.Process(pid).parent()
-            assert shim is not None
-            shim.kill()
-            await until_none_living(marker)
-            await until_none_living("time.sleep(86396)")
-        await supervisor.close(0)
-
-    asyncio.run(main())
+async def test_nothing_outlives_a_shim_that_is_killed_by_force(mechanism: str, tmp_path: Path) -> None:
+    shutil.copytree(HOSTILE, tmp_path / "hostile")
+    supervisor = Supervisor(tmp_path / "data", sandbox=lambda: find_sandbox(mechanism))  # type: ignore[arg-type]
+    key = supervisor.add(Folder(tmp_path / "hostile"))
+    connection = await supervisor.connection(key)
+    marker = next((tmp_path / "data" / "plugins" / "processes").iterdir()).stem
+    async with asyncio.timeout(BOUND_SECONDS):
+        await run(connection, json.dumps({"try": "daemon", "seconds": 86396}))
+        pid = supervisor.status()[0].pid
+        assert pid is not None
+        shim = psutil.Process(pid).parent()
+        assert shim is not None
+        shim.kill()
+        await until_none_living(marker)
+        await until_none_living("time.sleep(86396)")
+    await supervisor.close(0)

@@ -22,7 +22,6 @@ from hostler.storage.stores import audit, events, journal, runs, steering
 from hostler.storage.stores.events import StoredEvent
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import TERMINAL_STATUSES
-from support.databases import run
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.stepping import CALLER, WORKSPACE, stage
 from support.wire_client import ask
@@ -136,7 +135,9 @@ async def _noted(host: Host, run_id: str, type_: str, event_id: str) -> int:
 
 
 @pytest.mark.timeout(SECONDS + 60)
-def test_steers_at_random_moments_are_each_heard_once_and_in_order(tmp_path: Path, database_url: str) -> None:
+async def test_steers_at_random_moments_are_each_heard_once_and_in_order(
+    tmp_path: Path, database_url: str
+) -> None:
     seed = int(os.environ.get("HOSTLER_SEED", "7"))
     database = database_url if database_url.startswith("postgres") else None
 
@@ -150,26 +151,23 @@ def test_steers_at_random_moments_are_each_heard_once_and_in_order(tmp_path: Pat
             await asyncio.sleep(chance.random() ** 3 * 0.04)
         return sent
 
-    async def story() -> None:
-        async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
-            await _agents(made.host)
-            outcomes: Counter[str] = Counter()
-            customers = [customer(made.host, number, outcomes) for number in range(CONVERSATIONS)]
-            sent = await asyncio.gather(*customers)
-            ends: Counter[str] = Counter()
-            for number, texts in enumerate(sent):
-                assert await _heard(made.host, f"c{number}") == texts
-            for texts in sent:
-                for text in texts:
-                    ends[await _check_receipt(made.host, text.replace(" ", "-"))] += 1
-            print(dict(outcomes), dict(ends))
-            assert sum(outcomes.values()) == sum(ends.values()) == STEERS
-            assert min(outcomes["steered"], ends["injected"], ends["requeued"]) > STEERS // 100
-
-    run(story(), SECONDS)
+    async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
+        await _agents(made.host)
+        outcomes: Counter[str] = Counter()
+        customers = [customer(made.host, number, outcomes) for number in range(CONVERSATIONS)]
+        sent = await asyncio.gather(*customers)
+        ends: Counter[str] = Counter()
+        for number, texts in enumerate(sent):
+            assert await _heard(made.host, f"c{number}") == texts
+        for texts in sent:
+            for text in texts:
+                ends[await _check_receipt(made.host, text.replace(" ", "-"))] += 1
+        print(dict(outcomes), dict(ends))
+        assert sum(outcomes.values()) == sum(ends.values()) == STEERS
+        assert min(outcomes["steered"], ends["injected"], ends["requeued"]) > STEERS // 100
 
 
-def test_a_pulled_message_reads_like_the_input_of_a_run(tmp_path: Path, database_url: str) -> None:
+async def test_a_pulled_message_reads_like_the_input_of_a_run(tmp_path: Path, database_url: str) -> None:
     database = database_url if database_url.startswith("postgres") else None
     latch = tmp_path / "latch"
     picture = {"type": "image_url", "image_url": {"url": "http://pics/cat.png"}}
@@ -184,85 +182,70 @@ def test_a_pulled_message_reads_like_the_input_of_a_run(tmp_path: Path, database
     }
     only_contents = given | {"event_id": "third", "actor": None, "subject": None}
     only_contents["input"] = {"contents": [{"type": "text", "text": "please"}]}
-
-    async def story() -> None:
-        async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
-            await _agents(made.host)
-            await _send(made.host, "c", str(latch), "reader")
-            for one in (given, only_contents):
-                accepted = await made.host.accept(msgspec.convert(one, EventEnvelope), CALLER)
-                assert accepted.outcome == "steered"
-            latch.touch()
-            assert accepted.run is not None
-            second, third = (await made.ended(accepted.run.run_id)).told
-            assert second == {
-                "text": "in euros",
-                "words": ["in", "euros"],
-                "contents": ["TextElement", "ImageUrlElement"],
-                "event": ["second", "message.received"],
-                "actor": "ada",
-                "conversation": "c",
-                "subject": "17",
-            }
-            assert (third["text"], third["actor"], third["subject"]) == ("please", None, None)
-
-    run(story(), SECONDS)
+    async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
+        await _agents(made.host)
+        await _send(made.host, "c", str(latch), "reader")
+        for one in (given, only_contents):
+            accepted = await made.host.accept(msgspec.convert(one, EventEnvelope), CALLER)
+            assert accepted.outcome == "steered"
+        latch.touch()
+        assert accepted.run is not None
+        second, third = (await made.ended(accepted.run.run_id)).told
+        assert second == {
+            "text": "in euros",
+            "words": ["in", "euros"],
+            "contents": ["TextElement", "ImageUrlElement"],
+            "event": ["second", "message.received"],
+            "actor": "ada",
+            "conversation": "c",
+            "subject": "17",
+        }
+        assert (third["text"], third["actor"], third["subject"]) == ("please", None, None)
 
 
-def test_a_runner_that_never_pulls_leaves_nobody_unanswered(tmp_path: Path, database_url: str) -> None:
+async def test_a_runner_that_never_pulls_leaves_nobody_unanswered(tmp_path: Path, database_url: str) -> None:
     database = database_url if database_url.startswith("postgres") else None
-
-    async def story() -> None:
-        async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
-            await _agents(made.host)
-            sent = [f"to the deaf {number}" for number in range(12)]
-            outcomes = [await _send(made.host, "c", text, "deaf") for text in sent]
-            assert outcomes.count("steered") > 1
-            assert await _heard(made.host, "c") == sent
-
-    run(story(), SECONDS)
+    async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
+        await _agents(made.host)
+        sent = [f"to the deaf {number}" for number in range(12)]
+        outcomes = [await _send(made.host, "c", text, "deaf") for text in sent]
+        assert outcomes.count("steered") > 1
+        assert await _heard(made.host, "c") == sent
 
 
-def test_what_is_left_is_dropped_where_the_policy_says_so_and_audited(
+async def test_what_is_left_is_dropped_where_the_policy_says_so_and_audited(
     tmp_path: Path, database_url: str
 ) -> None:
     database = database_url if database_url.startswith("postgres") else None
-
-    async def story() -> None:
-        async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
-            await _agents(made.host, leftover="drop")
-            assert await _send(made.host, "c", "hold on") == "started"
-            for text in ("first", "second"):
-                assert await _send(made.host, "c", text) == "steered"
-            first = await _event(made.host, "first")
-            assert first.run_id is not None
-            await made.cancel(first.run_id)
-            await made.ended(first.run_id)
-            for text in ("first", "second"):
-                event = await _event(made.host, text)
-                assert event.steering is not None
-                assert event.steering["status"] == "dropped"
-                assert "policy" in event.steering["reason"]
-            await _noted(made.host, first.run_id, "steering.dropped", "second")
-            facts = await made.host.db.read(lambda tx: audit.page(tx, WORKSPACE))
-            dropped = [fact.target for fact in facts if fact.action == "steering.dropped"]
-            assert sorted(dropped) == ["event:first", "event:second"]
-
-    run(story(), SECONDS)
+    async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
+        await _agents(made.host, leftover="drop")
+        assert await _send(made.host, "c", "hold on") == "started"
+        for text in ("first", "second"):
+            assert await _send(made.host, "c", text) == "steered"
+        first = await _event(made.host, "first")
+        assert first.run_id is not None
+        await made.cancel(first.run_id)
+        await made.ended(first.run_id)
+        for text in ("first", "second"):
+            event = await _event(made.host, text)
+            assert event.steering is not None
+            assert event.steering["status"] == "dropped"
+            assert "policy" in event.steering["reason"]
+        await _noted(made.host, first.run_id, "steering.dropped", "second")
+        facts = await made.host.db.read(lambda tx: audit.page(tx, WORKSPACE))
+        dropped = [fact.target for fact in facts if fact.action == "steering.dropped"]
+        assert sorted(dropped) == ["event:first", "event:second"]
 
 
-def test_a_full_run_takes_no_more_and_the_next_message_waits_behind_it(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with stage(tmp_path / "data", plugin=LISTENER, agent=False) as made:
-            await _agents(made.host)
-            latch = tmp_path / "latch"
-            sent = [f"wait {latch}", *(f"steer {number}" for number in range(102))]
-            outcomes = [await _send(made.host, "c", text) for text in sent]
-            assert outcomes == ["started", *["steered"] * 100, "queued", "queued"]
-            latch.touch()
-            assert await _heard(made.host, "c") == sent
-
-    run(story(), SECONDS)
+async def test_a_full_run_takes_no_more_and_the_next_message_waits_behind_it(tmp_path: Path) -> None:
+    async with stage(tmp_path / "data", plugin=LISTENER, agent=False) as made:
+        await _agents(made.host)
+        latch = tmp_path / "latch"
+        sent = [f"wait {latch}", *(f"steer {number}" for number in range(102))]
+        outcomes = [await _send(made.host, "c", text) for text in sent]
+        assert outcomes == ["started", *["steered"] * 100, "queued", "queued"]
+        latch.touch()
+        assert await _heard(made.host, "c") == sent
 
 
 # -- kill -9 between the claim and the pull -----------------------------------------------------------
@@ -270,7 +253,7 @@ def test_a_full_run_takes_no_more_and_the_next_message_waits_behind_it(tmp_path:
 
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("policy", ["restart", "fail"])
-def test_a_host_killed_between_claim_and_pull_loses_no_message(
+async def test_a_host_killed_between_claim_and_pull_loses_no_message(
     tmp_path: Path, database_url: str, policy: str
 ) -> None:
     latch = tmp_path / "latch"
@@ -309,7 +292,7 @@ def test_a_host_killed_between_claim_and_pull_loses_no_message(
                 return found
             await asyncio.sleep(0.05)
 
-    async def story() -> None:
+    try:
         await host.start()
         run_id = (await post(first))["run"]["run_id"]
         texts = ["one", "two", "three"]
@@ -337,9 +320,6 @@ def test_a_host_killed_between_claim_and_pull_loses_no_message(
                     heard += json.loads(following["output"]["text"])
             assert heard == texts
         assert await host.stop() == 0
-
-    try:
-        run(story(), SECONDS)
     except BaseException:
         print(host.log)
         raise
@@ -347,27 +327,23 @@ def test_a_host_killed_between_claim_and_pull_loses_no_message(
         host.end()
 
 
-def test_a_message_and_the_end_of_its_run_in_one_commit(database_url: str, tmp_path: Path) -> None:
+async def test_a_message_and_the_end_of_its_run_in_one_commit(database_url: str, tmp_path: Path) -> None:
     """Whichever comes first, the message has a run."""
     database = database_url if database_url.startswith("postgres") else None
-
-    async def story() -> None:
-        async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
-            await _agents(made.host)
-            host = made.host
-            for number in range(20):
-                conversation = f"c{number}"
-                latch = tmp_path / f"latch {number}".replace(" ", "-")
-                opening = f"wait {latch}"
-                assert await _send(host, conversation, opening) == "started"
-                run_id = (await _event(host, opening.replace(" ", "-"))).run_id
-                assert run_id is not None
-                late = f"late {number}"
-                await asyncio.gather(
-                    made.cancel(run_id), *(_send(host, conversation, f"{late} {n}") for n in range(3))
-                )
-                await made.ended(run_id)
-                left = await host.db.read(lambda tx, run_id=run_id: steering.queued(tx, WORKSPACE, run_id))  # type: ignore[misc]
-                assert left == []
-
-    run(story(), SECONDS)
+    async with stage(tmp_path / "data", database=database, plugin=LISTENER, agent=False) as made:
+        await _agents(made.host)
+        host = made.host
+        for number in range(20):
+            conversation = f"c{number}"
+            latch = tmp_path / f"latch {number}".replace(" ", "-")
+            opening = f"wait {latch}"
+            assert await _send(host, conversation, opening) == "started"
+            run_id = (await _event(host, opening.replace(" ", "-"))).run_id
+            assert run_id is not None
+            late = f"late {number}"
+            await asyncio.gather(
+                made.cancel(run_id), *(_send(host, conversation, f"{late} {n}") for n in range(3))
+            )
+            await made.ended(run_id)
+            left = await host.db.read(lambda tx, run_id=run_id: steering.queued(tx, WORKSPACE, run_id))  # type: ignore[misc]
+            assert left == []

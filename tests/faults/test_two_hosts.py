@@ -55,64 +55,58 @@ async def _two(folder: Path, database: str) -> AsyncIterator[tuple[HostProcess, 
         second.end()
 
 
-def test_runs_of_a_dead_host_go_on_at_another(tmp_path: Path, shared: str) -> None:
-    async def main() -> None:
-        async with _two(tmp_path, shared) as (first, second):
-            lost = await begin(first, "fails", "hold", "c1")
-            waiting = await send(first, "fails", "say 2", "c1")  # behind it in its lane
-            restarted = await begin(first, "again", "hold", "c2")
-            own = await begin(second, "fails", "hold", "c3")
-            first.kill()
-            results = await follow(second, lost.run_id)
-            assert results.types == ["message.delta", "run.failed"]
-            assert results.ending == ("run.failed", "host.restarted")
-            behind = await follow(second, waiting.run_id)
-            assert behind.types == ["message.delta"] * 2 + ["message.completed", "run.completed"]
-            while (await record(second, restarted.run_id))["attempt"] == 1:
-                await asyncio.sleep(0.1)
-            second_attempt = await cancel(second, restarted.run_id)
-            assert second_attempt.types[:2] == ["message.delta", "attempt.started"]
-            assert second_attempt.ending == ("run.failed", "cancelled")
-            assert (await cancel(second, own.run_id)).types == ["message.delta", "run.failed"]
-            # who was dead comes back under its old name, long after its lease
-            await first.start()
-            assert (await perform(first, "fails", "say 1")).ending == ("run.completed", None)
-            assert await first.stop() == await second.stop() == 0
-
-    asyncio.run(main())
+async def test_runs_of_a_dead_host_go_on_at_another(tmp_path: Path, shared: str) -> None:
+    async with _two(tmp_path, shared) as (first, second):
+        lost = await begin(first, "fails", "hold", "c1")
+        waiting = await send(first, "fails", "say 2", "c1")  # behind it in its lane
+        restarted = await begin(first, "again", "hold", "c2")
+        own = await begin(second, "fails", "hold", "c3")
+        first.kill()
+        results = await follow(second, lost.run_id)
+        assert results.types == ["message.delta", "run.failed"]
+        assert results.ending == ("run.failed", "host.restarted")
+        behind = await follow(second, waiting.run_id)
+        assert behind.types == ["message.delta"] * 2 + ["message.completed", "run.completed"]
+        while (await record(second, restarted.run_id))["attempt"] == 1:
+            await asyncio.sleep(0.1)
+        second_attempt = await cancel(second, restarted.run_id)
+        assert second_attempt.types[:2] == ["message.delta", "attempt.started"]
+        assert second_attempt.ending == ("run.failed", "cancelled")
+        assert (await cancel(second, own.run_id)).types == ["message.delta", "run.failed"]
+        # who was dead comes back under its old name, long after its lease
+        await first.start()
+        assert (await perform(first, "fails", "say 1")).ending == ("run.completed", None)
+        assert await first.stop() == await second.stop() == 0
 
 
-def test_a_host_that_slept_past_its_lease_is_fenced_out(tmp_path: Path, shared: str) -> None:
-    async def main() -> None:
-        path = str(tmp_path / "flood.sock")
-        connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
-        connected = asyncio.get_running_loop().create_future()
-        valve = await asyncio.start_unix_server(lambda r, w: connected.set_result((r, w)), path)
-        async with _two(tmp_path, shared) as (first, second), valve:
-            sent = await send(first, "flood", path)
-            reader, writer = await connected
-            writer.write(b"%d\n" % BEFORE)
-            assert await reader.readline() == b"ok\n"
-            await _committed(second, sent.run_id)
-            first.pause()
-            writer.write(b"%d\n" % MEANWHILE)  # its plugin goes on as if nothing had happened
-            taken = await follow(second, sent.run_id)
-            _check_taken(taken)
-            first.go_on()
-            assert await reader.readline() == b"", "the runner was told to stop"
-            assert list(await follow(first, sent.run_id)) == list(taken)
-            assert list(await follow(second, sent.run_id)) == list(taken)
-            assert (await record(second, sent.run_id))["status_code"] == "host.restarted"
-            # it is a host like any other again, and nobody takes its runs from it
-            held = await begin(first, "fails", "hold")
-            assert (await perform(first, "fails", "say 1")).ending == ("run.completed", None)
-            await _lease_renewed(first, second)
-            assert (await record(second, held.run_id))["status"] == "running"
-            assert (await cancel(second, held.run_id)).ending == ("run.failed", "cancelled")
-            writer.close()
-            assert await first.stop() == await second.stop() == 0
-
-    asyncio.run(main())
+async def test_a_host_that_slept_past_its_lease_is_fenced_out(tmp_path: Path, shared: str) -> None:
+    path = str(tmp_path / "flood.sock")
+    connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+    connected = asyncio.get_running_loop().create_future()
+    valve = await asyncio.start_unix_server(lambda r, w: connected.set_result((r, w)), path)
+    async with _two(tmp_path, shared) as (first, second), valve:
+        sent = await send(first, "flood", path)
+        reader, writer = await connected
+        writer.write(b"%d\n" % BEFORE)
+        assert await reader.readline() == b"ok\n"
+        await _committed(second, sent.run_id)
+        first.pause()
+        writer.write(b"%d\n" % MEANWHILE)  # its plugin goes on as if nothing had happened
+        taken = await follow(second, sent.run_id)
+        _check_taken(taken)
+        first.go_on()
+        assert await reader.readline() == b"", "the runner was told to stop"
+        assert list(await follow(first, sent.run_id)) == list(taken)
+        assert list(await follow(second, sent.run_id)) == list(taken)
+        assert (await record(second, sent.run_id))["status_code"] == "host.restarted"
+        # it is a host like any other again, and nobody takes its runs from it
+        held = await begin(first, "fails", "hold")
+        assert (await perform(first, "fails", "say 1")).ending == ("run.completed", None)
+        await _lease_renewed(first, second)
+        assert (await record(second, held.run_id))["status"] == "running"
+        assert (await cancel(second, held.run_id)).ending == ("run.failed", "cancelled")
+        writer.close()
+        assert await first.stop() == await second.stop() == 0
 
 
 async def _committed(host: HostProcess, run_id: str) -> None:

@@ -66,102 +66,90 @@ def _resumes(database: str, run_id: str) -> int:
 
 
 @pytest.mark.parametrize("hold_seconds", ["0", HOLD_SECONDS], ids=["parked", "held"])
-def test_of_conflicting_decisions_at_two_hosts_one_is_carried_out_once(
+async def test_of_conflicting_decisions_at_two_hosts_one_is_carried_out_once(
     tmp_path: Path, shared: str, hold_seconds: str
 ) -> None:
     """Invariants 1, 4, 5 and 28 of pauses."""
-
-    async def main() -> None:
-        async with _two(tmp_path, shared, hold_seconds) as two:
-            outcomes: Count[str] = Count()
-            for number in range(4):
-                program: Steps = [["deltas", 1, "a"], ["tool", "refund", f"r{number}"]]
-                sent = await begin(two.first, "doer", _text(program))
-                if hold_seconds == "0":
-                    while (await record(two.second, sent.run_id))["status"] != "paused":
-                        await asyncio.sleep(0.05)
-                pause = await two.pause(sent.run_id)
-                decided = await _decide_at_once(two, pause)
-                outcomes[decided] += 1
-                results = await follow(two.second, sent.run_id)
-                assert results.ending == ("run.completed", None)
-                assert list(await follow(two.first, sent.run_id)) == list(results)
-                assert len(await two.facts(sent.run_id)) == (decided == "approved")
-                assert _resumes(two.database, sent.run_id) == 1
-                assert (await two.pause(sent.run_id, "resumed"))["calls"][0]["decision"] == decided
-            assert await two.first.stop() == await two.second.stop() == 0
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("point", ["called", "done"])
-def test_a_host_that_slept_through_its_resume_carries_nothing_out(
-    tmp_path: Path, shared: str, point: str
-) -> None:
-    """Invariants 2 and 9 of pauses: one host sleeps past its lease while its tool is at work."""
-
-    async def main() -> None:
-        async with _two(tmp_path, shared, HOLD_SECONDS) as two:
-            program: Steps = [["tool", "refund", "r"], ["tool", "book", "b"]]
-            sent = await begin(two.first, "doer", _text([["deltas", 1, "a"], *program]))
+    async with _two(tmp_path, shared, hold_seconds) as two:
+        outcomes: Count[str] = Count()
+        for number in range(4):
+            program: Steps = [["deltas", 1, "a"], ["tool", "refund", f"r{number}"]]
+            sent = await begin(two.first, "doer", _text(program))
+            if hold_seconds == "0":
+                while (await record(two.second, sent.run_id))["status"] != "paused":
+                    await asyncio.sleep(0.05)
             pause = await two.pause(sent.run_id)
-            async with two.counter.keeping(point) as waiting:
-                (call,) = pause["calls"]
-                assert (await act(two.second, pause)).status == 202
-                assert (await waiting).run_id == sent.run_id
-                two.first.pause()  # its plugins go on, and wait for the counter
-                review = await two.pause(sent.run_id, "needs_review")
-                assert review["calls"][0]["review"] == "in_doubt"
-            # the tool of the sleeper goes on with what it was asked; nobody asks another one for it
-            outcome = None
-            while outcome is None:
-                await asyncio.sleep(0.05)
-                outcome = await two.counter.outcome(sent.run_id, call["call_id"])
-            two.first.go_on()
-            path = f"/v1/pauses/{review['id']}/calls/{call['call_id']}/resolve"
-            answer = await ask(two.second.url, "POST", path, {"outcome": "happened", "result": outcome})
-            assert answer.status == 200, answer
+            decided = await _decide_at_once(two, pause)
+            outcomes[decided] += 1
             results = await follow(two.second, sent.run_id)
             assert results.ending == ("run.completed", None)
             assert list(await follow(two.first, sent.run_id)) == list(results)
-            made = await two.facts(sent.run_id)
-            assert Count(effect.tool for effect in made) == {"refund": 1, "book": 1}
-            assert (await record(two.first, sent.run_id))["attempt"] > 1
-            assert await two.first.stop() == await two.second.stop() == 0
+            assert len(await two.facts(sent.run_id)) == (decided == "approved")
+            assert _resumes(two.database, sent.run_id) == 1
+            assert (await two.pause(sent.run_id, "resumed"))["calls"][0]["decision"] == decided
+        assert await two.first.stop() == await two.second.stop() == 0
 
-    asyncio.run(main())
+
+@pytest.mark.parametrize("point", ["called", "done"])
+async def test_a_host_that_slept_through_its_resume_carries_nothing_out(
+    tmp_path: Path, shared: str, point: str
+) -> None:
+    """Invariants 2 and 9 of pauses: one host sleeps past its lease while its tool is at work."""
+    async with _two(tmp_path, shared, HOLD_SECONDS) as two:
+        program: Steps = [["tool", "refund", "r"], ["tool", "book", "b"]]
+        sent = await begin(two.first, "doer", _text([["deltas", 1, "a"], *program]))
+        pause = await two.pause(sent.run_id)
+        async with two.counter.keeping(point) as waiting:
+            (call,) = pause["calls"]
+            assert (await act(two.second, pause)).status == 202
+            assert (await waiting).run_id == sent.run_id
+            two.first.pause()  # its plugins go on, and wait for the counter
+            review = await two.pause(sent.run_id, "needs_review")
+            assert review["calls"][0]["review"] == "in_doubt"
+        # the tool of the sleeper goes on with what it was asked; nobody asks another one for it
+        outcome = None
+        while outcome is None:
+            await asyncio.sleep(0.05)
+            outcome = await two.counter.outcome(sent.run_id, call["call_id"])
+        two.first.go_on()
+        path = f"/v1/pauses/{review['id']}/calls/{call['call_id']}/resolve"
+        answer = await ask(two.second.url, "POST", path, {"outcome": "happened", "result": outcome})
+        assert answer.status == 200, answer
+        results = await follow(two.second, sent.run_id)
+        assert results.ending == ("run.completed", None)
+        assert list(await follow(two.first, sent.run_id)) == list(results)
+        made = await two.facts(sent.run_id)
+        assert Count(effect.tool for effect in made) == {"refund": 1, "book": 1}
+        assert (await record(two.first, sent.run_id))["attempt"] > 1
+        assert await two.first.stop() == await two.second.stop() == 0
 
 
 @pytest.mark.parametrize("decision", ["deny", "approve"])
-def test_a_host_that_slept_while_a_pause_was_decided_is_fenced_out(
+async def test_a_host_that_slept_while_a_pause_was_decided_is_fenced_out(
     tmp_path: Path, shared: str, decision: str
 ) -> None:
     """One resume, on the host that is awake; the other one learns that the run is no longer its own."""
-
-    async def main() -> None:
-        async with _two(tmp_path, shared, HOLD_SECONDS) as two:
-            sent = await begin(two.first, "doer", _text([["deltas", 1, "a"], ["tool", "refund", "r"]]))
-            pause = await two.pause(sent.run_id)
-            two.first.pause()
-            number = int(decision == "approve")
-            answers = await asyncio.gather(
-                *(_decide(two.second, pause, number + 2 * n) for n in range(CLIENTS // 2))
-            )
-            assert {answer.status for answer in answers} == {202}
-            assert (await _decide(two.second, pause, number + 1)).status == 409
-            results = await follow(two.second, sent.run_id)  # once the lease of the sleeper is over
-            assert results.ending == ("run.completed", None)
-            two.first.go_on()
-            assert list(await follow(two.first, sent.run_id)) == list(results)
-            assert len(await two.facts(sent.run_id)) == number
-            assert _resumes(two.database, sent.run_id) == 1
-            # it is a host like any other again
-            again = await begin(two.first, "doer", _text([["deltas", 1, "a"], ["tool", "book", "b"]]))
-            assert (await follow(two.second, again.run_id)).ending == ("run.completed", None)
-            assert len(await two.facts(sent.run_id)) == number
-            assert await two.first.stop() == await two.second.stop() == 0
-
-    asyncio.run(main())
+    async with _two(tmp_path, shared, HOLD_SECONDS) as two:
+        sent = await begin(two.first, "doer", _text([["deltas", 1, "a"], ["tool", "refund", "r"]]))
+        pause = await two.pause(sent.run_id)
+        two.first.pause()
+        number = int(decision == "approve")
+        answers = await asyncio.gather(
+            *(_decide(two.second, pause, number + 2 * n) for n in range(CLIENTS // 2))
+        )
+        assert {answer.status for answer in answers} == {202}
+        assert (await _decide(two.second, pause, number + 1)).status == 409
+        results = await follow(two.second, sent.run_id)  # once the lease of the sleeper is over
+        assert results.ending == ("run.completed", None)
+        two.first.go_on()
+        assert list(await follow(two.first, sent.run_id)) == list(results)
+        assert len(await two.facts(sent.run_id)) == number
+        assert _resumes(two.database, sent.run_id) == 1
+        # it is a host like any other again
+        again = await begin(two.first, "doer", _text([["deltas", 1, "a"], ["tool", "book", "b"]]))
+        assert (await follow(two.second, again.run_id)).ending == ("run.completed", None)
+        assert len(await two.facts(sent.run_id)) == number
+        assert await two.first.stop() == await two.second.stop() == 0
 
 
 def _text(program: Steps) -> str:

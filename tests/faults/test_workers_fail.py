@@ -65,7 +65,7 @@ async def _ready(served: Served, *, failing: set[str]) -> dict[str, Any]:
             await asyncio.sleep(0.05)
 
 
-def test_workers_that_fail_are_logged_counted_shown_and_start_again(
+async def test_workers_that_fail_are_logged_counted_shown_and_start_again(
     tmp_path: Path,
     database_url: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -104,7 +104,7 @@ def test_workers_that_fail_are_logged_counted_shown_and_start_again(
                 run = await served.host.wait("default", run_id, SECONDS)
             assert run.status == "completed", "what was queued meanwhile runs"
 
-    asyncio.run(story())
+    await story()
     for worker in WORKERS:
         assert f"the worker {worker} failed" in caplog.text
     assert "LookupError: injected into Dispatcher._look" in caplog.text

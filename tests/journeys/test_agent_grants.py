@@ -12,7 +12,6 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.model_entries import ModelEntry
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
-from support.databases import run
 from support.stepping import Stage, stage, within
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -44,38 +43,32 @@ async def clerk(host: Stage, config: dict[str, Any], tools: list[str]) -> None:
     await host.host.apply(ConfigFile(agents=[convert(spec, AgentSpec, "main")]), actor="test")
 
 
-def test_the_policy_does_not_add_to_the_models_that_the_form_chooses(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            await models(host, large=None, small=None)
-            await host.agent(
-                config={"model": {"primary": "large"}},
-                resource_policy={"allowed_model_ids": ["large", "small"]},
-            )
-            count = ["call", "model.count_tokens", {"model_id": "small", "messages": MESSAGES}]
-            ended = await host.run([count, ["tell"], ["show_context"]])
-            assert [model["model_id"] for model in ended.told["resources"]["models"]] == ["large"]
-            (entry,) = ended.entries("refusal") or ended.entries("call", "model.count_tokens")
-            assert entry["data"]["error"]["code"] == "not_found"
-
-    run(main())
+async def test_the_policy_does_not_add_to_the_models_that_the_form_chooses(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        await models(host, large=None, small=None)
+        await host.agent(
+            config={"model": {"primary": "large"}},
+            resource_policy={"allowed_model_ids": ["large", "small"]},
+        )
+        count = ["call", "model.count_tokens", {"model_id": "small", "messages": MESSAGES}]
+        ended = await host.run([count, ["tell"], ["show_context"]])
+        assert [model["model_id"] for model in ended.told["resources"]["models"]] == ["large"]
+        (entry,) = ended.entries("refusal") or ended.entries("call", "model.count_tokens")
+        assert entry["data"]["error"]["code"] == "not_found"
 
 
-def test_the_policy_does_not_add_to_the_tools_that_the_form_chooses(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path / "data", plugin=shop(tmp_path), agent=False) as host:
-            await clerk(host, {"tools": ["shop.prices"]}, ["shop.prices", "shop.book"])
-            lines = 'help\nshop.prices {}\nshop.book {"kind": "double"}'
-            said = (await host.run([], input={"text": lines})).said[0].splitlines()
-            assert [line.partition(":")[0] for line in said] == ["shop.prices"] * 2 + ["shop.book"]
-            assert "not_found" in said[-1]
-            await clerk(host, {"tools": []}, ["*"])
-            assert (await host.run([], input={"text": "help"})).said == ["What may I do? Say help."]
-            await clerk(host, {"tools": None}, ["shop.prices", "shop.book"])  # no choice: the policy decides
-            said = (await host.run([], input={"text": "help"})).said[0].splitlines()
-            assert {line.partition(":")[0] for line in said} == {"shop.prices", "shop.book"}
-
-    run(main())
+async def test_the_policy_does_not_add_to_the_tools_that_the_form_chooses(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path / "data", plugin=shop(tmp_path), agent=False) as host:
+        await clerk(host, {"tools": ["shop.prices"]}, ["shop.prices", "shop.book"])
+        lines = 'help\nshop.prices {}\nshop.book {"kind": "double"}'
+        said = (await host.run([], input={"text": lines})).said[0].splitlines()
+        assert [line.partition(":")[0] for line in said] == ["shop.prices"] * 2 + ["shop.book"]
+        assert "not_found" in said[-1]
+        await clerk(host, {"tools": []}, ["*"])
+        assert (await host.run([], input={"text": "help"})).said == ["What may I do? Say help."]
+        await clerk(host, {"tools": None}, ["shop.prices", "shop.book"])  # no choice: the policy decides
+        said = (await host.run([], input={"text": "help"})).said[0].splitlines()
+        assert {line.partition(":")[0] for line in said} == {"shop.prices", "shop.book"}
 
 
 WINDOWS: list[tuple[str, Any, dict[str, int | None], int | None]] = [
@@ -91,20 +84,15 @@ WINDOWS: list[tuple[str, Any, dict[str, int | None], int | None]] = [
 @pytest.mark.parametrize(
     ("chosen", "windows", "told"), [case[1:] for case in WINDOWS], ids=[case[0] for case in WINDOWS]
 )
-def test_the_window_that_the_context_tells_is_the_primary_models(
+async def test_the_window_that_the_context_tells_is_the_primary_models(
     tmp_path: Path, chosen: list[str], windows: dict[str, int | None], told: int | None
 ) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            await models(host, **windows)
-            config = {"model": {"primary": chosen[0], "fallbacks": chosen[1:]}} if chosen else {}
-            await host.unchecked_agent(
-                config=config, resource_policy={"allowed_model_ids": [*windows, "judge"]}
-            )
-            context = (await host.run([["show_context"]])).told
-            assert context["runtime"]["metadata"].get("model_context_window_tokens") == told
-            for model in context["resources"]["models"]:  # each says its own
-                expected = windows.get(model["model_id"], 64)
-                assert model["context_window_tokens"] == expected
-
-    run(main())
+    async with within(), stage(tmp_path) as host:
+        await models(host, **windows)
+        config = {"model": {"primary": chosen[0], "fallbacks": chosen[1:]}} if chosen else {}
+        await host.unchecked_agent(config=config, resource_policy={"allowed_model_ids": [*windows, "judge"]})
+        context = (await host.run([["show_context"]])).told
+        assert context["runtime"]["metadata"].get("model_context_window_tokens") == told
+        for model in context["resources"]["models"]:  # each says its own
+            expected = windows.get(model["model_id"], 64)
+            assert model["context_window_tokens"] == expected

@@ -15,7 +15,6 @@ import pytest
 from hostler.domain.agents import AgentSpec
 from hostler.host.config import ConfigFile
 from support.command_line import EXAMPLES, HOSTLER, CommandLine, Ran, environment
-from support.databases import run
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 from support.terminal import Terminal
 
@@ -40,73 +39,64 @@ async def command(served: Served, tmp_path: Path, *arguments: str) -> Ran:
     return await asyncio.to_thread(lambda: line(*arguments, env=env))
 
 
-def test_a_run_from_the_shell_waits_is_decided_and_goes_on(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shop(tmp_path) as served:
-            waits = await command(served, tmp_path, "run", "clerk", REFUND)
-            assert waits.status == 3, waits.err
-            (pause_id,) = set(re.findall(r"hostler pauses approve (\S+)", waits.err))
-            (run_id,) = set(re.findall(r"hostler runs tail (\S+)", waits.err))
-            listed = await command(served, tmp_path, "pauses", "list", "--status", "open")
-            assert "approval shop.refund" in listed.out
-            shown = await command(served, tmp_path, "pauses", "show", pause_id[:8])
-            assert '"receipt": "R1"' in shown.out
-            approved = await command(served, tmp_path, "pauses", "approve", pause_id[:8], "-m", "go ahead")
-            assert approved.status == 0, approved.err
-            tailed = await command(served, tmp_path, "runs", "tail", run_id)
-            assert "shop.refund: {" in tailed.out, tailed.err
-            over = json.loads((await command(served, tmp_path, "pauses", "show", pause_id, "--json")).out)
-            assert (over["status"], over["calls"][0]["execution"]) == ("resumed", "succeeded")
-            told = await command(served, tmp_path, "pauses", "inbox", "--json")
-            assert [entry["event"] for entry in told.json] == [
-                "pause.resumed",
-                "pause.settled",
-                "pause.opened",
-            ]
-
-    run(scenario(), 200)
+async def test_a_run_from_the_shell_waits_is_decided_and_goes_on(tmp_path: Path) -> None:
+    async with shop(tmp_path) as served:
+        waits = await command(served, tmp_path, "run", "clerk", REFUND)
+        assert waits.status == 3, waits.err
+        (pause_id,) = set(re.findall(r"hostler pauses approve (\S+)", waits.err))
+        (run_id,) = set(re.findall(r"hostler runs tail (\S+)", waits.err))
+        listed = await command(served, tmp_path, "pauses", "list", "--status", "open")
+        assert "approval shop.refund" in listed.out
+        shown = await command(served, tmp_path, "pauses", "show", pause_id[:8])
+        assert '"receipt": "R1"' in shown.out
+        approved = await command(served, tmp_path, "pauses", "approve", pause_id[:8], "-m", "go ahead")
+        assert approved.status == 0, approved.err
+        tailed = await command(served, tmp_path, "runs", "tail", run_id)
+        assert "shop.refund: {" in tailed.out, tailed.err
+        over = json.loads((await command(served, tmp_path, "pauses", "show", pause_id, "--json")).out)
+        assert (over["status"], over["calls"][0]["execution"]) == ("resumed", "succeeded")
+        told = await command(served, tmp_path, "pauses", "inbox", "--json")
+        assert [entry["event"] for entry in told.json] == [
+            "pause.resumed",
+            "pause.settled",
+            "pause.opened",
+        ]
 
 
 @pytest.mark.parametrize(("answer", "told"), [("y", 'shop.refund: {"'), ("n", "denied")])
-def test_a_chat_asks_before_the_refund_and_goes_on_with_the_answer(
+async def test_a_chat_asks_before_the_refund_and_goes_on_with_the_answer(
     tmp_path: Path, answer: str, told: str
 ) -> None:
-    async def scenario() -> None:
-        async with shop(tmp_path) as served:
-            env = environment(tmp_path / "none", HOSTLER_URL=served.url, HOSTLER_KEY=ADMIN_KEY)
-            with Terminal([*HOSTLER, "chat", "clerk", "-c", "c1"], tmp_path, env) as terminal:
+    async with shop(tmp_path) as served:
+        env = environment(tmp_path / "none", HOSTLER_URL=served.url, HOSTLER_KEY=ADMIN_KEY)
+        with Terminal([*HOSTLER, "chat", "clerk", "-c", "c1"], tmp_path, env) as terminal:
 
-                def person() -> None:
-                    terminal.expect("›")
-                    terminal.type(REFUND)
-                    terminal.expect('"receipt": "R1"')
-                    terminal.expect("approve?")
-                    terminal.type(answer)
-                    if answer == "n":
-                        terminal.expect("why")
-                        terminal.type("not this one")
-                    terminal.expect(told)
-                    terminal.expect("›")
-                    terminal.type("/quit")
-                    assert terminal.ends() == 0
+            def person() -> None:
+                terminal.expect("›")
+                terminal.type(REFUND)
+                terminal.expect('"receipt": "R1"')
+                terminal.expect("approve?")
+                terminal.type(answer)
+                if answer == "n":
+                    terminal.expect("why")
+                    terminal.type("not this one")
+                terminal.expect(told)
+                terminal.expect("›")
+                terminal.type("/quit")
+                assert terminal.ends() == 0
 
-                await asyncio.to_thread(person)
-            found = (await served.client.get("/v1/pauses", params={"conversation_id": "c1"})).json()["items"]
-            assert [pause["status"] for pause in found] == ["resumed"]
-
-    run(scenario(), 200)
+            await asyncio.to_thread(person)
+        found = (await served.client.get("/v1/pauses", params={"conversation_id": "c1"})).json()["items"]
+        assert [pause["status"] for pause in found] == ["resumed"]
 
 
-def test_piped_words_stop_at_what_waits(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with shop(tmp_path) as served:
-            line = CommandLine(tmp_path / "none", tmp_path)
-            env = {"HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY}
-            words = f"shop.prices\n{REFUND}\nshop.prices\n"
-            said = await asyncio.to_thread(lambda: line("chat", "clerk", stdin=words, env=env))
-            assert said.status == 3
-            assert said.out.count("shop.prices:") == 1
-            assert "hostler pauses approve" in said.err
-            assert WORKSPACE
-
-    run(scenario(), 200)
+async def test_piped_words_stop_at_what_waits(tmp_path: Path) -> None:
+    async with shop(tmp_path) as served:
+        line = CommandLine(tmp_path / "none", tmp_path)
+        env = {"HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY}
+        words = f"shop.prices\n{REFUND}\nshop.prices\n"
+        said = await asyncio.to_thread(lambda: line("chat", "clerk", stdin=words, env=env))
+        assert said.status == 3
+        assert said.out.count("shop.prices:") == 1
+        assert "hostler pauses approve" in said.err
+        assert WORKSPACE

@@ -18,7 +18,6 @@ from hostler.storage.stores import journal, pause_calls, pauses, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun
 from journeys.test_waiting import outcomes
-from support.databases import read, run, write
 from support.pauses import WORKSPACE, call, calls_of, open_pause, open_run
 from support.shop import (
     ADMIN,
@@ -39,120 +38,104 @@ from support.stepping import Latch, Steps, stage
 ASK_SEND: dict[str, Any] = {**ALLOWED, "tool_approval": {"shop.send": "required"}}
 
 
-def test_a_call_beside_one_that_waits_is_not_made_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with shop(tmp_path) as host:
-            await host.agent(runner="resumable", resource_policy=ASK_SEND)
-            run_id = await host.start([["together", [SEND], [BOOK]], ["tell"]], **PLACE)
+async def test_a_call_beside_one_that_waits_is_not_made_again(tmp_path: Path) -> None:
+    async with shop(tmp_path) as host:
+        await host.agent(runner="resumable", resource_policy=ASK_SEND)
+        run_id = await host.start([["together", [SEND], [BOOK]], ["tell"]], **PLACE)
+        pause = await waiting(host, run_id)
+        await parked(host, run_id)
+        await decide(host, pause, decision(pause.calls[0]))
+        ended = await host.ended(run_id)
+        assert ended.record.status == "completed", ended.last
+        assert len(ended.entries("intent")) == 2
+
+
+async def test_a_second_pause_of_another_form_does_not_lose_the_state(tmp_path: Path) -> None:
+    async with shop(tmp_path) as host:
+        await host.agent(runner="both", resource_policy=ASK_ALL)
+        pending = {"tool_name": "shop.send", "arguments": {"to": "ada", "text": "hi"}, "kind": "approval"}
+        paused = {"pending": [pending], "state": {"step": 3}}
+        steps: Steps = {
+            "1": [["say", "before"], ["result", "run.paused", paused], ["silent"]],
+            "else": [SEND, BOOK, ["at", 3, [["show_context"]]], ["tell"]],
+        }
+        run_id = await host.start(steps, **PLACE)
+        for _ in range(2):
             pause = await waiting(host, run_id)
             await parked(host, run_id)
             await decide(host, pause, decision(pause.calls[0]))
-            ended = await host.ended(run_id)
-            assert ended.record.status == "completed", ended.last
-            assert len(ended.entries("intent")) == 2
-
-    run(main())
-
-
-def test_a_second_pause_of_another_form_does_not_lose_the_state(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with shop(tmp_path) as host:
-            await host.agent(runner="both", resource_policy=ASK_ALL)
-            pending = {"tool_name": "shop.send", "arguments": {"to": "ada", "text": "hi"}, "kind": "approval"}
-            paused = {"pending": [pending], "state": {"step": 3}}
-            steps: Steps = {
-                "1": [["say", "before"], ["result", "run.paused", paused], ["silent"]],
-                "else": [SEND, BOOK, ["at", 3, [["show_context"]]], ["tell"]],
-            }
-            run_id = await host.start(steps, **PLACE)
-            for _ in range(2):
-                pause = await waiting(host, run_id)
-                await parked(host, run_id)
-                await decide(host, pause, decision(pause.calls[0]))
-            ended = await host.ended(run_id)
-            assert ended.record.status == "completed", ended.last
-            assert ended.record.attempt == 3
-            assert json.loads(ended.said[1])["continuation"]["state"] == {"step": 3}
-            assert len(ended.entries("intent")) == 2
-
-    run(main())
+        ended = await host.ended(run_id)
+        assert ended.record.status == "completed", ended.last
+        assert ended.record.attempt == 3
+        assert json.loads(ended.said[1])["continuation"]["state"] == {"step": 3}
+        assert len(ended.entries("intent")) == 2
 
 
-def test_what_a_runner_states_to_have_used_counts_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with shop(tmp_path) as host:
-            await host.agent(runner="resumable", resource_policy=ASK_ALL)
-            said = {"chunk": {"role": "assistant", "content": "a"}}
-            used = ["result", "message.delta", said, {"usage": {"total_tokens": 10}}]
-            run_id = await host.start([used, SEND, used, ["tell"]], **PLACE)
+async def test_what_a_runner_states_to_have_used_counts_once(tmp_path: Path) -> None:
+    async with shop(tmp_path) as host:
+        await host.agent(runner="resumable", resource_policy=ASK_ALL)
+        said = {"chunk": {"role": "assistant", "content": "a"}}
+        used = ["result", "message.delta", said, {"usage": {"total_tokens": 10}}]
+        run_id = await host.start([used, SEND, used, ["tell"]], **PLACE)
+        pause = await waiting(host, run_id)
+        await parked(host, run_id)
+        await decide(host, pause, decision(pause.calls[0]))
+        ended = await host.ended(run_id)
+        assert ended.record.usage is not None
+        assert ended.record.usage.total_tokens == 20
+
+
+async def test_a_call_that_nobody_can_be_asked_leaves_the_others_waiting(tmp_path: Path) -> None:
+    async with shop(tmp_path, hold_seconds=60) as host:
+        await host.agent(runner="resumable", resource_policy=ASK_ALL)
+        huge = calling("shop.send", to="bob", text="x" * 100_000)
+        run_id = await host.start([["together", [SEND], [huge]], ["tell"]], **PLACE)
+        pause = await waiting(host, run_id)
+        await decide(host, pause, decision(pause.calls[0]))
+        ended = await host.ended(run_id)
+        assert ended.record.status == "completed", ended.last
+        assert sorted(outcomes(ended)) == ["A card to ada is on its way: hi", "payload_too_large"]
+
+
+async def test_a_runner_that_pauses_while_it_asks(tmp_path: Path) -> None:
+    async with shop(tmp_path, hold_seconds=60) as host:
+        await host.agent(runner="both", resource_policy=ASK_ALL)
+        pending = {"tool_name": "shop.send", "arguments": {"to": "ada", "text": "hi"}, "kind": "approval"}
+        paused = ["result", "run.paused", {"pending": [pending], "state": 1}]
+        steps: Steps = {"1": [["together", [BOOK], [paused, ["silent"]]]], "else": [["show_context"]]}
+        run_id = await host.start(steps, **PLACE)
+        pause = await waiting(host, run_id)
+        while pause.form != "explicit":
             pause = await waiting(host, run_id)
-            await parked(host, run_id)
+        await parked(host, run_id)
+        await decide(host, pause, decision(pause.calls[0]))
+        ended = await host.ended(run_id)
+        assert ended.record.status == "completed", ended.last
+
+
+async def test_a_call_that_the_runner_gave_up_keeps_nobody_waiting(tmp_path: Path) -> None:
+    async with shop(tmp_path, hold_seconds=60, stall_seconds=0.5) as host, Latch(tmp_path) as latch:
+        await host.agent(runner="resumable", resource_policy=ASK_ALL)
+        left = ["leave", "tool.call", SEND[2], latch.path]
+        run_id = await host.start([left, BOOK, ["at", 1, [["crash"]]], BOOK, ["tell"]], **PLACE)
+        await waiting(host, run_id)
+        latch.open()
+        for segment in (2, 3):
+            while (pause := await waiting(host, run_id)).segment < segment:
+                pass  # the one before is still open
+            assert len(pause.calls) == 1
             await decide(host, pause, decision(pause.calls[0]))
-            ended = await host.ended(run_id)
-            assert ended.record.usage is not None
-            assert ended.record.usage.total_tokens == 20
-
-    run(main())
-
-
-def test_a_call_that_nobody_can_be_asked_leaves_the_others_waiting(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with shop(tmp_path, hold_seconds=60) as host:
-            await host.agent(runner="resumable", resource_policy=ASK_ALL)
-            huge = calling("shop.send", to="bob", text="x" * 100_000)
-            run_id = await host.start([["together", [SEND], [huge]], ["tell"]], **PLACE)
-            pause = await waiting(host, run_id)
-            await decide(host, pause, decision(pause.calls[0]))
-            ended = await host.ended(run_id)
-            assert ended.record.status == "completed", ended.last
-            assert sorted(outcomes(ended)) == ["A card to ada is on its way: hi", "payload_too_large"]
-
-    run(main())
+        ended = await host.ended(run_id)
+        assert ended.record.status == "completed", ended.last
+        assert [entry["data"]["tool_name"] for entry in ended.entries("intent")] == ["shop.book"] * 2
+        pages = await host.host.pauses.page(ADMIN, run_id=run_id)
+        assert [pause.status for pause in pages.items] == ["resumed"] * 3
+        assert pages.items[-1].calls[0].decision == "cancelled"
 
 
-def test_a_runner_that_pauses_while_it_asks(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with shop(tmp_path, hold_seconds=60) as host:
-            await host.agent(runner="both", resource_policy=ASK_ALL)
-            pending = {"tool_name": "shop.send", "arguments": {"to": "ada", "text": "hi"}, "kind": "approval"}
-            paused = ["result", "run.paused", {"pending": [pending], "state": 1}]
-            steps: Steps = {"1": [["together", [BOOK], [paused, ["silent"]]]], "else": [["show_context"]]}
-            run_id = await host.start(steps, **PLACE)
-            pause = await waiting(host, run_id)
-            while pause.form != "explicit":
-                pause = await waiting(host, run_id)
-            await parked(host, run_id)
-            await decide(host, pause, decision(pause.calls[0]))
-            ended = await host.ended(run_id)
-            assert ended.record.status == "completed", ended.last
-
-    run(main())
-
-
-def test_a_call_that_the_runner_gave_up_keeps_nobody_waiting(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with shop(tmp_path, hold_seconds=60, stall_seconds=0.5) as host, Latch(tmp_path) as latch:
-            await host.agent(runner="resumable", resource_policy=ASK_ALL)
-            left = ["leave", "tool.call", SEND[2], latch.path]
-            run_id = await host.start([left, BOOK, ["at", 1, [["crash"]]], BOOK, ["tell"]], **PLACE)
-            await waiting(host, run_id)
-            latch.open()
-            for segment in (2, 3):
-                while (pause := await waiting(host, run_id)).segment < segment:
-                    pass  # the one before is still open
-                assert len(pause.calls) == 1
-                await decide(host, pause, decision(pause.calls[0]))
-            ended = await host.ended(run_id)
-            assert ended.record.status == "completed", ended.last
-            assert [entry["data"]["tool_name"] for entry in ended.entries("intent")] == ["shop.book"] * 2
-            pages = await host.host.pauses.page(ADMIN, run_id=run_id)
-            assert [pause.status for pause in pages.items] == ["resumed"] * 3
-            assert pages.items[-1].calls[0].decision == "cancelled"
-
-    run(main())
-
-
-def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(database: SqlDatabase) -> None:
+async def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(
+    database: SqlDatabase,
+) -> None:
     hour, left = 3_600_000, 300_000
 
     def begun(tx: Tx) -> None:
@@ -177,16 +160,16 @@ def test_while_its_host_was_gone_the_time_of_a_run_that_waits_stood_still(databa
         go_on(tx, pauses.settle(tx, pause, actor="rita"), "rita")
         return tx.now
 
-    write(database, begun)
-    run(recover(database, lambda _: True))
-    assert read(database, lambda tx: runs.get(tx, WORKSPACE, "r1")).status == "paused"
-    now = write(database, decided)
-    found = read(database, lambda tx: runs.get(tx, WORKSPACE, "r1"))
+    await database.write(begun)
+    await recover(database, lambda _: True)
+    assert (await database.read(lambda tx: runs.get(tx, WORKSPACE, "r1"))).status == "paused"
+    now = await database.write(decided)
+    found = await database.read(lambda tx: runs.get(tx, WORKSPACE, "r1"))
     assert found.status == "queued"
     assert found.deadline_at == pytest.approx(now + left, abs=1_000)
 
 
-def test_what_a_lost_attempt_did_not_come_to_show_is_shown(database: SqlDatabase) -> None:
+async def test_what_a_lost_attempt_did_not_come_to_show_is_shown(database: SqlDatabase) -> None:
     def begun(tx: Tx) -> None:
         open_run(tx)
         open_pause(tx, call("k1"), call("k2", "question", question_kind="choice"))
@@ -196,31 +179,28 @@ def test_what_a_lost_attempt_did_not_come_to_show_is_shown(database: SqlDatabase
     def results(tx: Tx) -> list[Any]:
         return [(item.type, json.loads(item.data)["data"]) for item in journal.results(tx, "r1").items]
 
-    write(database, begun)
-    run(recover(database, lambda _: True))
-    found = read(database, results)
+    await database.write(begun)
+    await recover(database, lambda _: True)
+    found = await database.read(results)
     assert [name for name, _ in found] == ["interaction.requested", "interaction.requested", "run.paused"]
     assert [data["call_id"] for _, data in found[:2]] == ["k1", "k2"]
     assert found[1][1]["kind"] == "choice"
     assert [pending["call_id"] for pending in found[2][1]["pending"]] == ["k1", "k2"]
 
 
-def test_a_host_that_stops_in_order_uses_up_no_attempt(tmp_path: Path) -> None:
-    async def main() -> None:
-        steps: Steps = {
-            "1": [["say", "a"], ["crash"]],
-            "2": [["say", "a"], ["deltas", 1], ["hold"]],
-            "3": [["say", "a"], ["deltas", 1], ["say", "done"]],
-        }
-        async with stage(tmp_path) as host:
-            await host.agent(runner="resumable", recovery={"on_crash": "resume", "max_attempts": 2})
-            run_id = await host.start(steps, **PLACE)
-            await host.seen(run_id, "message.delta")
-        async with stage(tmp_path, agent=False) as host:
-            ended = await host.ended(run_id)
-        assert (ended.record.status, ended.record.attempt) == ("completed", 3), ended.last
-
-    run(main())
+async def test_a_host_that_stops_in_order_uses_up_no_attempt(tmp_path: Path) -> None:
+    steps: Steps = {
+        "1": [["say", "a"], ["crash"]],
+        "2": [["say", "a"], ["deltas", 1], ["hold"]],
+        "3": [["say", "a"], ["deltas", 1], ["say", "done"]],
+    }
+    async with stage(tmp_path) as host:
+        await host.agent(runner="resumable", recovery={"on_crash": "resume", "max_attempts": 2})
+        run_id = await host.start(steps, **PLACE)
+        await host.seen(run_id, "message.delta")
+    async with stage(tmp_path, agent=False) as host:
+        ended = await host.ended(run_id)
+    assert (ended.record.status, ended.record.attempt) == ("completed", 3), ended.last
 
 
 def test_a_long_recording_is_gone_through_in_one_pass() -> None:

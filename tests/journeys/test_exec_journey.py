@@ -54,44 +54,40 @@ async def host(data: Path, runner: str = "default", **entry: Any) -> AsyncIterat
         yield made
 
 
-def test_an_artifact_goes_through_a_command_and_comes_out_as_another(tmp_path: Path) -> None:
+async def test_an_artifact_goes_through_a_command_and_comes_out_as_another(tmp_path: Path) -> None:
     content = base64.b64encode(b"b\na\nc\n").decode()
     parts = {"part": 0, "content_base64": content, "last": True, "artifact_type": "file", "name": "in.txt"}
-
-    async def body() -> None:
-        async with host(tmp_path) as made:
-            ended = await made.run(
-                [
-                    ["call", "artifact.upload", parts],
-                    executing(
-                        "sort in.txt > out.txt; seq 1 9999",
-                        files=[{"artifact_id": "$0.artifact_id", "path": "in.txt"}],
-                        keep=["out.txt", "none.txt"],
-                    ),
-                    ["call", "artifact.read", {"artifact_id": "$1.result.files.0.artifact_id"}],
-                    ["call", "artifact.read", {"artifact_id": "$1.result.stdout_artifact.artifact_id"}],
-                    ["call", "tool.call", {"tool_name": "files.read", "parameters": {"path": "out.txt"}}],
-                    ["tell"],
-                ],
-                conversation_id="c",
-            )
-            told = ended.told
-            assert told[1]["result"]["exit_code"] == 0, told[1]
-            assert "none.txt" in told[1]["result"]["files"][1]["error"]
-            assert base64.b64decode(told[2]["content_base64"]) == b"a\nb\nc\n"
-            assert base64.b64decode(told[3]["content_base64"]).endswith(b"\n9999\n")
-            assert told[4]["result"]["text"] == "a\nb\nc\n"
-            intent, outcome = ended.entries("intent", "tool.call")[0], ended.entries("call", "tool.call")[0]
-            assert intent["position"] < outcome["position"]
-            # another run of the conversation finds the folder as it was; another conversation does not
-            for conversation, seen in (("c", "in.txt\nout.txt\n"), ("d", "")):
-                ended = await made.run([executing("ls"), ["tell"]], conversation_id=conversation)
-                assert ended.told[0]["result"]["stdout"] == seen
-
-    asyncio.run(body())
+    async with host(tmp_path) as made:
+        ended = await made.run(
+            [
+                ["call", "artifact.upload", parts],
+                executing(
+                    "sort in.txt > out.txt; seq 1 9999",
+                    files=[{"artifact_id": "$0.artifact_id", "path": "in.txt"}],
+                    keep=["out.txt", "none.txt"],
+                ),
+                ["call", "artifact.read", {"artifact_id": "$1.result.files.0.artifact_id"}],
+                ["call", "artifact.read", {"artifact_id": "$1.result.stdout_artifact.artifact_id"}],
+                ["call", "tool.call", {"tool_name": "files.read", "parameters": {"path": "out.txt"}}],
+                ["tell"],
+            ],
+            conversation_id="c",
+        )
+        told = ended.told
+        assert told[1]["result"]["exit_code"] == 0, told[1]
+        assert "none.txt" in told[1]["result"]["files"][1]["error"]
+        assert base64.b64decode(told[2]["content_base64"]) == b"a\nb\nc\n"
+        assert base64.b64decode(told[3]["content_base64"]).endswith(b"\n9999\n")
+        assert told[4]["result"]["text"] == "a\nb\nc\n"
+        intent, outcome = ended.entries("intent", "tool.call")[0], ended.entries("call", "tool.call")[0]
+        assert intent["position"] < outcome["position"]
+        # another run of the conversation finds the folder as it was; another conversation does not
+        for conversation, seen in (("c", "in.txt\nout.txt\n"), ("d", "")):
+            ended = await made.run([executing("ls"), ["tell"]], conversation_id=conversation)
+            assert ended.told[0]["result"]["stdout"] == seen
 
 
-def test_what_is_wrong_with_a_call_is_told_before_anything_is_run(tmp_path: Path) -> None:
+async def test_what_is_wrong_with_a_call_is_told_before_anything_is_run(tmp_path: Path) -> None:
     wrong: list[tuple[str, dict[str, Any], str]] = [
         ("touch ran", {"seconds": 61}, "invalid_argument"),
         ("touch ran", {"colour": "red"}, "invalid_argument"),
@@ -99,46 +95,36 @@ def test_what_is_wrong_with_a_call_is_told_before_anything_is_run(tmp_path: Path
         ("touch ran", {"folder": "../.."}, "invalid_argument"),
         ("x" * 70_000, {}, "payload_too_large"),
     ]
-
-    async def body() -> None:
-        async with host(tmp_path) as made:
-            steps = [executing(command, **more) for command, more, _ in wrong]
-            ended = await made.run([*steps, executing("ls"), ["tell"]], conversation_id="c")
-            assert [one["error"]["code"] for one in ended.told[:-1]] == [code for _, _, code in wrong]
-            assert ended.told[-1]["result"]["stdout"] == ""
-
-    asyncio.run(body())
+    async with host(tmp_path) as made:
+        steps = [executing(command, **more) for command, more, _ in wrong]
+        ended = await made.run([*steps, executing("ls"), ["tell"]], conversation_id="c")
+        assert [one["error"]["code"] for one in ended.told[:-1]] == [code for _, _, code in wrong]
+        assert ended.told[-1]["result"]["stdout"] == ""
 
 
-def test_a_run_that_is_cancelled_takes_its_command_with_it(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with host(tmp_path) as made:
-            script = f"(setsid sleep {LONG} &) ; sleep {LONG} & sleep {LONG}"
-            run_id = await made.start([executing(script)], conversation_id="c")
-            await until(3, "sleep", LONG)
-            await made.cancel(run_id)
-            ended = await made.ended(run_id)
-            assert ended.record.status == "cancelled"
-            await until(0, "sleep", LONG)
-            ended = await made.run([executing("echo free"), ["tell"]], conversation_id="c")
-            assert ended.told[0]["result"]["stdout"] == "free\n"
-
-    asyncio.run(body())
+async def test_a_run_that_is_cancelled_takes_its_command_with_it(tmp_path: Path) -> None:
+    async with host(tmp_path) as made:
+        script = f"(setsid sleep {LONG} &) ; sleep {LONG} & sleep {LONG}"
+        run_id = await made.start([executing(script)], conversation_id="c")
+        await until(3, "sleep", LONG)
+        await made.cancel(run_id)
+        ended = await made.ended(run_id)
+        assert ended.record.status == "cancelled"
+        await until(0, "sleep", LONG)
+        ended = await made.run([executing("echo free"), ["tell"]], conversation_id="c")
+        assert ended.told[0]["result"]["stdout"] == "free\n"
 
 
-def test_a_command_that_needs_a_person_waits_for_one(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with host(tmp_path, approval="required") as made:
-            run_id = await made.start([executing("echo yes"), ["tell"]])
-            await made.seen(run_id, "interaction.requested")
-            assert await made.host.folders.found() == []  # nothing of it was begun
-            await made.cancel(run_id)
-            await made.ended(run_id)
-
-    asyncio.run(body())
+async def test_a_command_that_needs_a_person_waits_for_one(tmp_path: Path) -> None:
+    async with host(tmp_path, approval="required") as made:
+        run_id = await made.start([executing("echo yes"), ["tell"]])
+        await made.seen(run_id, "interaction.requested")
+        assert await made.host.folders.found() == []  # nothing of it was begun
+        await made.cancel(run_id)
+        await made.ended(run_id)
 
 
-def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_call_in_doubt(
+async def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_call_in_doubt(
     tmp_path: Path,
 ) -> None:
     agent = {
@@ -182,11 +168,8 @@ def test_a_host_killed_in_the_middle_of_a_command_leaves_nothing_of_it_and_the_c
             assert told[1]["result"]["stdout"] == "begun\n"
         assert processes("sleep", LONG) == []
 
-    async def bounded() -> None:
-        try:
-            async with asyncio.timeout(200):
-                await body()
-        finally:
-            process.end()
-
-    asyncio.run(bounded())
+    try:
+        async with asyncio.timeout(200):
+            await body()
+    finally:
+        process.end()

@@ -27,7 +27,6 @@ from hostler_protocol.errors import (
     UnauthorizedError,
 )
 from hostler_protocol.events import EventEnvelope
-from support.databases import run
 from support.http_host import serving
 from support.stepping import CALLER, RUNNER, WORKSPACE, Stage, stage, within
 
@@ -40,133 +39,121 @@ async def accept(host: Stage, **fields: Any) -> Any:
     return await host.host.accept(msgspec.convert(given, EventEnvelope), CALLER)
 
 
-def test_the_same_event_is_taken_once(tmp_path: Path, database_url: str) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path, database=database_url) as host:
-            given = {"agent": "main", "event_id": "once", "input": {"text": '[["say", "x"]]'}, **PLACE}
-            answers = await asyncio.gather(*(accept(host, **given) for _ in range(50)))
-            assert {answer.event_id for answer in answers} == {"once"}
-            assert len({answer.run.run_id for answer in answers}) == 1
-            assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 49
-            assert {answer.outcome for answer in answers} == {"started"}
-            ended = await host.ended(answers[0].run.run_id)
-            assert ended.said == ["x"]
-            later = await accept(host, **given)
-            assert (later.duplicate, later.run.run_id, later.run.status) == (
-                True,
-                ended.record.run_id,
-                "completed",
-            )
-            with pytest.raises(ConflictError, match="once"):
-                await accept(host, **(given | {"input": {"text": "other"}}))
-            # the agent is gone: what it took is still answered, and nothing new
-            spec = AgentSpec(name="main", runner=RUNNER + "default", enabled=False)
-            await host.host.apply(ConfigFile(agents=[spec]), actor="test")
-            assert (await accept(host, **given)).duplicate is True
-            with pytest.raises(ConflictError):
-                await accept(host, **(given | {"event_id": "new"}))
-
-    run(main())
+async def test_the_same_event_is_taken_once(tmp_path: Path, database_url: str) -> None:
+    async with within(), stage(tmp_path, database=database_url) as host:
+        given = {"agent": "main", "event_id": "once", "input": {"text": '[["say", "x"]]'}, **PLACE}
+        answers = await asyncio.gather(*(accept(host, **given) for _ in range(50)))
+        assert {answer.event_id for answer in answers} == {"once"}
+        assert len({answer.run.run_id for answer in answers}) == 1
+        assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 49
+        assert {answer.outcome for answer in answers} == {"started"}
+        ended = await host.ended(answers[0].run.run_id)
+        assert ended.said == ["x"]
+        later = await accept(host, **given)
+        assert (later.duplicate, later.run.run_id, later.run.status) == (
+            True,
+            ended.record.run_id,
+            "completed",
+        )
+        with pytest.raises(ConflictError, match="once"):
+            await accept(host, **(given | {"input": {"text": "other"}}))
+        # the agent is gone: what it took is still answered, and nothing new
+        spec = AgentSpec(name="main", runner=RUNNER + "default", enabled=False)
+        await host.host.apply(ConfigFile(agents=[spec]), actor="test")
+        assert (await accept(host, **given)).duplicate is True
+        with pytest.raises(ConflictError):
+            await accept(host, **(given | {"event_id": "new"}))
 
 
-def test_a_delivery_without_an_id_gets_one_from_what_identifies_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            given = {"agent": "main", "source": "chat", "source_event_id": "77", "event_time": 5.0}
-            first = await accept(host, **given)
-            assert (await accept(host, **given)).event_id == first.event_id
-            others: list[dict[str, Any]] = [{"bot_id": "b"}, {"launcher_id": "l"}, {"sender_id": "s"}]
-            for other in [*others, {"event_time": 6.0}]:
-                assert (await accept(host, **(given | other))).event_id != first.event_id
-            anonymous = {"agent": "main"}
-            assert (await accept(host, **anonymous)).event_id != (await accept(host, **anonymous)).event_id
-
-    run(main())
+async def test_a_delivery_without_an_id_gets_one_from_what_identifies_it(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        given = {"agent": "main", "source": "chat", "source_event_id": "77", "event_time": 5.0}
+        first = await accept(host, **given)
+        assert (await accept(host, **given)).event_id == first.event_id
+        others: list[dict[str, Any]] = [{"bot_id": "b"}, {"launcher_id": "l"}, {"sender_id": "s"}]
+        for other in [*others, {"event_time": 6.0}]:
+            assert (await accept(host, **(given | other))).event_id != first.event_id
+        anonymous = {"agent": "main"}
+        assert (await accept(host, **anonymous)).event_id != (await accept(host, **anonymous)).event_id
 
 
-def test_routing(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path, agent=False) as host:
+async def test_routing(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path, agent=False) as host:
 
-            def spec(name: str, **more: Any) -> AgentSpec:
-                return convert({"name": name, "runner": RUNNER + "default", **more}, AgentSpec, name)
+        def spec(name: str, **more: Any) -> AgentSpec:
+            return convert({"name": name, "runner": RUNNER + "default", **more}, AgentSpec, name)
 
-            none = await accept(host, event_id="nobody")
-            assert (none.outcome, none.run) == ("unrouted", None)
-            assert (await accept(host, event_id="nobody")).duplicate is True
-            await host.host.apply(
-                ConfigFile(
-                    agents=[
-                        spec("wide"),
-                        spec("bot", scope={"type": "bot", "id": "b"}),
-                        spec("talk", scope={"type": "conversation", "id": "c"}),
-                        spec(
-                            "loud",
-                            scope={"type": "bot", "id": "b"},
-                            priority=5,
-                            filters=["event.actor.actor_id == 'x'"],
-                        ),
-                        spec("odd", priority=9, filters=["event.data.number > 3"]),
-                        spec("joins", event_types=["group.member_joined"]),
-                    ]
-                ),
-                actor="test",
-            )
+        none = await accept(host, event_id="nobody")
+        assert (none.outcome, none.run) == ("unrouted", None)
+        assert (await accept(host, event_id="nobody")).duplicate is True
+        await host.host.apply(
+            ConfigFile(
+                agents=[
+                    spec("wide"),
+                    spec("bot", scope={"type": "bot", "id": "b"}),
+                    spec("talk", scope={"type": "conversation", "id": "c"}),
+                    spec(
+                        "loud",
+                        scope={"type": "bot", "id": "b"},
+                        priority=5,
+                        filters=["event.actor.actor_id == 'x'"],
+                    ),
+                    spec("odd", priority=9, filters=["event.data.number > 3"]),
+                    spec("joins", event_types=["group.member_joined"]),
+                ]
+            ),
+            actor="test",
+        )
 
-            async def agent_of(**fields: Any) -> str | None:
-                answer = await accept(host, **fields)
-                if answer.run is None:
-                    return None
-                record = await host.host.run_record(WORKSPACE, answer.run.run_id)
-                return record.agent
+        async def agent_of(**fields: Any) -> str | None:
+            answer = await accept(host, **fields)
+            if answer.run is None:
+                return None
+            record = await host.host.run_record(WORKSPACE, answer.run.run_id)
+            return record.agent
 
-            assert await agent_of() == "wide"
-            assert await agent_of(bot_id="b") == "bot"
-            assert await agent_of(bot_id="b", conversation_id="c") == "talk"
-            assert await agent_of(bot_id="b", actor={"actor_id": "x"}) == "loud"
-            assert await agent_of(data={"number": 4}) == "odd"
-            assert await agent_of(data={"number": "four"}) == "wide"  # an error is no match
-            assert await agent_of(event_type="group.member_joined") == "joins"
-            assert await agent_of(event_type="webhook.received") is None
-            assert await agent_of(agent="joins", event_type="webhook.received") == "joins"
-            with pytest.raises(NotFoundError, match="nobody"):
-                await accept(host, agent="nobody")
-            await host.host.apply(ConfigFile(agents=[spec("wide2")]), actor="test")
-            with pytest.raises(ConflictError, match=r"wide.*wide2"):
-                await accept(host, event_id="two")
-            stored = await host.host.db.read(lambda tx: events.find(tx, WORKSPACE, "two"))
-            assert stored is not None
-            assert stored.outcome == "conflict"
-            with pytest.raises(ConflictError, match=r"wide.*wide2"):
-                await accept(host, event_id="two")
-
-    run(main())
+        assert await agent_of() == "wide"
+        assert await agent_of(bot_id="b") == "bot"
+        assert await agent_of(bot_id="b", conversation_id="c") == "talk"
+        assert await agent_of(bot_id="b", actor={"actor_id": "x"}) == "loud"
+        assert await agent_of(data={"number": 4}) == "odd"
+        assert await agent_of(data={"number": "four"}) == "wide"  # an error is no match
+        assert await agent_of(event_type="group.member_joined") == "joins"
+        assert await agent_of(event_type="webhook.received") is None
+        assert await agent_of(agent="joins", event_type="webhook.received") == "joins"
+        with pytest.raises(NotFoundError, match="nobody"):
+            await accept(host, agent="nobody")
+        await host.host.apply(ConfigFile(agents=[spec("wide2")]), actor="test")
+        with pytest.raises(ConflictError, match=r"wide.*wide2"):
+            await accept(host, event_id="two")
+        stored = await host.host.db.read(lambda tx: events.find(tx, WORKSPACE, "two"))
+        assert stored is not None
+        assert stored.outcome == "conflict"
+        with pytest.raises(ConflictError, match=r"wide.*wide2"):
+            await accept(host, event_id="two")
 
 
-def test_a_busy_lane(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path, cancel_grace_seconds=60) as host:
-            for on_busy in ("steer", "queue", "reject", "interrupt", "parallel"):
-                await host.agent(on_busy, concurrency={"on_busy": on_busy})
-                place = {"conversation_id": on_busy, "agent": on_busy}
-                first = await host.start([["deltas", 1], ["until_cancelled"], ["say", "first"]], **place)
-                await host.seen(first, "message.delta")
-                second = await host.send([["say", "second"]], **place)
-                outcome = {"steer": "queued", "queue": "queued", "reject": "rejected"}.get(on_busy, "started")
-                assert second.outcome == outcome
-                elsewhere = await host.run([["say", "x"]], conversation_id="elsewhere", agent=on_busy)
-                assert elsewhere.record.status == "completed"
-                if second.run is None:
-                    assert on_busy == "reject"
-                elif on_busy == "parallel":
-                    assert (await host.ended(second.run.run_id)).said == ["second"]
-                if on_busy != "interrupt":
-                    await host.cancel(first)
-                assert (await host.ended(first)).record.status == "cancelled"
-                if second.run is not None:
-                    assert (await host.ended(second.run.run_id)).said == ["second"]
-
-    run(main())
+async def test_a_busy_lane(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path, cancel_grace_seconds=60) as host:
+        for on_busy in ("steer", "queue", "reject", "interrupt", "parallel"):
+            await host.agent(on_busy, concurrency={"on_busy": on_busy})
+            place = {"conversation_id": on_busy, "agent": on_busy}
+            first = await host.start([["deltas", 1], ["until_cancelled"], ["say", "first"]], **place)
+            await host.seen(first, "message.delta")
+            second = await host.send([["say", "second"]], **place)
+            outcome = {"steer": "queued", "queue": "queued", "reject": "rejected"}.get(on_busy, "started")
+            assert second.outcome == outcome
+            elsewhere = await host.run([["say", "x"]], conversation_id="elsewhere", agent=on_busy)
+            assert elsewhere.record.status == "completed"
+            if second.run is None:
+                assert on_busy == "reject"
+            elif on_busy == "parallel":
+                assert (await host.ended(second.run.run_id)).said == ["second"]
+            if on_busy != "interrupt":
+                await host.cancel(first)
+            assert (await host.ended(first)).record.status == "cancelled"
+            if second.run is not None:
+                assert (await host.ended(second.run.run_id)).said == ["second"]
 
 
 REFUSED: list[tuple[dict[str, Any], type[HostlerError], str]] = [
@@ -200,205 +187,187 @@ REFUSED: list[tuple[dict[str, Any], type[HostlerError], str]] = [
 ]
 
 
-def test_what_no_event_may_be(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            for fields, kind, named in REFUSED:
-                with pytest.raises(HostlerError, match=named) as refused:
-                    await accept(host, **({"agent": "main"} | fields))
-                assert type(refused.value) is kind, fields
-            page = await host.host.db.read(lambda tx: events.page(tx, WORKSPACE, limit=10))
-            assert page == []
-
-    run(main())
+async def test_what_no_event_may_be(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        for fields, kind, named in REFUSED:
+            with pytest.raises(HostlerError, match=named) as refused:
+                await accept(host, **({"agent": "main"} | fields))
+            assert type(refused.value) is kind, fields
+        page = await host.host.db.read(lambda tx: events.page(tx, WORKSPACE, limit=10))
+        assert page == []
 
 
-def test_events_of_the_largest_size_come_over_http_and_larger_ones_do_not(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), serving(tmp_path) as served:
-            text, image = "say 1" + " " * (MIB - 5), "A" * MIB
+async def test_events_of_the_largest_size_come_over_http_and_larger_ones_do_not(tmp_path: Path) -> None:
+    async with within(), serving(tmp_path) as served:
+        text, image = "say 1" + " " * (MIB - 5), "A" * MIB
 
-            async def send(text: str, image: str) -> httpx.Response:
-                contents = [{"type": "text", "text": text}, {"type": "image_base64", "image_base64": image}]
-                body = {"event_type": "message.received", "agent": "puppet", "input": {"contents": contents}}
-                return await served.client.post("/v1/events", json=body, params={"wait": 30})
+        async def send(text: str, image: str) -> httpx.Response:
+            contents = [{"type": "text", "text": text}, {"type": "image_base64", "image_base64": image}]
+            body = {"event_type": "message.received", "agent": "puppet", "input": {"contents": contents}}
+            return await served.client.post("/v1/events", json=body, params={"wait": 30})
 
-            whole = await send(text, image)
-            # it was taken and run; the runner says it all back, which is more than one result may hold
-            assert (whole.status_code, whole.json()["status_code"]) == (200, "payload_too_large")
-            for answer in (await send(text + "x", image), await send(text, image + "AAAA")):
-                assert answer.status_code == 413
-                assert answer.headers["content-type"] == "application/problem+json"
-                assert answer.json()["code"] == "payload_too_large"
-
-    run(main())
+        whole = await send(text, image)
+        # it was taken and run; the runner says it all back, which is more than one result may hold
+        assert (whole.status_code, whole.json()["status_code"]) == (200, "payload_too_large")
+        for answer in (await send(text + "x", image), await send(text, image + "AAAA")):
+            assert answer.status_code == 413
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.json()["code"] == "payload_too_large"
 
 
-def test_nul_characters_are_kept_where_they_may_be(tmp_path: Path, database_url: str) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path, database=database_url) as host:
-            nul = "a\0b"
-            steps: list[list[Any]] = [
-                ["say", nul],
-                ["result", "log", {"level": "info", "text": nul}],
-                [
-                    "result",
-                    "artifact.created",
-                    {"artifact_type": "file", "name": "n", "metadata": {nul: nul}, "content_base64": "AA=="},
-                ],
-                ["result", "state.updated", {"scope": "actor", "key": "k", "value": nul}],
-                ["result", "acme.odd", {nul: nul}],
-                ["call", "state.set", {"scope": "actor", "key": "l", "value": {nul: nul}}],
-                ["call", "history.search", {"query": nul}],
-                ["call", "run.cancel", {"reason": nul}],
-                ["tell"],
-                ["result", "run.failed", {"code": "x", "error": nul}],
-            ]
-            actor = {"actor_id": "u", "actor_name": nul, "metadata": {nul: nul}}
-            fields: dict[str, Any] = {"data": {nul: nul}, "metadata": {nul: nul}, "actor": actor}
-            first = await host.run(steps, conversation_id="c", **fields)
-            assert first.said[0] == nul
-            assert first.record.status == "cancelled"
-            second = await host.run(
-                [["show_context"], ["call", "history.page", {}], ["call", "event.page", {}], ["tell"]],
-                conversation_id="c",
-                input={
-                    "text": json.dumps([["show_context"], ["call", "history.page", {}], ["tell"]]) + " ",
-                    "contents": [{"type": "text", "text": nul}],
-                },
-                **fields,
-            )
-            items = second.told[0]["items"]
-            assert "ab" in [item["content"] for item in items]
-            assert not any(nul in item["content"] for item in items)
-            assert json.loads(second.said[0])["state"]["actor"] == {"k": nul, "l": {nul: nul}}
-            third = await host.run([["say", "x"]], conversation_id="c")
-            run_id = await host.start([["deltas", 1], ["until_cancelled"]])
-            await host.seen(run_id, "message.delta")
-            await host.cancel(run_id, nul)
-            assert (await host.ended(run_id)).record.status == "cancelled"
-            assert third.record.status == "completed"
-
-    run(main())
+async def test_nul_characters_are_kept_where_they_may_be(tmp_path: Path, database_url: str) -> None:
+    async with within(), stage(tmp_path, database=database_url) as host:
+        nul = "a\0b"
+        steps: list[list[Any]] = [
+            ["say", nul],
+            ["result", "log", {"level": "info", "text": nul}],
+            [
+                "result",
+                "artifact.created",
+                {"artifact_type": "file", "name": "n", "metadata": {nul: nul}, "content_base64": "AA=="},
+            ],
+            ["result", "state.updated", {"scope": "actor", "key": "k", "value": nul}],
+            ["result", "acme.odd", {nul: nul}],
+            ["call", "state.set", {"scope": "actor", "key": "l", "value": {nul: nul}}],
+            ["call", "history.search", {"query": nul}],
+            ["call", "run.cancel", {"reason": nul}],
+            ["tell"],
+            ["result", "run.failed", {"code": "x", "error": nul}],
+        ]
+        actor = {"actor_id": "u", "actor_name": nul, "metadata": {nul: nul}}
+        fields: dict[str, Any] = {"data": {nul: nul}, "metadata": {nul: nul}, "actor": actor}
+        first = await host.run(steps, conversation_id="c", **fields)
+        assert first.said[0] == nul
+        assert first.record.status == "cancelled"
+        second = await host.run(
+            [["show_context"], ["call", "history.page", {}], ["call", "event.page", {}], ["tell"]],
+            conversation_id="c",
+            input={
+                "text": json.dumps([["show_context"], ["call", "history.page", {}], ["tell"]]) + " ",
+                "contents": [{"type": "text", "text": nul}],
+            },
+            **fields,
+        )
+        items = second.told[0]["items"]
+        assert "ab" in [item["content"] for item in items]
+        assert not any(nul in item["content"] for item in items)
+        assert json.loads(second.said[0])["state"]["actor"] == {"k": nul, "l": {nul: nul}}
+        third = await host.run([["say", "x"]], conversation_id="c")
+        run_id = await host.start([["deltas", 1], ["until_cancelled"]])
+        await host.seen(run_id, "message.delta")
+        await host.cancel(run_id, nul)
+        assert (await host.ended(run_id)).record.status == "cancelled"
+        assert third.record.status == "completed"
 
 
-def test_inline_files_become_artifacts(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            small, large = b"s" * 1000, b"l" * 400_000
-            contents = [
-                {"type": "text", "text": '[["show_context"]]'},
-                {
-                    "type": "image_base64",
-                    "image_base64": base64.b64encode(small).decode(),
-                    "mime_type": "image/png",
-                },
-                {
-                    "type": "file_base64",
-                    "file_base64": base64.b64encode(large).decode(),
-                    "file_name": "l.bin",
-                },
-            ]
-            ended = await host.run([], event_id="files", input={"contents": contents}, **PLACE)
-            text, image, file = ended.told["input"]["contents"]
-            assert ended.told["input"]["text"] == text["text"] == '[["show_context"]]'
-            assert base64.b64decode(image["image_base64"]) == small
-            assert (file["type"], file["size_bytes"], file["file_name"]) == ("artifact", 400_000, "l.bin")
-            stored = await host.host.db.read(lambda tx: events.find(tx, WORKSPACE, "files"))
-            assert stored is not None
-            assert stored.content_redacted is True
-            assert "base64" not in msgspec.json.encode(stored.envelope).decode()
-            # the artifact is in the run's reach, and in no other place's
-            read = ["call", "artifact.metadata", {"artifact_id": file["artifact_id"]}]
-            assert (await host.run([read, ["tell"]], **PLACE)).told[0]["size_bytes"] == 400_000
-            away = await host.run([read, ["tell"]], conversation_id="d")
-            assert away.told[0]["error"]["code"] == "not_found"
-
-    run(main())
+async def test_inline_files_become_artifacts(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        small, large = b"s" * 1000, b"l" * 400_000
+        contents = [
+            {"type": "text", "text": '[["show_context"]]'},
+            {
+                "type": "image_base64",
+                "image_base64": base64.b64encode(small).decode(),
+                "mime_type": "image/png",
+            },
+            {
+                "type": "file_base64",
+                "file_base64": base64.b64encode(large).decode(),
+                "file_name": "l.bin",
+            },
+        ]
+        ended = await host.run([], event_id="files", input={"contents": contents}, **PLACE)
+        text, image, file = ended.told["input"]["contents"]
+        assert ended.told["input"]["text"] == text["text"] == '[["show_context"]]'
+        assert base64.b64decode(image["image_base64"]) == small
+        assert (file["type"], file["size_bytes"], file["file_name"]) == ("artifact", 400_000, "l.bin")
+        stored = await host.host.db.read(lambda tx: events.find(tx, WORKSPACE, "files"))
+        assert stored is not None
+        assert stored.content_redacted is True
+        assert "base64" not in msgspec.json.encode(stored.envelope).decode()
+        # the artifact is in the run's reach, and in no other place's
+        read = ["call", "artifact.metadata", {"artifact_id": file["artifact_id"]}]
+        assert (await host.run([read, ["tell"]], **PLACE)).told[0]["size_bytes"] == 400_000
+        away = await host.run([read, ["tell"]], conversation_id="d")
+        assert away.told[0]["error"]["code"] == "not_found"
 
 
-def test_the_context_says_what_the_event_said(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            await host.agent(config={"colour": "blue", "token": "env:STEPPER_SECRET", "timeout": 50})
-            given: dict[str, Any] = {
-                "event_type": "message.received",
-                "event_time": 1_700_000_000.5,
-                "source": "webhook",
-                "source_event_type": "chat.message",
-                "raw_ref": "raw-1",
-                "bot_id": "b",
-                "conversation_id": "c",
-                "thread_id": "t",
-                "launcher_type": "group",
-                "launcher_id": "l",
-                "sender_id": "s",
-                "session_id": "z",
-                "actor": {"actor_type": "user", "actor_id": "u", "actor_name": "Ada", "metadata": {"a": 1}},
-                "subject": {"subject_type": "ticket", "subject_id": "9", "data": {"d": 2}},
-                "data": {"params": {"x": [1]}, "more": True},
-                "metadata": {"m": 1},
-                "delivery": {
-                    "surface": "chat",
-                    "reply_target": {"to": 1},
-                    "supports_edit": True,
-                    "max_message_size": 900,
-                },
-            }
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("STEPPER_SECRET", "very secret")
-                ended = await host.run([["show_context"]], **given)
-            told = ended.told
-            assert told["trigger"] == {
-                "type": "message.received",
-                "source": "webhook",
-                "timestamp": 1_700_000_000.5,
-            }
-            assert told["event"]["source_event_type"] == "chat.message"
-            assert told["event"]["data"] == given["data"]
-            assert told["event"]["raw_ref"] == "raw-1"
-            assert told["conversation"] == {
-                "conversation_id": "c",
-                "thread_id": "t",
-                "launcher_type": "group",
-                "launcher_id": "l",
-                "sender_id": "s",
-                "bot_id": "b",
-                "workspace_id": WORKSPACE,
-                "session_id": "z",
-            }
-            assert told["actor"] == given["actor"]
-            assert told["subject"] == given["subject"]
-            assert told["delivery"] | given["delivery"] == told["delivery"]
-            assert told["adapter"] == {"extra": {"params": {"x": [1]}}}
-            assert told["metadata"] == {"m": 1}
-            assert told["config"] == {"colour": "blue", "token": "very secret", "timeout": 50}
-            assert told["context"]["inline_policy"]["mode"] == "current_event"
-            assert not {"messages", "bootstrap"} & set(told)
-            assert len(told["runtime"]["trace_id"]) == 32
-            assert told["continuation"] is None
-            # the secret is in no journal
-            context = ended.entries("context")[0]["data"]
-            assert context["config"]["token"] == "env:STEPPER_SECRET"
-            assert "very secret" not in json.dumps([e for e in ended.journal if e["kind"] != "result"])
-
-    run(main())
+async def test_the_context_says_what_the_event_said(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        await host.agent(config={"colour": "blue", "token": "env:STEPPER_SECRET", "timeout": 50})
+        given: dict[str, Any] = {
+            "event_type": "message.received",
+            "event_time": 1_700_000_000.5,
+            "source": "webhook",
+            "source_event_type": "chat.message",
+            "raw_ref": "raw-1",
+            "bot_id": "b",
+            "conversation_id": "c",
+            "thread_id": "t",
+            "launcher_type": "group",
+            "launcher_id": "l",
+            "sender_id": "s",
+            "session_id": "z",
+            "actor": {"actor_type": "user", "actor_id": "u", "actor_name": "Ada", "metadata": {"a": 1}},
+            "subject": {"subject_type": "ticket", "subject_id": "9", "data": {"d": 2}},
+            "data": {"params": {"x": [1]}, "more": True},
+            "metadata": {"m": 1},
+            "delivery": {
+                "surface": "chat",
+                "reply_target": {"to": 1},
+                "supports_edit": True,
+                "max_message_size": 900,
+            },
+        }
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("STEPPER_SECRET", "very secret")
+            ended = await host.run([["show_context"]], **given)
+        told = ended.told
+        assert told["trigger"] == {
+            "type": "message.received",
+            "source": "webhook",
+            "timestamp": 1_700_000_000.5,
+        }
+        assert told["event"]["source_event_type"] == "chat.message"
+        assert told["event"]["data"] == given["data"]
+        assert told["event"]["raw_ref"] == "raw-1"
+        assert told["conversation"] == {
+            "conversation_id": "c",
+            "thread_id": "t",
+            "launcher_type": "group",
+            "launcher_id": "l",
+            "sender_id": "s",
+            "bot_id": "b",
+            "workspace_id": WORKSPACE,
+            "session_id": "z",
+        }
+        assert told["actor"] == given["actor"]
+        assert told["subject"] == given["subject"]
+        assert told["delivery"] | given["delivery"] == told["delivery"]
+        assert told["adapter"] == {"extra": {"params": {"x": [1]}}}
+        assert told["metadata"] == {"m": 1}
+        assert told["config"] == {"colour": "blue", "token": "very secret", "timeout": 50}
+        assert told["context"]["inline_policy"]["mode"] == "current_event"
+        assert not {"messages", "bootstrap"} & set(told)
+        assert len(told["runtime"]["trace_id"]) == 32
+        assert told["continuation"] is None
+        # the secret is in no journal
+        context = ended.entries("context")[0]["data"]
+        assert context["config"]["token"] == "env:STEPPER_SECRET"
+        assert "very secret" not in json.dumps([e for e in ended.journal if e["kind"] != "result"])
 
 
-def test_the_delivery_policy_stands_in_the_context(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            quiet = {"enable_streaming": False, "enable_reply": False, "max_message_size": 500}
-            await host.agent(delivery_policy=quiet)
-            delivery = {"surface": "chat", "reply_target": {"to": 1}, "max_message_size": 900}
-            told = (await host.run([["show_context"]], delivery=delivery)).told["delivery"]
-            assert (told["supports_streaming"], told["reply_target"], told["max_message_size"]) == (
-                False,
-                None,
-                500,
-            )
-
-    run(main())
+async def test_the_delivery_policy_stands_in_the_context(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        quiet = {"enable_streaming": False, "enable_reply": False, "max_message_size": 500}
+        await host.agent(delivery_policy=quiet)
+        delivery = {"surface": "chat", "reply_target": {"to": 1}, "max_message_size": 900}
+        told = (await host.run([["show_context"]], delivery=delivery)).told["delivery"]
+        assert (told["supports_streaming"], told["reply_target"], told["max_message_size"]) == (
+            False,
+            None,
+            500,
+        )
 
 
 CONFIGS: list[tuple[dict[str, Any], str]] = [
@@ -409,129 +378,113 @@ CONFIGS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_wrong_configuration_is_named(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            for config, named in CONFIGS:
-                with pytest.raises(ConfigurationError, match=named):
-                    await host.agent(config=config)
-                await host.unchecked_agent(config=config)
-                ended = await host.run([["say", "x"]])
-                assert (ended.record.status, ended.record.status_code) == ("failed", "runner.config_invalid")
-                assert named in ended.last["error"]
-            await host.agent(config={"token": "env:NOT_SET_ANYWHERE"})  # it may be set until then
+async def test_a_wrong_configuration_is_named(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        for config, named in CONFIGS:
+            with pytest.raises(ConfigurationError, match=named):
+                await host.agent(config=config)
+            await host.unchecked_agent(config=config)
             ended = await host.run([["say", "x"]])
-            assert ended.record.status_code == "runner.config_invalid"
-            assert "NOT_SET_ANYWHERE" in ended.last["error"]
-            with pytest.raises(ConfigurationError, match="has no runner 'nowhere'"):
-                await host.agent(runner="nowhere")
-            await host.unchecked_agent(runner="nowhere")
-            ended = await host.run([["say", "x"]])
-            assert ended.record.status == "failed"
-            assert "resumable" in ended.last["error"]
+            assert (ended.record.status, ended.record.status_code) == ("failed", "runner.config_invalid")
+            assert named in ended.last["error"]
+        await host.agent(config={"token": "env:NOT_SET_ANYWHERE"})  # it may be set until then
+        ended = await host.run([["say", "x"]])
+        assert ended.record.status_code == "runner.config_invalid"
+        assert "NOT_SET_ANYWHERE" in ended.last["error"]
+        with pytest.raises(ConfigurationError, match="has no runner 'nowhere'"):
+            await host.agent(runner="nowhere")
+        await host.unchecked_agent(runner="nowhere")
+        ended = await host.run([["say", "x"]])
+        assert ended.record.status == "failed"
+        assert "resumable" in ended.last["error"]
 
-    run(main())
+
+async def test_a_runner_without_permissions_may_call_nothing_that_needs_one(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        await host.agent("bare", runner="bare")
+        calls: list[list[Any]] = [
+            ["call", "model.invoke", {"model_id": "m", "messages": [{"role": "user", "content": "x"}]}],
+            [
+                "call",
+                "model.count_tokens",
+                {"model_id": "m", "messages": [{"role": "user", "content": "x"}]},
+            ],
+            ["call", "model.rerank", {"model_id": "m", "query": "q", "documents": ["d"]}],
+            ["call", "tool.detail", {"tool_name": "t"}],
+            ["call", "tool.call", {"tool_name": "t", "parameters": {}}],
+            ["call", "knowledge.retrieve", {"kb_id": "k", "query_text": "q"}],
+            ["call", "history.page", {}],
+            ["call", "history.search", {"query": "q"}],
+            ["call", "event.get", {"event_id": "e"}],
+            ["call", "event.page", {}],
+            ["call", "steering.pull", {}],
+            ["call", "artifact.metadata", {"artifact_id": "a"}],
+            ["call", "artifact.read", {"artifact_id": "a"}],
+            ["call", "storage.get", {"area": "plugin", "key": "k"}],
+            ["call", "file.get", {"file_id": "f"}],
+            ["call", "run.get", {}],
+            ["call", "run.list", {}],
+            ["call", "run.events", {}],
+            ["call", "run.cancel", {}],
+            ["call", "run.create", {"agent": "bare", "input": {"text": "x"}}],
+            [
+                "call",
+                "run.append",
+                {"target_run_id": "r", "result": {"run_id": "r", "type": "log", "sequence": 1}},
+            ],
+            ["call", "run.finalize", {"target_run_id": "r", "status": "completed"}],
+        ]
+        ended = await host.run([*calls, ["tell"]], agent="bare", **PLACE)
+        assert [answer.get("error", {}).get("code") for answer in ended.told] == ["unauthorized"] * len(calls)
+        assert [entry["type"] for entry in ended.entries("refusal")] == [call[1] for call in calls]
+        opened = [
+            ["call", "state.get", {"scope": "actor", "key": "k"}],
+            ["call", "host.info", {}],
+            ["call", "prompt.get", {}],
+            [
+                "call",
+                "artifact.upload",
+                {"artifact_type": "file", "part": 0, "last": True, "content_base64": "eA=="},
+            ],
+        ]
+        ended = await host.run([*opened, ["tell"]], agent="bare", **PLACE)
+        assert not any("error" in answer for answer in ended.told)
+        apis = (await host.run([["show_context"]], agent="bare", **PLACE)).told["context"]["available_apis"]
+        assert [name for name, held in apis.items() if held] == ["state"]
 
 
-def test_a_runner_without_permissions_may_call_nothing_that_needs_one(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            await host.agent("bare", runner="bare")
-            calls: list[list[Any]] = [
-                ["call", "model.invoke", {"model_id": "m", "messages": [{"role": "user", "content": "x"}]}],
+async def test_ids_outside_the_grant_do_not_exist(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        other = await host.run([["say", "x"]], conversation_id="d")
+        foreign, nowhere = other.record.run_id, "00000000-0000-0000-0000-000000000000"
+        calls: list[list[Any]] = []
+        for name in (foreign, nowhere):
+            calls += [
+                ["call", "run.get", {"target_run_id": name}],
+                ["call", "run.events", {"target_run_id": name}],
+                ["call", "run.cancel", {"target_run_id": name}],
                 [
                     "call",
-                    "model.count_tokens",
-                    {"model_id": "m", "messages": [{"role": "user", "content": "x"}]},
+                    "model.invoke",
+                    {"model_id": name, "messages": [{"role": "user", "content": "x"}]},
                 ],
-                ["call", "model.rerank", {"model_id": "m", "query": "q", "documents": ["d"]}],
-                ["call", "tool.detail", {"tool_name": "t"}],
-                ["call", "tool.call", {"tool_name": "t", "parameters": {}}],
-                ["call", "knowledge.retrieve", {"kb_id": "k", "query_text": "q"}],
-                ["call", "history.page", {}],
-                ["call", "history.search", {"query": "q"}],
-                ["call", "event.get", {"event_id": "e"}],
-                ["call", "event.page", {}],
-                ["call", "steering.pull", {}],
-                ["call", "artifact.metadata", {"artifact_id": "a"}],
-                ["call", "artifact.read", {"artifact_id": "a"}],
-                ["call", "storage.get", {"area": "plugin", "key": "k"}],
-                ["call", "file.get", {"file_id": "f"}],
-                ["call", "run.get", {}],
-                ["call", "run.list", {}],
-                ["call", "run.events", {}],
-                ["call", "run.cancel", {}],
-                ["call", "run.create", {"agent": "bare", "input": {"text": "x"}}],
-                [
-                    "call",
-                    "run.append",
-                    {"target_run_id": "r", "result": {"run_id": "r", "type": "log", "sequence": 1}},
-                ],
-                ["call", "run.finalize", {"target_run_id": "r", "status": "completed"}],
+                ["call", "artifact.read", {"artifact_id": name}],
             ]
-            ended = await host.run([*calls, ["tell"]], agent="bare", **PLACE)
-            assert [answer.get("error", {}).get("code") for answer in ended.told] == ["unauthorized"] * len(
-                calls
-            )
-            assert [entry["type"] for entry in ended.entries("refusal")] == [call[1] for call in calls]
-            opened = [
-                ["call", "state.get", {"scope": "actor", "key": "k"}],
-                ["call", "host.info", {}],
-                ["call", "prompt.get", {}],
-                [
-                    "call",
-                    "artifact.upload",
-                    {"artifact_type": "file", "part": 0, "last": True, "content_base64": "eA=="},
-                ],
-            ]
-            ended = await host.run([*opened, ["tell"]], agent="bare", **PLACE)
-            assert not any("error" in answer for answer in ended.told)
-            apis = (await host.run([["show_context"]], agent="bare", **PLACE)).told["context"][
-                "available_apis"
-            ]
-            assert [name for name, held in apis.items() if held] == ["state"]
-
-    run(main())
+        ended = await host.run([*calls, ["tell"]], **PLACE)
+        errors = [answer["error"] for answer in ended.told]
+        assert {error["code"] for error in errors} == {"not_found"}
+        for one, two in zip(errors[:5], errors[5:], strict=True):
+            assert one["message"].replace(foreign, "") == two["message"].replace(nowhere, "")
 
 
-def test_ids_outside_the_grant_do_not_exist(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            other = await host.run([["say", "x"]], conversation_id="d")
-            foreign, nowhere = other.record.run_id, "00000000-0000-0000-0000-000000000000"
-            calls: list[list[Any]] = []
-            for name in (foreign, nowhere):
-                calls += [
-                    ["call", "run.get", {"target_run_id": name}],
-                    ["call", "run.events", {"target_run_id": name}],
-                    ["call", "run.cancel", {"target_run_id": name}],
-                    [
-                        "call",
-                        "model.invoke",
-                        {"model_id": name, "messages": [{"role": "user", "content": "x"}]},
-                    ],
-                    ["call", "artifact.read", {"artifact_id": name}],
-                ]
-            ended = await host.run([*calls, ["tell"]], **PLACE)
-            errors = [answer["error"] for answer in ended.told]
-            assert {error["code"] for error in errors} == {"not_found"}
-            for one, two in zip(errors[:5], errors[5:], strict=True):
-                assert one["message"].replace(foreign, "") == two["message"].replace(nowhere, "")
-
-    run(main())
-
-
-def test_a_key_reaches_its_own_workspace_only(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            ended = await host.run([["say", "x"]], **PLACE)
-            with pytest.raises(NotFoundError):
-                await host.host.run_record("another", ended.record.run_id)
-            with pytest.raises(NotFoundError):
-                await host.host.cancel("another", ended.record.run_id, reason="x", actor="y")
-            stranger = Caller(workspace_id="another", subject="s", key_id="k")
-            given = {"event_type": "message.received", "input": {"text": "x"}, "agent": "main"}
-            with pytest.raises(NotFoundError):
-                await host.host.accept(msgspec.convert(given, EventEnvelope), stranger)
-
-    run(main())
+async def test_a_key_reaches_its_own_workspace_only(tmp_path: Path) -> None:
+    async with within(), stage(tmp_path) as host:
+        ended = await host.run([["say", "x"]], **PLACE)
+        with pytest.raises(NotFoundError):
+            await host.host.run_record("another", ended.record.run_id)
+        with pytest.raises(NotFoundError):
+            await host.host.cancel("another", ended.record.run_id, reason="x", actor="y")
+        stranger = Caller(workspace_id="another", subject="s", key_id="k")
+        given = {"event_type": "message.received", "input": {"text": "x"}, "agent": "main"}
+        with pytest.raises(NotFoundError):
+            await host.host.accept(msgspec.convert(given, EventEnvelope), stranger)

@@ -66,57 +66,45 @@ def check_refused(answer: Any, limit: int = MAX_TOOL_RESULT_BYTES) -> None:
     assert f"{limit:,}" in answer["error"]["message"]
 
 
-def test_functions_of_plugins(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with host(tmp_path) as made:
-            sizes = [*SIZES, MAX_TOOL_RESULT_BYTES]
-            *kept, refused = await results(made, [calling("toolbox.large", size=size) for size in sizes])
-            for answer, size in zip(kept, sizes, strict=False):
-                check_kept(answer, size)
-            check_refused(refused)
-
-    asyncio.run(main())
+async def test_functions_of_plugins(tmp_path: Path) -> None:
+    async with host(tmp_path) as made:
+        sizes = [*SIZES, MAX_TOOL_RESULT_BYTES]
+        *kept, refused = await results(made, [calling("toolbox.large", size=size) for size in sizes])
+        for answer, size in zip(kept, sizes, strict=False):
+            check_kept(answer, size)
+        check_refused(refused)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_tools_of_mcp_servers(tmp_path: Path, shape: str) -> None:
-    async def main() -> None:
-        entry: McpEntry = over_stdio(tmp_path / "server")
-        async with host(tmp_path, ToolEntry(mcp=entry)) as made:
-            sizes = [*SIZES, MAX_TOOL_RESULT_BYTES]
-            calls = [calling("s.large", n=size, **{"as": shape}) for size in sizes]
-            *kept, refused = await results(made, calls)
-            for answer, size in zip(kept, sizes, strict=False):
-                check_kept(answer, size)
-            check_refused(refused)
-
-    asyncio.run(main())
+async def test_tools_of_mcp_servers(tmp_path: Path, shape: str) -> None:
+    entry: McpEntry = over_stdio(tmp_path / "server")
+    async with host(tmp_path, ToolEntry(mcp=entry)) as made:
+        sizes = [*SIZES, MAX_TOOL_RESULT_BYTES]
+        calls = [calling("s.large", n=size, **{"as": shape}) for size in sizes]
+        *kept, refused = await results(made, calls)
+        for answer, size in zip(kept, sizes, strict=False):
+            check_kept(answer, size)
+        check_refused(refused)
 
 
-def test_operations_of_a_service(tmp_path: Path) -> None:
+async def test_operations_of_a_service(tmp_path: Path) -> None:
     """What a service says beyond the bound is cut and said to be, since it did its work."""
-
-    async def main() -> None:
-        async with Web() as web:
-            document = tmp_path / "service.json"
-            document.write_text(json.dumps(service()))
-            entry = OpenApiEntry(
-                name="svc", document=str(document), base_url=web.url(), network=["127.0.0.1"]
-            )
-            sizes = [*SIZES, MAX_TOOL_RESULT_BYTES + 1]
-            for size in sizes:
-                web.pages[f"/text/{size}"] = page("x" * size, kind="text/plain")
-                web.pages[f"/json/{size}"] = page(json.dumps("x" * (size - 2)), kind="application/json")
-            async with host(tmp_path, ToolEntry(openapi=entry)) as made:
-                for kind in ("text", "json"):
-                    calls = [calling("svc.get", kind=kind, size=size) for size in sizes]
-                    *kept, cut = await results(made, calls)
-                    for answer, size in zip(kept, sizes, strict=False):
-                        check_kept(answer, size)
-                    assert cut["result"]["truncated"] is True
-                    assert f"{MAX_TOOL_RESULT_BYTES:,}" in cut["result"]["note"]
-
-    asyncio.run(main())
+    async with Web() as web:
+        document = tmp_path / "service.json"
+        document.write_text(json.dumps(service()))
+        entry = OpenApiEntry(name="svc", document=str(document), base_url=web.url(), network=["127.0.0.1"])
+        sizes = [*SIZES, MAX_TOOL_RESULT_BYTES + 1]
+        for size in sizes:
+            web.pages[f"/text/{size}"] = page("x" * size, kind="text/plain")
+            web.pages[f"/json/{size}"] = page(json.dumps("x" * (size - 2)), kind="application/json")
+        async with host(tmp_path, ToolEntry(openapi=entry)) as made:
+            for kind in ("text", "json"):
+                calls = [calling("svc.get", kind=kind, size=size) for size in sizes]
+                *kept, cut = await results(made, calls)
+                for answer, size in zip(kept, sizes, strict=False):
+                    check_kept(answer, size)
+                assert cut["result"]["truncated"] is True
+                assert f"{MAX_TOOL_RESULT_BYTES:,}" in cut["result"]["note"]
 
 
 def service() -> dict[str, Any]:
@@ -132,23 +120,17 @@ def service() -> dict[str, Any]:
     }
 
 
-def test_what_commands_say(tmp_path: Path) -> None:
+async def test_what_commands_say(tmp_path: Path) -> None:
     """All of it is an artifact; the result shows its beginning and its end."""
-
-    async def main() -> None:
-        async with host(tmp_path, ToolEntry(exec=ExecEntry())) as made:
-            (tool,) = [
-                t for t in made.host.tools.offered(WORKSPACE).values() if t.resource.tool_name == "exec"
-            ]
-            if tool.problem is not None:
-                pytest.skip(tool.problem)
-            sizes = [*SIZES, MAX_TOOL_RESULT_BYTES + MIB]
-            calls = [calling("exec", command=f"head -c {size} /dev/zero | tr '\\0' x") for size in sizes]
-            *kept, stopped = await results(made, calls)
-            for answer, size in zip(kept, sizes, strict=False):
-                assert "limit" not in answer["result"]
-                assert answer["result"]["stdout_artifact"]["size_bytes"] == size
-            assert stopped["result"]["limit"] == "output"
-            assert stopped["result"]["stdout_artifact"]["size_bytes"] == MAX_TOOL_RESULT_BYTES
-
-    asyncio.run(main())
+    async with host(tmp_path, ToolEntry(exec=ExecEntry())) as made:
+        (tool,) = [t for t in made.host.tools.offered(WORKSPACE).values() if t.resource.tool_name == "exec"]
+        if tool.problem is not None:
+            pytest.skip(tool.problem)
+        sizes = [*SIZES, MAX_TOOL_RESULT_BYTES + MIB]
+        calls = [calling("exec", command=f"head -c {size} /dev/zero | tr '\\0' x") for size in sizes]
+        *kept, stopped = await results(made, calls)
+        for answer, size in zip(kept, sizes, strict=False):
+            assert "limit" not in answer["result"]
+            assert answer["result"]["stdout_artifact"]["size_bytes"] == size
+        assert stopped["result"]["limit"] == "output"
+        assert stopped["result"]["stdout_artifact"]["size_bytes"] == MAX_TOOL_RESULT_BYTES

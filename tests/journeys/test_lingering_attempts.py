@@ -8,7 +8,6 @@ from typing import Any
 
 from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest
-from support.databases import run
 from support.stepping import WORKSPACE, Stage, stage, within
 
 ADMIN = Caller(WORKSPACE, "admin", "admin", frozenset({"admin"}), frozenset({"installation"}))
@@ -29,29 +28,25 @@ async def _answered(host: Stage, run_id: str) -> None:
     await host.host.pauses.act(ADMIN, pause.id, ActRequest(revision=pause.revision, actions=[action]))
 
 
-def test_a_run_that_begins_again_does_not_meet_its_earlier_attempt(tmp_path: Path) -> None:
+async def test_a_run_that_begins_again_does_not_meet_its_earlier_attempt(tmp_path: Path) -> None:
     """The second attempt does something else than the first, so that the policy has the run begin again. The
     runner ignores its cancellation, and would speak for the third attempt.
     """
-
-    async def main() -> None:
-        async with within(100), stage(tmp_path, hold_seconds=0.05) as host:
-            await host.agent(runner="resumable", recovery={"on_crash": "restart", "max_attempts": 5})
-            steps: dict[str, Any] = {
-                "1": [["say", "a"], ASK],
-                "2": [["say", "b"], ["hold"]],
-                "else": [["pid"], ["say", "done"]],
-            }
-            run_id = await host.start(steps)
-            (before,) = [one.pid for one in host.host.supervisor.status() if one.pid is not None]
-            await _answered(host, run_id)
-            ended = await host.ended(run_id)
-            assert ended.record.status == "completed", ended.last
-            assert ended.said[-1] == "done"
-            assert ended.said[-2] != str(before), "the old process may still speak in the name of the run"
-            causes = [r["data"]["cause"] for r in ended.results if r["type"] == "attempt.started"]
-            assert any("replay.diverged" in cause for cause in causes), causes
-            queued = [e["data"] for e in ended.entries("lifecycle") if e["data"]["to"] == "queued"]
-            assert any("is replaced" in entry["cause"] for entry in queued), queued
-
-    run(main())
+    async with within(100), stage(tmp_path, hold_seconds=0.05) as host:
+        await host.agent(runner="resumable", recovery={"on_crash": "restart", "max_attempts": 5})
+        steps: dict[str, Any] = {
+            "1": [["say", "a"], ASK],
+            "2": [["say", "b"], ["hold"]],
+            "else": [["pid"], ["say", "done"]],
+        }
+        run_id = await host.start(steps)
+        (before,) = [one.pid for one in host.host.supervisor.status() if one.pid is not None]
+        await _answered(host, run_id)
+        ended = await host.ended(run_id)
+        assert ended.record.status == "completed", ended.last
+        assert ended.said[-1] == "done"
+        assert ended.said[-2] != str(before), "the old process may still speak in the name of the run"
+        causes = [r["data"]["cause"] for r in ended.results if r["type"] == "attempt.started"]
+        assert any("replay.diverged" in cause for cause in causes), causes
+        queued = [e["data"] for e in ended.entries("lifecycle") if e["data"]["to"] == "queued"]
+        assert any("is replaced" in entry["cause"] for entry in queued), queued

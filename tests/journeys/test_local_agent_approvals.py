@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from support.agent_host import hosting
-from support.databases import run
 from support.gates import BOUND_SECONDS
 from support.http_host import Served
 from support.model_server import Answer, ModelServer
@@ -82,55 +81,48 @@ TWO = wishes(("p", "shop_prices", {"kind": "suite"}), ("b", "shop_book", {"kind"
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["held", "restarted"])
-def test_an_approval_in_the_middle(tmp_path: Path, restart: bool) -> None:
+async def test_an_approval_in_the_middle(tmp_path: Path, restart: bool) -> None:
     """The model is asked twice, whatever happens to the host between the wish and the decision."""
-
-    async def main() -> None:
-        options: dict[str, Any] = {"plugins": [shop(tmp_path)], "policy": POLICY}
-        if restart:
-            options["hold_seconds"] = 0.2
-        async with ModelServer(api_key="k") as server:
-            server.add(TWO)
-            server.say("The suite is yours.")
-            async with hosting(tmp_path / "data", server, **options) as served:
-                run_id = await say(served, "the suite")
-                pause = await paused(served, run_id)
-                (call,) = pause["calls"]
-                assert (call["tool"], call["args"]) == ("shop.book", {"kind": "suite"})
-                if restart:
-                    await until(served, f"/v1/runs/{run_id}", lambda one: one["status"] == "paused")
-                else:
-                    await decide(served, pause, "approve")
-                    found = await ended(served, run_id)
+    options: dict[str, Any] = {"plugins": [shop(tmp_path)], "policy": POLICY}
+    if restart:
+        options["hold_seconds"] = 0.2
+    async with ModelServer(api_key="k") as server:
+        server.add(TWO)
+        server.say("The suite is yours.")
+        async with hosting(tmp_path / "data", server, **options) as served:
+            run_id = await say(served, "the suite")
+            pause = await paused(served, run_id)
+            (call,) = pause["calls"]
+            assert (call["tool"], call["args"]) == ("shop.book", {"kind": "suite"})
             if restart:
-                async with hosting(tmp_path / "data", server, **options) as served:
-                    await decide(served, await paused(served, run_id), "approve")
-                    found = await ended(served, run_id)
-            assert (found["status"], found["output"]["text"]) == ("completed", "The suite is yours.")
-            assert len(server.requests) == 2
-            told = results(server)
-            assert list(told) == ["p", "b"]
-            assert json.loads(told["p"]) == {"suite": 300}
-            assert json.loads(told["b"])["booking"] == "B1"
-
-    run(main())
-
-
-def test_a_refusal_is_told_to_the_model(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with ModelServer(api_key="k") as server:
-            server.add(TWO)
-            server.say("I may not book it.")
-            async with hosting(tmp_path / "data", server, plugins=[shop(tmp_path)], policy=POLICY) as served:
-                run_id = await say(served, "the suite")
-                await decide(served, await paused(served, run_id), "deny", comment="too dear")
+                await until(served, f"/v1/runs/{run_id}", lambda one: one["status"] == "paused")
+            else:
+                await decide(served, pause, "approve")
                 found = await ended(served, run_id)
-            assert (found["status"], found["output"]["text"]) == ("completed", "I may not book it.")
-            told = results(server)
-            assert told["b"].startswith("Error (denied): a person refused this call")
-            assert "too dear" in told["b"]
+        if restart:
+            async with hosting(tmp_path / "data", server, **options) as served:
+                await decide(served, await paused(served, run_id), "approve")
+                found = await ended(served, run_id)
+        assert (found["status"], found["output"]["text"]) == ("completed", "The suite is yours.")
+        assert len(server.requests) == 2
+        told = results(server)
+        assert list(told) == ["p", "b"]
+        assert json.loads(told["p"]) == {"suite": 300}
+        assert json.loads(told["b"])["booking"] == "B1"
 
-    run(main())
+
+async def test_a_refusal_is_told_to_the_model(tmp_path: Path) -> None:
+    async with ModelServer(api_key="k") as server:
+        server.add(TWO)
+        server.say("I may not book it.")
+        async with hosting(tmp_path / "data", server, plugins=[shop(tmp_path)], policy=POLICY) as served:
+            run_id = await say(served, "the suite")
+            await decide(served, await paused(served, run_id), "deny", comment="too dear")
+            found = await ended(served, run_id)
+        assert (found["status"], found["output"]["text"]) == ("completed", "I may not book it.")
+        told = results(server)
+        assert told["b"].startswith("Error (denied): a person refused this call")
+        assert "too dear" in told["b"]
 
 
 FOUR = wishes(
@@ -166,44 +158,40 @@ async def act(served: Served, pause: dict[str, Any], who: dict[str, str], action
     return status
 
 
-def test_four_calls_are_decided_one_by_one_by_two_people_and_a_client(tmp_path: Path) -> None:
+async def test_four_calls_are_decided_one_by_one_by_two_people_and_a_client(tmp_path: Path) -> None:
     """One is approved, one edited, one denied, one answered by the client: four tool messages, in order."""
+    async with ModelServer(api_key="k") as server:
+        server.add(FOUR)
+        server.say("Done.")
+        options: dict[str, Any] = {"plugins": [shop(tmp_path)], "policy": FOUR_POLICY}
+        async with hosting(tmp_path / "data", server, hold_seconds=0.2, **options) as served:
+            run_id = await say(served, "four things")
+            listed = f"/v1/pauses?run_id={run_id}&status=open"
+            await until(
+                served, listed, lambda page: bool(page["items"]) and len(page["items"][0]["calls"]) == 4
+            )
+            pause = await paused(served, run_id)
+            calls = {call["tool_call_id"]: call for call in pause["calls"]}
+            lin, max_ = await key_of(served, "lin"), await key_of(served, "max")
 
-    async def main() -> None:
-        async with ModelServer(api_key="k") as server:
-            server.add(FOUR)
-            server.say("Done.")
-            options: dict[str, Any] = {"plugins": [shop(tmp_path)], "policy": FOUR_POLICY}
-            async with hosting(tmp_path / "data", server, hold_seconds=0.2, **options) as served:
-                run_id = await say(served, "four things")
-                listed = f"/v1/pauses?run_id={run_id}&status=open"
-                await until(
-                    served, listed, lambda page: bool(page["items"]) and len(page["items"][0]["calls"]) == 4
-                )
-                pause = await paused(served, run_id)
-                calls = {call["tool_call_id"]: call for call in pause["calls"]}
-                lin, max_ = await key_of(served, "lin"), await key_of(served, "max")
+            def on(name: str, kind: str, **more: Any) -> dict[str, Any]:
+                found = calls[name]
+                shown = {"args_hash": found["args_hash"]} if kind in {"approve", "deny"} else {}
+                return {"call_id": found["call_id"], "type": kind, **shown, **more}
 
-                def on(name: str, kind: str, **more: Any) -> dict[str, Any]:
-                    found = calls[name]
-                    shown = {"args_hash": found["args_hash"]} if kind in {"approve", "deny"} else {}
-                    return {"call_id": found["call_id"], "type": kind, **shown, **more}
-
-                edited = {"to": "bob", "text": "two, as max likes it"}
-                assert await act(served, pause, max_, on("second", "approve", edited_args=edited)) == "open"
-                assert await act(served, pause, lin, on("third", "deny", comment="not to eve")) == "open"
-                admin = dict(served.client.headers)
-                seat = on("fourth", "result", result="12C")
-                assert await act(served, pause, {"authorization": admin["authorization"]}, seat) == "open"
-                assert await act(served, pause, lin, on("first", "approve")) in {"ready", "resuming"}
-                found = await ended(served, run_id)
-            assert (found["status"], found["output"]["text"]) == ("completed", "Done."), found
-            assert len(server.requests) == 2
-            told = results(server)
-            assert list(told) == ["first", "second", "third", "fourth"]
-            assert told["first"].endswith("one")
-            assert told["second"].endswith("two, as max likes it")
-            assert told["third"].startswith("Error (denied)")
-            assert told["fourth"] == "12C"
-
-    run(main())
+            edited = {"to": "bob", "text": "two, as max likes it"}
+            assert await act(served, pause, max_, on("second", "approve", edited_args=edited)) == "open"
+            assert await act(served, pause, lin, on("third", "deny", comment="not to eve")) == "open"
+            admin = dict(served.client.headers)
+            seat = on("fourth", "result", result="12C")
+            assert await act(served, pause, {"authorization": admin["authorization"]}, seat) == "open"
+            assert await act(served, pause, lin, on("first", "approve")) in {"ready", "resuming"}
+            found = await ended(served, run_id)
+        assert (found["status"], found["output"]["text"]) == ("completed", "Done."), found
+        assert len(server.requests) == 2
+        told = results(server)
+        assert list(told) == ["first", "second", "third", "fourth"]
+        assert told["first"].endswith("one")
+        assert told["second"].endswith("two, as max likes it")
+        assert told["third"].startswith("Error (denied)")
+        assert told["fourth"] == "12C"

@@ -21,7 +21,6 @@ from msgspec import convert
 from hostler.models.token_counts import count_tokens
 from hostler_protocol.content import ModelMessage
 from support.agent_host import ask, hosting
-from support.databases import run
 from support.gates import BOUND_SECONDS
 from support.http_host import Event, Served
 from support.model_server import Answer, Gate, ModelServer, Recorded
@@ -87,7 +86,7 @@ async def until(served: Served, path: str, reached: Callable[[dict[str, Any]], b
 
 
 @pytest.mark.parametrize("mode", ["parallel", "serial"])
-def test_a_conversation_with_everything_in_it(tmp_path: Path, mode: str) -> None:
+async def test_a_conversation_with_everything_in_it(tmp_path: Path, mode: str) -> None:
     folder = tmp_path / "shop"
     shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.sqlite3", "__pycache__"))
     options: dict[str, Any] = {
@@ -97,20 +96,16 @@ def test_a_conversation_with_everything_in_it(tmp_path: Path, mode: str) -> None
         "window": 40_000,
         "hold_seconds": 0.2,
     }
-
-    async def main() -> None:
-        async with ModelServer(api_key="k") as server:
-            async with hosting(tmp_path / "data", server, **options) as served:
-                await a_picture(served, server)
-                await tools_of_which_one_fails(served, server, mode)
-                await a_message_between_tools(served, server)
-                run_id = await a_wish_that_a_person_decides(served, server)
-            async with hosting(tmp_path / "data", server, **options) as served:
-                await the_decision(served, server, run_id)
-                await a_dead_first_model(served, server, mode)
-                await an_overflow(served, server)
-
-    run(main())
+    async with ModelServer(api_key="k") as server:
+        async with hosting(tmp_path / "data", server, **options) as served:
+            await a_picture(served, server)
+            await tools_of_which_one_fails(served, server, mode)
+            await a_message_between_tools(served, server)
+            run_id = await a_wish_that_a_person_decides(served, server)
+        async with hosting(tmp_path / "data", server, **options) as served:
+            await the_decision(served, server, run_id)
+            await a_dead_first_model(served, server, mode)
+            await an_overflow(served, server)
 
 
 async def a_picture(served: Served, server: ModelServer) -> None:
@@ -251,7 +246,7 @@ def text_size(messages: list[dict[str, Any]]) -> int:
 
 
 @pytest.mark.timeout(600)  # many turns, on a machine that may be busy
-def test_a_conversation_of_five_hundred_turns(tmp_path: Path) -> None:
+async def test_a_conversation_of_five_hundred_turns(tmp_path: Path) -> None:
     """Each message reaches the model or its notes; notes go on from the last ones, one time a crossing."""
     turns = 500
     small = {"window": 1_000, "reserve": 200, "keep_recent": 150, "summary": 60}
@@ -265,19 +260,16 @@ def test_a_conversation_of_five_hundred_turns(tmp_path: Path) -> None:
             return Answer(pieces=[f"Known up to {last}."])
         return Answer(pieces=[f"Noted {messages[-1]['content'].split()[1]}, " + "so it is " * 4])
 
-    async def main() -> None:
-        async with ModelServer(api_key="k") as server, hosting(tmp_path, server, config=config) as served:
-            server.always(reply)
-            for turn in range(turns):
-                given = {**body, "input": {"text": f"turn {turn} brings this " + "and that " * 6}}
-                answer = await served.client.post("/v1/events?wait=60", json=given)
-                assert answer.json()["status"] == "completed", answer.text
-            crossings = crossed([request.json["messages"] for request in server.requests])
-            assert len(server.requests) == turns + len(crossings)
-            assert 20 <= len(crossings) <= 50
-            await only_where_the_budget_was_crossed(server.requests, crossings, 1_000 - 200)
-
-    run(main(), 590)
+    async with ModelServer(api_key="k") as server, hosting(tmp_path, server, config=config) as served:
+        server.always(reply)
+        for turn in range(turns):
+            given = {**body, "input": {"text": f"turn {turn} brings this " + "and that " * 6}}
+            answer = await served.client.post("/v1/events?wait=60", json=given)
+            assert answer.json()["status"] == "completed", answer.text
+        crossings = crossed([request.json["messages"] for request in server.requests])
+        assert len(server.requests) == turns + len(crossings)
+        assert 20 <= len(crossings) <= 50
+        await only_where_the_budget_was_crossed(server.requests, crossings, 1_000 - 200)
 
 
 def crossed(requests: list[list[dict[str, Any]]]) -> list[int]:

@@ -12,7 +12,6 @@ from hostler_protocol.calls import KnowledgeItem, RetrieveReply
 from hostler_protocol.errors import NotFoundError, UnavailableError
 from hostler_protocol.grants import KnowledgeBaseResource
 from support.agent_host import ask, hosting, record
-from support.databases import run
 from support.http_host import Event, Served
 from support.model_server import Answer, ModelServer, Recorded
 
@@ -94,72 +93,63 @@ async def logged(served: Served, found: list[Event]) -> str:
     return (await served.client.get(f"/v1/runs/{run_id}/journal?limit=100")).text
 
 
-def test_what_was_found_stands_before_the_message_best_first(tmp_path: Path) -> None:
-    async def main() -> None:
-        library = Library()
-        async with ModelServer(api_key="k") as server, hosted(tmp_path, server, library) as served:
-            server.always("Yes.")
-            assert await said(served, await ask(served, "May I bring my dog?")) == "Yes."
-            assert library.asked == [
-                {"workspace": "default", "kb": kb, "query": "May I bring my dog?", "top_k": 5}
-                for kb in ("house", "town")
-            ]
-            told = last(server)
-            assert told.startswith("Passages from the knowledge base, best first.")
-            assert "[1] (house.md) Breakfast is at seven.\n\n[2] (town.md) The museum is free" in told
-            assert told.endswith("The message:\nMay I bring my dog?")
-            # the history keeps what was said, not what was looked up for it
-            await ask(served, "And a cat?")
-            history = [m["content"] for m in server.requests[-1].json["messages"][1:-1]]
-            assert history == ["May I bring my dog?", "Yes."]
-
-    run(main())
+async def test_what_was_found_stands_before_the_message_best_first(tmp_path: Path) -> None:
+    library = Library()
+    async with ModelServer(api_key="k") as server, hosted(tmp_path, server, library) as served:
+        server.always("Yes.")
+        assert await said(served, await ask(served, "May I bring my dog?")) == "Yes."
+        assert library.asked == [
+            {"workspace": "default", "kb": kb, "query": "May I bring my dog?", "top_k": 5}
+            for kb in ("house", "town")
+        ]
+        told = last(server)
+        assert told.startswith("Passages from the knowledge base, best first.")
+        assert "[1] (house.md) Breakfast is at seven.\n\n[2] (town.md) The museum is free" in told
+        assert told.endswith("The message:\nMay I bring my dog?")
+        # the history keeps what was said, not what was looked up for it
+        await ask(served, "And a cat?")
+        history = [m["content"] for m in server.requests[-1].json["messages"][1:-1]]
+        assert history == ["May I bring my dog?", "Yes."]
 
 
-def test_a_service_orders_what_was_found(tmp_path: Path) -> None:
-    async def main() -> None:
-        library = Library()
-        more = {"rerank_model": "judge", "rerank_top_k": 2, "retrieval_top_k": 2}
-        async with ModelServer(api_key="k") as server, hosted(tmp_path, server, library, **more) as served:
-            server.add(Answer(body=reranked), model="judge")
-            server.say("They are.")
-            await ask(served, "Are dogs welcome?")
-            ordering, _ = server.requests
-            assert ordering.path == "/v1/rerank"
-            assert ordering.json == {
-                "model": "judge",
-                "query": "Are dogs welcome?",
-                "documents": [*PASSAGES["house"][:2], *PASSAGES["town"]],
-                "top_n": 2,
-            }
-            told = last(server)
-            assert "[1] (house.md) Dogs are welcome.\n\n[2] (house.md) Breakfast is at seven.\n\nThe" in told
-            assert "museum" not in told
+async def test_a_service_orders_what_was_found(tmp_path: Path) -> None:
+    library = Library()
+    more = {"rerank_model": "judge", "rerank_top_k": 2, "retrieval_top_k": 2}
+    async with ModelServer(api_key="k") as server, hosted(tmp_path, server, library, **more) as served:
+        server.add(Answer(body=reranked), model="judge")
+        server.say("They are.")
+        await ask(served, "Are dogs welcome?")
+        ordering, _ = server.requests
+        assert ordering.path == "/v1/rerank"
+        assert ordering.json == {
+            "model": "judge",
+            "query": "Are dogs welcome?",
+            "documents": [*PASSAGES["house"][:2], *PASSAGES["town"]],
+            "top_n": 2,
+        }
+        told = last(server)
+        assert "[1] (house.md) Dogs are welcome.\n\n[2] (house.md) Breakfast is at seven.\n\nThe" in told
+        assert "museum" not in told
 
-            server.fail(500, "no", model="judge", times=3)
-            server.say("Without order.")
-            found = await ask(served, "And cats?")
-            assert await said(served, found) == "Without order."
-            assert "the passages were not ordered by 'judge'" in await logged(served, found)
-            assert "[2]" in last(server)
-            assert "[3]" not in last(server)
-
-    run(main())
+        server.fail(500, "no", model="judge", times=3)
+        server.say("Without order.")
+        found = await ask(served, "And cats?")
+        assert await said(served, found) == "Without order."
+        assert "the passages were not ordered by 'judge'" in await logged(served, found)
+        assert "[2]" in last(server)
+        assert "[3]" not in last(server)
 
 
-def test_what_cannot_be_searched_costs_no_answer(tmp_path: Path) -> None:
-    async def main() -> None:
-        library = Library()
-        bases = {"knowledge_bases": ["broken", "gone", "town"]}
-        async with ModelServer(api_key="k") as server, hosted(tmp_path, server, library, **bases) as served:
-            library.gone = True
-            server.say("At midnight.")
-            found = await ask(served, "When is the last tram?")
-            assert await said(served, found) == "At midnight."
-            notes = await logged(served, found)
-            assert "'broken' was not searched: the index of 'broken' is being built" in notes
-            assert "knowledge base 'gone' is not granted" in notes
-            assert [asked["kb"] for asked in library.asked] == ["broken", "town"]
-            assert "[2] (town.md) The last tram leaves at midnight." in last(server)
-
-    run(main())
+async def test_what_cannot_be_searched_costs_no_answer(tmp_path: Path) -> None:
+    library = Library()
+    bases = {"knowledge_bases": ["broken", "gone", "town"]}
+    async with ModelServer(api_key="k") as server, hosted(tmp_path, server, library, **bases) as served:
+        library.gone = True
+        server.say("At midnight.")
+        found = await ask(served, "When is the last tram?")
+        assert await said(served, found) == "At midnight."
+        notes = await logged(served, found)
+        assert "'broken' was not searched: the index of 'broken' is being built" in notes
+        assert "knowledge base 'gone' is not granted" in notes
+        assert [asked["kb"] for asked in library.asked] == ["broken", "town"]
+        assert "[2] (town.md) The last tram leaves at midnight." in last(server)

@@ -14,7 +14,6 @@ from urllib.parse import quote
 import pytest
 
 from support.agent_host import answering, ask, record, streamed, texts
-from support.databases import run
 from support.http_host import Event, Served
 from support.model_server import Answer, Gate, ModelServer, Recorded
 
@@ -54,86 +53,76 @@ async def kill(served: Served, plugin: str) -> None:
     os.kill(status["pid"], signal.SIGKILL)
 
 
-def test_a_message_between_tools_is_seen_by_the_next_round(tmp_path: Path) -> None:
-    async def main() -> None:
-        plugins = [shop(tmp_path)]
-        async with answering(tmp_path / "data", plugins=plugins, policy=POLICY) as (served, server):
-            held = Gate()
-            server.add(calls(("p", "shop_prices", {}), hold=held))
-            server.say("A single, then: 80.")
-            asking = asyncio.create_task(ask(served, "a double, please"))
-            await server.asked(1)
-            await say(served, "no, a single")
-            held.open()
-            found = await asking
-            assert (await record(served, found))["output"]["text"] == "A single, then: 80."
-            assert [m["role"] for m in sent(server)] == ["system", "user", "assistant", "tool", "user"]
-            assert sent(server)[-1]["content"] == "no, a single"
-            assert len((await served.client.get("/v1/runs?limit=10")).json()["items"]) == 1
-            # and it stands in the history of the next turn
-            server.say("Yes.")
-            await ask(served, "sure?")
-            said = [m["content"] for m in sent(server)[1:]]
-            assert said == ["a double, please", "no, a single", "A single, then: 80.", "sure?"]
-
-    run(main())
+async def test_a_message_between_tools_is_seen_by_the_next_round(tmp_path: Path) -> None:
+    plugins = [shop(tmp_path)]
+    async with answering(tmp_path / "data", plugins=plugins, policy=POLICY) as (served, server):
+        held = Gate()
+        server.add(calls(("p", "shop_prices", {}), hold=held))
+        server.say("A single, then: 80.")
+        asking = asyncio.create_task(ask(served, "a double, please"))
+        await server.asked(1)
+        await say(served, "no, a single")
+        held.open()
+        found = await asking
+        assert (await record(served, found))["output"]["text"] == "A single, then: 80."
+        assert [m["role"] for m in sent(server)] == ["system", "user", "assistant", "tool", "user"]
+        assert sent(server)[-1]["content"] == "no, a single"
+        assert len((await served.client.get("/v1/runs?limit=10")).json()["items"]) == 1
+        # and it stands in the history of the next turn
+        server.say("Yes.")
+        await ask(served, "sure?")
+        said = [m["content"] for m in sent(server)[1:]]
+        assert said == ["a double, please", "no, a single", "A single, then: 80.", "sure?"]
 
 
-def test_a_message_before_the_end_is_answered_in_the_same_run(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with answering(tmp_path) as (served, server):
-            held = Gate()
-            server.say(["Hello", held, "."])
-            server.say("And to you, Bob.")
-            asking = asyncio.create_task(ask(served, "I am Ada"))
-            await server.asked(1)
-            await say(served, "and I am Bob")
-            held.open()
-            found = await asking
-            assert (await record(served, found))["output"]["text"] == "Hello.\nAnd to you, Bob."
-            assert [m["content"] for m in sent(server)[1:]] == ["I am Ada", "Hello.", "and I am Bob"]
-
-    run(main())
+async def test_a_message_before_the_end_is_answered_in_the_same_run(tmp_path: Path) -> None:
+    async with answering(tmp_path) as (served, server):
+        held = Gate()
+        server.say(["Hello", held, "."])
+        server.say("And to you, Bob.")
+        asking = asyncio.create_task(ask(served, "I am Ada"))
+        await server.asked(1)
+        await say(served, "and I am Bob")
+        held.open()
+        found = await asking
+        assert (await record(served, found))["output"]["text"] == "Hello.\nAnd to you, Bob."
+        assert [m["content"] for m in sent(server)[1:]] == ["I am Ada", "Hello.", "and I am Bob"]
 
 
 @pytest.mark.parametrize("mode", ["parallel", "serial"])
-def test_a_killed_agent_goes_on_where_it_was(tmp_path: Path, mode: str) -> None:
+async def test_a_killed_agent_goes_on_where_it_was(tmp_path: Path, mode: str) -> None:
     """What was answered is not asked again, what was booked is not booked again."""
-
-    async def main() -> None:
-        plugins = [shop(tmp_path)]
-        async with answering(tmp_path / "data", plugins=plugins, policy=POLICY, tool_execution_mode=mode) as (
-            served,
-            server,
-        ):
-            wanted = [("b", "shop_book", {"kind": "double"}), ("s", "shop_send", {"to": "Ada", "text": "hi"})]
-            server.add(calls(*wanted, pieces=["One moment."]))
-            server.add(Answer(pieces=["Bo", Gate(), "never said"]))
-            server.say("Booked.")
-            found: list[Event] = []
-            async with streamed(served, "a double") as events:
-                async for event in events:
-                    found.append(event)
-                    if event.type == "message.delta" and '"Bo"' in event.data:
-                        await kill(served, AGENT)
-            ended = await record(served, found)
-            assert (ended["status"], ended["attempt"]) == ("completed", 2), ended
-            assert ended["output"]["text"] == "One moment.\nBooked."
-            assert len(server.requests) == 3
-            assert server.requests[1].json["messages"] == server.requests[2].json["messages"]
-            again = [event.type for event in found].index("attempt.started")
-            assert "".join(texts(found[:again])) == "One moment.Bo"
-            assert "".join(texts(found[again:])) == "Booked."
-            completed = [json.loads(e.data)["data"] for e in found if e.type == "tool.call.completed"]
-            assert [c["tool_call_id"] for c in completed] == ["b", "s"]
-            assert completed[0]["result"]["booking"] == "B1"
-            # a second guest gets the second room
-            server.add(calls(("b", "shop_book", {"kind": "double"})))
-            server.say("Booked.")
-            await ask(served, "another")
-            assert json.loads(sent(server)[-1]["content"])["booking"] == "B2"
-
-    run(main())
+    plugins = [shop(tmp_path)]
+    async with answering(tmp_path / "data", plugins=plugins, policy=POLICY, tool_execution_mode=mode) as (
+        served,
+        server,
+    ):
+        wanted = [("b", "shop_book", {"kind": "double"}), ("s", "shop_send", {"to": "Ada", "text": "hi"})]
+        server.add(calls(*wanted, pieces=["One moment."]))
+        server.add(Answer(pieces=["Bo", Gate(), "never said"]))
+        server.say("Booked.")
+        found: list[Event] = []
+        async with streamed(served, "a double") as events:
+            async for event in events:
+                found.append(event)
+                if event.type == "message.delta" and '"Bo"' in event.data:
+                    await kill(served, AGENT)
+        ended = await record(served, found)
+        assert (ended["status"], ended["attempt"]) == ("completed", 2), ended
+        assert ended["output"]["text"] == "One moment.\nBooked."
+        assert len(server.requests) == 3
+        assert server.requests[1].json["messages"] == server.requests[2].json["messages"]
+        again = [event.type for event in found].index("attempt.started")
+        assert "".join(texts(found[:again])) == "One moment.Bo"
+        assert "".join(texts(found[again:])) == "Booked."
+        completed = [json.loads(e.data)["data"] for e in found if e.type == "tool.call.completed"]
+        assert [c["tool_call_id"] for c in completed] == ["b", "s"]
+        assert completed[0]["result"]["booking"] == "B1"
+        # a second guest gets the second room
+        server.add(calls(("b", "shop_book", {"kind": "double"})))
+        server.say("Booked.")
+        await ask(served, "another")
+        assert json.loads(sent(server)[-1]["content"])["booking"] == "B2"
 
 
 STEPS = [
@@ -147,7 +136,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("mode", "steps"), [("parallel", STEPS[::2]), ("serial", STEPS[1::2])])
-def test_killed_at_any_step_nothing_is_paid_or_booked_twice(
+async def test_killed_at_any_step_nothing_is_paid_or_booked_twice(
     tmp_path: Path, mode: str, steps: list[tuple[str, int]]
 ) -> None:
     """What a model answered is not asked of it again, from whichever step on the run is taken up.
@@ -188,14 +177,11 @@ def test_killed_at_any_step_nothing_is_paid_or_booked_twice(
         assert [one["tool_call_id"] for one in completed] == ["b", "s"]
         assert ended["attempt"] == 2 or is_last  # the end may be there before the kill
 
-    async def main() -> None:
-        plugins = [shop(tmp_path)]
-        async with answering(tmp_path / "data", plugins=plugins, policy=POLICY, tool_execution_mode=mode) as (
-            served,
-            server,
-        ):
-            server.always(reply)
-            for number, step in enumerate(steps, 1):
-                await killed_at(served, server, step, number)
-
-    run(main())
+    plugins = [shop(tmp_path)]
+    async with answering(tmp_path / "data", plugins=plugins, policy=POLICY, tool_execution_mode=mode) as (
+        served,
+        server,
+    ):
+        server.always(reply)
+        for number, step in enumerate(steps, 1):
+            await killed_at(served, server, step, number)

@@ -41,35 +41,31 @@ def missing() -> str | None:
 
 
 @pytest.mark.timeout(600)  # a real model on a machine that may be busy
-def test_ten_turns_with_a_real_model_streamed(tmp_path: Path) -> None:
+async def test_ten_turns_with_a_real_model_streamed(tmp_path: Path) -> None:
     if (reason := missing()) is not None:
         pytest.skip(reason)
-
-    async def main() -> None:
-        async with asyncio.timeout(590), serving(tmp_path, agent=False) as served:
-            model = ModelEntry(id="small", provider="demo", extra_args={"max_tokens": 16})
-            spec: dict[str, Any] = {
-                "name": "chat",
-                "runner": "plugin:hostler/local-agent/default",
-                "config": {"model": "small", "timeout": 300, "context-window-tokens": 2048},
-            }
-            agents = [convert(spec, AgentSpec, "chat")]
-            config = ConfigFile(plugins=[str(FOLDER)], models=[model], agents=agents)
-            await served.host.apply(config, actor="test")
-            read: list[int] = []
-            for number, text in enumerate(TURNS, 1):
-                found = await ask(served, text)
-                assert found[-1].type == "run.completed", found[-1].data
-                answered = [json.loads(e.data)["data"] for e in found if e.type == "message.completed"]
-                (whole,) = [one["message"]["content"] for one in answered]
-                assert whole.strip()
-                assert len(texts(found)) > 1, f"turn {number} was not streamed"
-                assert "".join(texts(found)) == whole
-                usage = json.loads(found[-1].data)["usage"]
-                assert usage["output_tokens"] > 0
-                read.append(usage["input_tokens"])
-            assert read == sorted(set(read)), "each turn stands on all that was said before"
-            page = (await served.client.get("/v1/runs?limit=20")).json()
-            assert [one["status"] for one in page["items"]] == ["completed"] * len(TURNS)
-
-    asyncio.run(main())
+    async with asyncio.timeout(590), serving(tmp_path, agent=False) as served:
+        model = ModelEntry(id="small", provider="demo", extra_args={"max_tokens": 16})
+        spec: dict[str, Any] = {
+            "name": "chat",
+            "runner": "plugin:hostler/local-agent/default",
+            "config": {"model": "small", "timeout": 300, "context-window-tokens": 2048},
+        }
+        agents = [convert(spec, AgentSpec, "chat")]
+        config = ConfigFile(plugins=[str(FOLDER)], models=[model], agents=agents)
+        await served.host.apply(config, actor="test")
+        read: list[int] = []
+        for number, text in enumerate(TURNS, 1):
+            found = await ask(served, text)
+            assert found[-1].type == "run.completed", found[-1].data
+            answered = [json.loads(e.data)["data"] for e in found if e.type == "message.completed"]
+            (whole,) = [one["message"]["content"] for one in answered]
+            assert whole.strip()
+            assert len(texts(found)) > 1, f"turn {number} was not streamed"
+            assert "".join(texts(found)) == whole
+            usage = json.loads(found[-1].data)["usage"]
+            assert usage["output_tokens"] > 0
+            read.append(usage["input_tokens"])
+        assert read == sorted(set(read)), "each turn stands on all that was said before"
+        page = (await served.client.get("/v1/runs?limit=20")).json()
+        assert [one["status"] for one in page["items"]] == ["completed"] * len(TURNS)

@@ -62,68 +62,57 @@ async def configure(made: Stage, entry: McpEntry) -> None:
     await until(lambda: [one.state for one in made.host.mcp.servers(WORKSPACE)] == ["ready"])
 
 
-def test_a_run_calls_tools_of_a_server_and_cannot_call_what_it_changed(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with host(tmp_path) as made:
-            steps = [
-                calling("say", text="hello"),
-                calling("double", n="four"),
-                calling("double", n=4),
-                calling("large", n=2_000_000),
-                calling("fail"),
-                ["tell"],
-            ]
-            said, wrong, right, large, failed = (await made.run(steps)).told
-            assert said["result"]["content"] == [{"type": "text", "text": "said hello"}]
-            assert said["result"]["untrusted"] is True
-            assert wrong["error"]["code"] == "invalid_argument"
-            assert len(calls(tmp_path / "server", "double")) == 1
-            assert right["result"]["structured"] == {"n": 8}
-            assert large["result"]["type"] == "artifact"
-            assert "no such seat" in failed["error"]["message"]
-            await made.run([calling("change", text="Says it, twice."), ["tell"]])
-            await until(lambda: made.host.mcp.waiting(WORKSPACE, "s.say"))
-            gone = (await made.run([calling("say", text="again"), ["tell"]])).told[0]
-            assert gone["error"]["code"] in {"not_found", "unauthorized"}
-            facts = await made.host.db.read(lambda tx: audit.page(tx, WORKSPACE))
-            assert "tool.changed" in {fact.action for fact in facts}
-
-    asyncio.run(body())
+async def test_a_run_calls_tools_of_a_server_and_cannot_call_what_it_changed(tmp_path: Path) -> None:
+    async with host(tmp_path) as made:
+        steps = [
+            calling("say", text="hello"),
+            calling("double", n="four"),
+            calling("double", n=4),
+            calling("large", n=2_000_000),
+            calling("fail"),
+            ["tell"],
+        ]
+        said, wrong, right, large, failed = (await made.run(steps)).told
+        assert said["result"]["content"] == [{"type": "text", "text": "said hello"}]
+        assert said["result"]["untrusted"] is True
+        assert wrong["error"]["code"] == "invalid_argument"
+        assert len(calls(tmp_path / "server", "double")) == 1
+        assert right["result"]["structured"] == {"n": 8}
+        assert large["result"]["type"] == "artifact"
+        assert "no such seat" in failed["error"]["message"]
+        await made.run([calling("change", text="Says it, twice."), ["tell"]])
+        await until(lambda: made.host.mcp.waiting(WORKSPACE, "s.say"))
+        gone = (await made.run([calling("say", text="again"), ["tell"]])).told[0]
+        assert gone["error"]["code"] in {"not_found", "unauthorized"}
+        facts = await made.host.db.read(lambda tx: audit.page(tx, WORKSPACE))
+        assert "tool.changed" in {fact.action for fact in facts}
 
 
-def test_a_call_whose_answer_is_lost_is_made_again_only_where_the_operator_says_it_is_pure(
+async def test_a_call_whose_answer_is_lost_is_made_again_only_where_the_operator_says_it_is_pure(
     tmp_path: Path,
 ) -> None:
-    async def body() -> None:
-        async with host(tmp_path, effects={"die": "pure"}) as made:
-            lost = (await made.run([calling("die"), ["tell"]])).told[0]
-            assert "it may have done its work" in lost["error"]["message"]
-            assert len(calls(tmp_path / "server", "die")) == 3
-            await configure(made, over_stdio(tmp_path / "server"))
-            run_id = await made.start([calling("die"), ["tell"]])
-            await made.seen(run_id, "interaction.requested")
-            assert len(calls(tmp_path / "server", "die")) == 4
-            await made.cancel(run_id)
-            await made.ended(run_id)
-
-    asyncio.run(body())
+    async with host(tmp_path, effects={"die": "pure"}) as made:
+        lost = (await made.run([calling("die"), ["tell"]])).told[0]
+        assert "it may have done its work" in lost["error"]["message"]
+        assert len(calls(tmp_path / "server", "die")) == 3
+        await configure(made, over_stdio(tmp_path / "server"))
+        run_id = await made.start([calling("die"), ["tell"]])
+        await made.seen(run_id, "interaction.requested")
+        assert len(calls(tmp_path / "server", "die")) == 4
+        await made.cancel(run_id)
+        await made.ended(run_id)
 
 
-def test_a_run_that_is_cancelled_cancels_its_call_at_the_server(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with host(tmp_path) as made:
-            run_id = await made.start([calling("wait")])
-            await until(
-                lambda: [line for line in journal(tmp_path / "server") if line.startswith("call wait")]
-            )
-            await made.cancel(run_id)
-            assert (await made.ended(run_id)).record.status == "cancelled"
-            await until(lambda: "cancelled wait" in journal(tmp_path / "server"))
-
-    asyncio.run(body())
+async def test_a_run_that_is_cancelled_cancels_its_call_at_the_server(tmp_path: Path) -> None:
+    async with host(tmp_path) as made:
+        run_id = await made.start([calling("wait")])
+        await until(lambda: [line for line in journal(tmp_path / "server") if line.startswith("call wait")])
+        await made.cancel(run_id)
+        assert (await made.ended(run_id)).record.status == "cancelled"
+        await until(lambda: "cancelled wait" in journal(tmp_path / "server"))
 
 
-def test_a_host_killed_in_the_middle_of_a_call_leaves_it_in_doubt_and_no_server(tmp_path: Path) -> None:
+async def test_a_host_killed_in_the_middle_of_a_call_leaves_it_in_doubt_and_no_server(tmp_path: Path) -> None:
     folder = tmp_path / "server"
     agent = {"name": "main", "runner": f"{RUNNER}resumable", "resource_policy": POLICY}
     entry = {"name": "s", "command": command(folder), "level": "trusted", "seconds": 600}
@@ -164,14 +153,11 @@ def test_a_host_killed_in_the_middle_of_a_call_leaves_it_in_doubt_and_no_server(
         assert await process.stop() == 0
         await until(lambda: not servers())
 
-    async def in_time() -> None:
-        try:
-            async with asyncio.timeout(200):
-                await body()
-        finally:
-            process.end()
-
-    asyncio.run(in_time())
+    try:
+        async with asyncio.timeout(200):
+            await body()
+    finally:
+        process.end()
 
 
 def test_a_sandboxed_server_is_configured_changed_and_approved_from_the_shell(hostler: CommandLine) -> None:

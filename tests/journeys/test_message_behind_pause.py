@@ -13,7 +13,6 @@ import pytest
 from hostler.domain.agents import AgentSpec
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
-from support.databases import run
 from support.http_host import Served, serving
 from support.http_runs import ended, pause_of
 
@@ -45,30 +44,27 @@ async def _until(served: Served, run_id: str, status: str) -> None:
 
 
 @pytest.mark.parametrize("hold_seconds", [0.05, 60.0], ids=["parked", "held"])
-def test_a_message_behind_a_pause_runs_after_the_decision(
+async def test_a_message_behind_a_pause_runs_after_the_decision(
     tmp_path: Path, database_url: str, hold_seconds: float
 ) -> None:
-    async def main() -> None:
-        settings: dict[str, Any] = {"hold_seconds": hold_seconds, "database": database_url}
-        async with serving(tmp_path / "data", agent=False, **settings) as served:
-            await _shop(served, tmp_path / "shop")
-            client, place = served.client, {"agent": "clerk", "conversation_id": "c1"}
-            first = (await served.say(SEND, wait=None, **place))["run"]["run_id"]
-            pause = await pause_of(client, first)
-            if hold_seconds < 1:
-                await _until(served, first, "paused")
-            accepted = await served.say("shop.prices", wait=None, **place)
-            second = accepted["run"]["run_id"]
-            assert accepted["outcome"] == "queued"
-            assert await _metric(served, "hostler_runs_waiting") == 1
-            (call,) = pause["calls"]
-            action = {"call_id": call["call_id"], "type": "approve", "args_hash": call["args_hash"]}
-            body = {"revision": pause["revision"], "actions": [action]}
-            answer = await client.post(f"/v1/pauses/{pause['id']}/actions", json=body)
-            assert answer.status_code == 202, answer.text
-            records = [await ended(client, run_id) for run_id in (first, second)]
-            assert [record["status"] for record in records] == ["completed", "completed"]
-            assert "suite" in records[1]["output"]["text"]
-            assert await _metric(served, "hostler_runs_waiting") == 0
-
-    run(main(), seconds=60)
+    settings: dict[str, Any] = {"hold_seconds": hold_seconds, "database": database_url}
+    async with serving(tmp_path / "data", agent=False, **settings) as served:
+        await _shop(served, tmp_path / "shop")
+        client, place = served.client, {"agent": "clerk", "conversation_id": "c1"}
+        first = (await served.say(SEND, wait=None, **place))["run"]["run_id"]
+        pause = await pause_of(client, first)
+        if hold_seconds < 1:
+            await _until(served, first, "paused")
+        accepted = await served.say("shop.prices", wait=None, **place)
+        second = accepted["run"]["run_id"]
+        assert accepted["outcome"] == "queued"
+        assert await _metric(served, "hostler_runs_waiting") == 1
+        (call,) = pause["calls"]
+        action = {"call_id": call["call_id"], "type": "approve", "args_hash": call["args_hash"]}
+        body = {"revision": pause["revision"], "actions": [action]}
+        answer = await client.post(f"/v1/pauses/{pause['id']}/actions", json=body)
+        assert answer.status_code == 202, answer.text
+        records = [await ended(client, run_id) for run_id in (first, second)]
+        assert [record["status"] for record in records] == ["completed", "completed"]
+        assert "suite" in records[1]["output"]["text"]
+        assert await _metric(served, "hostler_runs_waiting") == 0

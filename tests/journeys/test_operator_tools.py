@@ -80,7 +80,7 @@ def lines(folder: Path) -> list[str]:
     return [line for line in found if line.startswith("call")]
 
 
-def test_what_a_person_approves_is_done_once_with_what_was_approved(tmp_path: Path) -> None:
+async def test_what_a_person_approves_is_done_once_with_what_was_approved(tmp_path: Path) -> None:
     server = tmp_path / "server"
     tools = [
         ToolEntry(mcp=over_stdio(server, approval={"say": "required"})),
@@ -92,42 +92,38 @@ def test_what_a_person_approves_is_done_once_with_what_was_approved(tmp_path: Pa
         calling("exec", command="echo ran; date > when"),
     )
     steps: list[list[Any]] = [["together", *([wish] for wish in wishes)], ["tell"]]
-
-    async def body() -> None:
-        async with Web() as web, host(tmp_path, web, *tools, approval="required") as made:
-            web.pages["/pay"] = page('{"paid": 1}', kind="application/json")
-            run_id = await made.start(steps, conversation_id="c")
-            pause = await waiting(made, run_id, "open", calls=3)
-            asked = {call.tool: call.args for call in pause.calls}
-            assert asked == {
-                "s.say": {"text": "hi"},
-                "till.pay": {"body": {"n": 1}},
-                "exec": {"command": "echo ran; date > when"},
-            }
-            assert (lines(server), web.asked) == ([], [])
-            assert await made.host.folders.found() == []
-            actions = [Action(call_id=c.call_id, type="approve", args_hash=c.args_hash) for c in pause.calls]
-            request = ActRequest(revision=pause.revision, actions=actions)
-            await made.host.pauses.act(ADMIN, pause.id, request)
-            results = [one["result"] for one in (await made.ended(run_id)).told]
-            said = [one["content"][0]["text"] for one in results if one.get("source") == "mcp:s"]
-            paid = [one["body"] for one in results if one.get("source") == "openapi:till"]
-            ran = [(one["exit_code"], one["stdout"]) for one in results if "exit_code" in one]
-            assert (said, paid, ran) == (["said hi"], [{"paid": 1}], [(0, "ran\n")])
-            entries = await made.entries(run_id)
-            keys = {
-                entry["data"]["tool_name"]: entry["data"]["effect_key"]
-                for entry in entries
-                if entry["kind"] == "intent"
-            }
-            assert lines(server) == [f'call say {{"text": "hi"}} {keys["s.say"]}']
-            [asked_once] = web.asked
-            assert asked_once.headers["idempotency-key"] == keys["till.pay"]
-
-    asyncio.run(body())
+    async with Web() as web, host(tmp_path, web, *tools, approval="required") as made:
+        web.pages["/pay"] = page('{"paid": 1}', kind="application/json")
+        run_id = await made.start(steps, conversation_id="c")
+        pause = await waiting(made, run_id, "open", calls=3)
+        asked = {call.tool: call.args for call in pause.calls}
+        assert asked == {
+            "s.say": {"text": "hi"},
+            "till.pay": {"body": {"n": 1}},
+            "exec": {"command": "echo ran; date > when"},
+        }
+        assert (lines(server), web.asked) == ([], [])
+        assert await made.host.folders.found() == []
+        actions = [Action(call_id=c.call_id, type="approve", args_hash=c.args_hash) for c in pause.calls]
+        request = ActRequest(revision=pause.revision, actions=actions)
+        await made.host.pauses.act(ADMIN, pause.id, request)
+        results = [one["result"] for one in (await made.ended(run_id)).told]
+        said = [one["content"][0]["text"] for one in results if one.get("source") == "mcp:s"]
+        paid = [one["body"] for one in results if one.get("source") == "openapi:till"]
+        ran = [(one["exit_code"], one["stdout"]) for one in results if "exit_code" in one]
+        assert (said, paid, ran) == (["said hi"], [{"paid": 1}], [(0, "ran\n")])
+        entries = await made.entries(run_id)
+        keys = {
+            entry["data"]["tool_name"]: entry["data"]["effect_key"]
+            for entry in entries
+            if entry["kind"] == "intent"
+        }
+        assert lines(server) == [f'call say {{"text": "hi"}} {keys["s.say"]}']
+        [asked_once] = web.asked
+        assert asked_once.headers["idempotency-key"] == keys["till.pay"]
 
 
-def test_a_lost_answer_of_a_service_is_a_matter_of_what_its_document_says(tmp_path: Path) -> None:
+async def test_a_lost_answer_of_a_service_is_a_matter_of_what_its_document_says(tmp_path: Path) -> None:
     lost = 1
 
     async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -136,21 +132,17 @@ def test_a_lost_answer_of_a_service_is_a_matter_of_what_its_document_says(tmp_pa
             writer.write(page(json.dumps({"done": asked.path}), kind="application/json"))
 
     web = Web()
-
-    async def body() -> None:
-        async with web, host(tmp_path, web) as made:
-            web.pages["*"] = answer
-            ended = await made.run([calling("till.pay", body={"n": 1}), ["tell"]])
-            assert ended.told[0]["result"]["body"] == {"done": "/pay"}
-            first, again = (asked.headers["idempotency-key"] for asked in web.asked)
-            assert first == again
-            run_id = await made.start([calling("till.note", body={"n": 1}), ["tell"]])
-            pause = await waiting(made, run_id, "needs_review")
-            (call,) = pause.calls
-            assert (call.kind, call.tool, len(web.asked)) == ("in_doubt", "till.note", 3)
-            await made.host.pauses.resolve(ADMIN, pause.id, call.call_id, "not_happened")
-            ended = await made.ended(run_id)
-            assert ended.told[0]["result"]["body"] == {"done": "/note"}
-            assert len(web.asked) == 4
-
-    asyncio.run(body())
+    async with web, host(tmp_path, web) as made:
+        web.pages["*"] = answer
+        ended = await made.run([calling("till.pay", body={"n": 1}), ["tell"]])
+        assert ended.told[0]["result"]["body"] == {"done": "/pay"}
+        first, again = (asked.headers["idempotency-key"] for asked in web.asked)
+        assert first == again
+        run_id = await made.start([calling("till.note", body={"n": 1}), ["tell"]])
+        pause = await waiting(made, run_id, "needs_review")
+        (call,) = pause.calls
+        assert (call.kind, call.tool, len(web.asked)) == ("in_doubt", "till.note", 3)
+        await made.host.pauses.resolve(ADMIN, pause.id, call.call_id, "not_happened")
+        ended = await made.ended(run_id)
+        assert ended.told[0]["result"]["body"] == {"done": "/note"}
+        assert len(web.asked) == 4

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from support.databases import run
 from support.stepping import Ended, stage, within
 
 
@@ -24,29 +23,23 @@ def said(ended: Ended) -> tuple[str, bool]:
     ],
     ids=["timeout", "crash", "nothing"],
 )
-def test_what_the_host_ends_says_whether_to_try_again(
+async def test_what_the_host_ends_says_whether_to_try_again(
     tmp_path: Path, steps: Any, fields: dict[str, Any], expected: Any
 ) -> None:
-    async def main() -> None:
-        async with within(), stage(tmp_path) as host:
-            await host.agent(**fields)
-            assert said(await host.run(steps)) == expected
-
-    run(main())
+    async with within(), stage(tmp_path) as host:
+        await host.agent(**fields)
+        assert said(await host.run(steps)) == expected
 
 
-def test_a_run_that_its_host_lost_may_be_tried_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with within():
-            async with stage(tmp_path) as host:
-                await host.agent(recovery={"on_crash": "fail"})
-                stopped = await host.start([["deltas", 1], ["hold"]])
-                cancelled = await host.start([["deltas", 1], ["hold"]])
-                for run_id in (stopped, cancelled):
-                    await host.seen(run_id, "message.delta")
-                await host.cancel(cancelled)
-                assert said(await host.ended(cancelled)) == ("cancelled", False)
-            async with stage(tmp_path, agent=False) as host:
-                assert said(await host.ended(stopped)) == ("host.restarted", True)
-
-    run(main())
+async def test_a_run_that_its_host_lost_may_be_tried_again(tmp_path: Path) -> None:
+    async with within():
+        async with stage(tmp_path) as host:
+            await host.agent(recovery={"on_crash": "fail"})
+            stopped = await host.start([["deltas", 1], ["hold"]])
+            cancelled = await host.start([["deltas", 1], ["hold"]])
+            for run_id in (stopped, cancelled):
+                await host.seen(run_id, "message.delta")
+            await host.cancel(cancelled)
+            assert said(await host.ended(cancelled)) == ("cancelled", False)
+        async with stage(tmp_path, agent=False) as host:
+            assert said(await host.ended(stopped)) == ("host.restarted", True)

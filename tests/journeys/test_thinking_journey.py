@@ -19,7 +19,6 @@ from hostler.domain.agents import AgentSpec
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from support.agent_host import ask, hosting, record, streamed
-from support.databases import run
 from support.gates import BOUND_SECONDS, Gate
 from support.http_host import Event, Served
 from support.model_server import Answer, ModelServer, Recorded
@@ -124,25 +123,22 @@ async def sent(served: Served, text: str, agent: str) -> str:
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
-def test_it_outlives_a_pause_and_another_host(tmp_path: Path, service: Service) -> None:
-    async def main() -> None:
-        asking = POLICY | {"tool_approval": {"sums.add": "required"}}
-        options: dict[str, Any] = {"plugins": [sums(tmp_path)], "policy": asking, "hold_seconds": 0.1}
-        async with ModelServer(api_key="k") as server:
-            server.always(of(calling(service, "sums_add")))
-            async with hosting(tmp_path / "data", server, **options) as served:
-                run_id = await sent(served, "sums", "chat")
-                await until_paused(served, run_id)
-            async with hosting(tmp_path / "data", server, **options) as served:
-                found = await until_over(served, run_id)
-                assert (found["status"], found["output"]["text"]) == ("completed", FINAL), found
-                assert len(server.requests) == 3
-
-    run(main())
+async def test_it_outlives_a_pause_and_another_host(tmp_path: Path, service: Service) -> None:
+    asking = POLICY | {"tool_approval": {"sums.add": "required"}}
+    options: dict[str, Any] = {"plugins": [sums(tmp_path)], "policy": asking, "hold_seconds": 0.1}
+    async with ModelServer(api_key="k") as server:
+        server.always(of(calling(service, "sums_add")))
+        async with hosting(tmp_path / "data", server, **options) as served:
+            run_id = await sent(served, "sums", "chat")
+            await until_paused(served, run_id)
+        async with hosting(tmp_path / "data", server, **options) as served:
+            found = await until_over(served, run_id)
+            assert (found["status"], found["output"]["text"]) == ("completed", FINAL), found
+            assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
-def test_it_outlives_the_death_of_its_agent(tmp_path: Path, service: Service) -> None:
+async def test_it_outlives_the_death_of_its_agent(tmp_path: Path, service: Service) -> None:
     """The first answers come out of the journal, the last one is asked for again."""
     answer = of(calling(service, "sums_add"))
     stuck = Gate()
@@ -153,74 +149,65 @@ def test_it_outlives_the_death_of_its_agent(tmp_path: Path, service: Service) ->
         return Answer(pieces=["It ", stuck, "never"]) if is_last else given
 
     server_: ModelServer
-
-    async def main() -> None:
-        nonlocal server_
-        async with ModelServer(api_key="k") as server_:
-            server_.always(first_stuck)
-            found: list[Event] = []
-            options: dict[str, Any] = {"plugins": [sums(tmp_path)], "policy": POLICY}
-            async with (
-                hosting(tmp_path / "data", server_, **options) as served,
-                streamed(served, "sums") as events,
-            ):
-                async for event in events:
-                    found.append(event)
-                    if event.type == "message.delta" and '"It "' in event.data and len(server_.requests) == 3:
-                        name = quote("hostler/local-agent", safe="")
-                        status = (await served.client.get(f"/v1/plugins/{name}")).json()
-                        os.kill(status["pid"], signal.SIGKILL)
-                ended = await record(served, found)
-                assert (ended["status"], ended["attempt"]) == ("completed", 2), ended
-                assert ended["output"]["text"] == FINAL
-                assert len(server_.requests) == 4
-                assert server_.requests[2].json["messages"] == server_.requests[3].json["messages"]
-
-    run(main())
-
-
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
-def test_a_runner_that_pauses_by_itself_keeps_it_in_its_state(tmp_path: Path, service: Service) -> None:
-    async def main() -> None:
-        options: dict[str, Any] = {"plugins": [sums(tmp_path)]}
-        async with ModelServer(api_key="k") as server:
-            server.always(of(calling(service, "sums_add")))
-            async with hosting(tmp_path / "data", server, **options) as served:
-                spec = {
-                    "name": "careful",
-                    "runner": "plugin:test/sums/careful",
-                    "config": {"model": "main"},
-                    "resource_policy": POLICY,
-                }
-                await served.host.apply(ConfigFile(agents=[convert(spec, AgentSpec, "careful")]), actor="t")
-                found = await until_over(served, await sent(served, "sums", "careful"))
-                assert (found["status"], found["output"]["text"]) == ("completed", FINAL), found
-
-    run(main())
-
-
-@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
-def test_people_see_none_of_it_and_the_next_turn_does_not_repeat_it(tmp_path: Path, service: Service) -> None:
-    async def main() -> None:
+    async with ModelServer(api_key="k") as server_:
+        server_.always(first_stuck)
+        found: list[Event] = []
         options: dict[str, Any] = {"plugins": [sums(tmp_path)], "policy": POLICY}
-        async with ModelServer(api_key="k") as server, hosting(tmp_path, server, **options) as served:
-            server.always(of(calling(service, "sums_add")))
-            shown = "".join(event.data for event in await ask(served, "sums"))
-            assert FINAL in shown
-            history = (await served.client.get("/v1/conversations/c/history")).text
-            assert json.loads(history)["items"][0]["content_json"]["content"] == FINAL
-            for hidden in HIDDEN:
-                assert hidden not in shown
-                assert hidden not in history
-            found = await served.client.get("/v1/conversations/c/search?q=sums")
-            assert [item["content"] for item in found.json()["items"]] == ["sums"]
-            server.always("You are welcome.")
-            await ask(served, "thanks")
-            repeated = server.requests[-1].json["messages"][1:]
-            assert repeated == [
-                {"role": "user", "content": "sums"},
-                {"role": "assistant", "content": FINAL},
-                {"role": "user", "content": "thanks"},
-            ]
+        async with (
+            hosting(tmp_path / "data", server_, **options) as served,
+            streamed(served, "sums") as events,
+        ):
+            async for event in events:
+                found.append(event)
+                if event.type == "message.delta" and '"It "' in event.data and len(server_.requests) == 3:
+                    name = quote("hostler/local-agent", safe="")
+                    status = (await served.client.get(f"/v1/plugins/{name}")).json()
+                    os.kill(status["pid"], signal.SIGKILL)
+            ended = await record(served, found)
+            assert (ended["status"], ended["attempt"]) == ("completed", 2), ended
+            assert ended["output"]["text"] == FINAL
+            assert len(server_.requests) == 4
+            assert server_.requests[2].json["messages"] == server_.requests[3].json["messages"]
 
-    run(main())
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+async def test_a_runner_that_pauses_by_itself_keeps_it_in_its_state(tmp_path: Path, service: Service) -> None:
+    options: dict[str, Any] = {"plugins": [sums(tmp_path)]}
+    async with ModelServer(api_key="k") as server:
+        server.always(of(calling(service, "sums_add")))
+        async with hosting(tmp_path / "data", server, **options) as served:
+            spec = {
+                "name": "careful",
+                "runner": "plugin:test/sums/careful",
+                "config": {"model": "main"},
+                "resource_policy": POLICY,
+            }
+            await served.host.apply(ConfigFile(agents=[convert(spec, AgentSpec, "careful")]), actor="t")
+            found = await until_over(served, await sent(served, "sums", "careful"))
+            assert (found["status"], found["output"]["text"]) == ("completed", FINAL), found
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+async def test_people_see_none_of_it_and_the_next_turn_does_not_repeat_it(
+    tmp_path: Path, service: Service
+) -> None:
+    options: dict[str, Any] = {"plugins": [sums(tmp_path)], "policy": POLICY}
+    async with ModelServer(api_key="k") as server, hosting(tmp_path, server, **options) as served:
+        server.always(of(calling(service, "sums_add")))
+        shown = "".join(event.data for event in await ask(served, "sums"))
+        assert FINAL in shown
+        history = (await served.client.get("/v1/conversations/c/history")).text
+        assert json.loads(history)["items"][0]["content_json"]["content"] == FINAL
+        for hidden in HIDDEN:
+            assert hidden not in shown
+            assert hidden not in history
+        found = await served.client.get("/v1/conversations/c/search?q=sums")
+        assert [item["content"] for item in found.json()["items"]] == ["sums"]
+        server.always("You are welcome.")
+        await ask(served, "thanks")
+        repeated = server.requests[-1].json["messages"][1:]
+        assert repeated == [
+            {"role": "user", "content": "sums"},
+            {"role": "assistant", "content": FINAL},
+            {"role": "user", "content": "thanks"},
+        ]

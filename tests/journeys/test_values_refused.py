@@ -7,7 +7,6 @@ from pathlib import Path
 from hostler.domain.agents import AgentSpec
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
-from support.databases import run
 from support.stepping import stage
 
 PLUGIN = '''
@@ -43,25 +42,21 @@ PLACES = [
 ]
 
 
-def test_a_run_ends_with_the_place_of_what_json_cannot_carry(tmp_path: Path) -> None:
+async def test_a_run_ends_with_the_place_of_what_json_cannot_carry(tmp_path: Path) -> None:
     plugin = tmp_path / "odd"
     plugin.mkdir()
     (plugin / "odd.py").write_text(PLUGIN)
     (plugin / "hostler.yaml").write_text(
         'plugin: {author: test, name: odd, version: 1.0.0}\nrunners: [{name: default, entry: "odd:Odd"}]\n'
     )
-
-    async def main() -> None:
-        async with stage(tmp_path / "data", plugin=plugin, agent=False) as host:
-            spec = convert({"name": "main", "runner": "plugin:test/odd/default"}, AgentSpec, "main")
-            await host.host.apply(ConfigFile(agents=[spec]), actor="test")
-            for text, says in PLACES:
-                ended = await host.run([], input={"text": text})
-                assert (ended.record.status, ended.record.status_code) == ("failed", "runner.error")
-                assert ended.last["error"].startswith(says), ended.last
-                assert ended.types == ["log", "run.failed"]
-                (trace,) = [result["data"]["text"] for result in ended.results if result["type"] == "log"]
-                assert "odd.py" in trace  # the line of the author's own code
-                assert ended.entries("call") == []
-
-    run(main())
+    async with stage(tmp_path / "data", plugin=plugin, agent=False) as host:
+        spec = convert({"name": "main", "runner": "plugin:test/odd/default"}, AgentSpec, "main")
+        await host.host.apply(ConfigFile(agents=[spec]), actor="test")
+        for text, says in PLACES:
+            ended = await host.run([], input={"text": text})
+            assert (ended.record.status, ended.record.status_code) == ("failed", "runner.error")
+            assert ended.last["error"].startswith(says), ended.last
+            assert ended.types == ["log", "run.failed"]
+            (trace,) = [result["data"]["text"] for result in ended.results if result["type"] == "log"]
+            assert "odd.py" in trace  # the line of the author's own code
+            assert ended.entries("call") == []

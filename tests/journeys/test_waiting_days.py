@@ -16,7 +16,6 @@ from hostler.domain.events import Caller
 from hostler.domain.pause_actions import Action, ActRequest, PauseExpiredError
 from hostler.domain.pause_views import PauseView
 from hostler.host.config import ConfigFile
-from support.databases import run
 from support.simulated_clock import simulated_clock
 from support.stepping import STEPPER, WORKSPACE, Stage, Steps, stage, within
 from support.trust import plugin_entry
@@ -79,83 +78,72 @@ def change_tool(folder: Path) -> None:
 
 @pytest.mark.timeout(110)
 @pytest.mark.parametrize("tool_changes", [False, True], ids=["same tool", "another tool"])
-def test_after_days_it_goes_on_once_and_on_its_own_version(
+async def test_after_days_it_goes_on_once_and_on_its_own_version(
     tmp_path: Path, database_url: str, tool_changes: bool
 ) -> None:
-    async def main() -> None:
-        with simulated_clock() as clock:
-            three_days = 3 * 86_400.0
-            async with shop(tmp_path, database_url) as host:
-                await host.agent(
-                    runner="resumable", resource_policy=policy(three_days), config={"colour": "red"}
-                )
-                run_id = await host.start(STEPS, **PLACE)
-                asked = await waiting(host, run_id)
-                await parked(host, run_id)
+    with simulated_clock() as clock:
+        three_days = 3 * 86_400.0
+        async with shop(tmp_path, database_url) as host:
+            await host.agent(runner="resumable", resource_policy=policy(three_days), config={"colour": "red"})
+            run_id = await host.start(STEPS, **PLACE)
+            asked = await waiting(host, run_id)
+            await parked(host, run_id)
+        clock.advance(days=1)
+        if tool_changes:
+            change_tool(tmp_path / "shop")
+        async with shop(tmp_path, database_url) as host:
+            await host.agent(
+                runner="resumable", resource_policy=policy(three_days), config={"colour": "blue"}
+            )
             clock.advance(days=1)
-            if tool_changes:
-                change_tool(tmp_path / "shop")
-            async with shop(tmp_path, database_url) as host:
-                await host.agent(
-                    runner="resumable", resource_policy=policy(three_days), config={"colour": "blue"}
-                )
-                clock.advance(days=1)
-                found = await waiting(host, run_id)
-                assert found.id == asked.id
-                await approve(host, found)
-                if tool_changes:  # what was approved was another tool: it is asked again
-                    again = await waiting(host, run_id, revision=2)
-                    assert "by" in json.dumps(again.calls[0].args_schema) or again.calls[0].review is None
-                    await approve(host, again)
-                ended = await host.ended(run_id)
-                other = await host.run([["show_context"]], conversation_id="c2")
-            assert ended.record.status == "completed", ended.last
-            assert len(ended.entries("intent")) == 1
-            assert "ada" in json.loads(ended.said[0])[0]["result"]
-            assert json.loads(ended.said[1])["config"]["colour"] == "red"
-            assert other.told["config"]["colour"] == "blue"
-            assert other.record.agent_version > ended.record.agent_version
-
-    run(main())
+            found = await waiting(host, run_id)
+            assert found.id == asked.id
+            await approve(host, found)
+            if tool_changes:  # what was approved was another tool: it is asked again
+                again = await waiting(host, run_id, revision=2)
+                assert "by" in json.dumps(again.calls[0].args_schema) or again.calls[0].review is None
+                await approve(host, again)
+            ended = await host.ended(run_id)
+            other = await host.run([["show_context"]], conversation_id="c2")
+        assert ended.record.status == "completed", ended.last
+        assert len(ended.entries("intent")) == 1
+        assert "ada" in json.loads(ended.said[0])[0]["result"]
+        assert json.loads(ended.said[1])["config"]["colour"] == "red"
+        assert other.told["config"]["colour"] == "blue"
+        assert other.record.agent_version > ended.record.agent_version
 
 
 @pytest.mark.timeout(110)
-def test_what_nobody_answered_expires_and_is_no_denial(tmp_path: Path, database_url: str) -> None:
-    async def main() -> None:
-        with simulated_clock() as clock:
-            async with shop(tmp_path, database_url) as host:
-                await host.agent(runner="resumable", resource_policy=policy(1800.0))
-                run_id = await host.start(STEPS, **PLACE)
-                asked = await waiting(host, run_id)
-                await parked(host, run_id)
-            clock.advance(days=1)
-            async with shop(tmp_path, database_url) as host:
-                ended = await host.ended(run_id)
-                settled = await waiting(host, run_id, "resumed")
-                with pytest.raises(PauseExpiredError):
-                    await approve(host, asked)
-            assert ended.record.status == "completed", ended.last
-            assert json.loads(ended.said[0])[0]["error"]["code"] == "expired"
-            assert [call.decision for call in settled.calls] == ["expired"]
-            assert ended.entries("intent") == []
-            told = json.dumps(ended.entries("decision")) + json.dumps(ended.said)
-            assert "expired" in told
-            assert "denied" not in told
-
-    run(main())
+async def test_what_nobody_answered_expires_and_is_no_denial(tmp_path: Path, database_url: str) -> None:
+    with simulated_clock() as clock:
+        async with shop(tmp_path, database_url) as host:
+            await host.agent(runner="resumable", resource_policy=policy(1800.0))
+            run_id = await host.start(STEPS, **PLACE)
+            asked = await waiting(host, run_id)
+            await parked(host, run_id)
+        clock.advance(days=1)
+        async with shop(tmp_path, database_url) as host:
+            ended = await host.ended(run_id)
+            settled = await waiting(host, run_id, "resumed")
+            with pytest.raises(PauseExpiredError):
+                await approve(host, asked)
+        assert ended.record.status == "completed", ended.last
+        assert json.loads(ended.said[0])[0]["error"]["code"] == "expired"
+        assert [call.decision for call in settled.calls] == ["expired"]
+        assert ended.entries("intent") == []
+        told = json.dumps(ended.entries("decision")) + json.dumps(ended.said)
+        assert "expired" in told
+        assert "denied" not in told
 
 
-def test_a_policy_may_end_a_run_that_nobody_answered(tmp_path: Path, database_url: str) -> None:
-    async def main() -> None:
-        with simulated_clock() as clock:
-            async with shop(tmp_path, database_url) as host:
-                await host.agent(runner="resumable", resource_policy=policy(1800.0, on_expiry="cancel"))
-                run_id = await host.start(STEPS, **PLACE)
-                await waiting(host, run_id)
-                await parked(host, run_id)
-                clock.advance(minutes=31)
-                ended = await host.ended(run_id)
-                assert (ended.record.status, ended.entries("intent")) == ("cancelled", [])
-                assert "nobody answered in time" in ended.last["error"]
-
-    run(main())
+async def test_a_policy_may_end_a_run_that_nobody_answered(tmp_path: Path, database_url: str) -> None:
+    with simulated_clock() as clock:
+        async with shop(tmp_path, database_url) as host:
+            await host.agent(runner="resumable", resource_policy=policy(1800.0, on_expiry="cancel"))
+            run_id = await host.start(STEPS, **PLACE)
+            await waiting(host, run_id)
+            await parked(host, run_id)
+            clock.advance(minutes=31)
+            ended = await host.ended(run_id)
+            assert (ended.record.status, ended.entries("intent")) == ("cancelled", [])
+            assert "nobody answered in time" in ended.last["error"]

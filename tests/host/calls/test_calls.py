@@ -313,38 +313,33 @@ def test_calls_without_anything_behind_them(inside: Callable[[Test], None]) -> N
     inside(test)
 
 
-def test_models_answer_are_streamed_counted_and_paid_for(database: SqlDatabase, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with ModelServer() as server:
-            models = build_catalog(
-                [
-                    ModelEntry(
-                        id="gpt", base_url=server.base_url, api_key="k", price=Price(input=1.0, output=2.0)
-                    ),
-                    ModelEntry(id="judge", base_url=server.base_url, api_key="k", type="rerank"),
-                ]
-            )
-            async with world_of(database, tmp_path, models) as world:
-                caller = world.caller()
-                server.say("whole")
-                reply = await caller.call("model.invoke")
-                assert reply.message.content == "whole"
-                server.say(["in ", "pieces"])
-                *chunks, last = await caller.call("model.stream")
-                assert all(isinstance(chunk, ModelChunk) for chunk in chunks)
-                assert isinstance(last, ModelReply)
-                assert last.message.content == "in pieces"
-                assert caller.meter.usage is not None
-                assert caller.meter.usage.total_tokens == 36
-                assert float(caller.meter.cost) == pytest.approx(2 * (11 + 2 * 7) / 1_000_000)
-                assert (await caller.call("model.count_tokens")).input_tokens > 0
-                server.raw(
-                    b'{"results":[{"index":1,"relevance_score":0.9},{"index":0,"relevance_score":0.1}]}'
-                )
-                ranked = await caller.call("model.rerank")
-                assert [item.index for item in ranked.items] == [1, 0]
-
-    run(body())
+async def test_models_answer_are_streamed_counted_and_paid_for(database: SqlDatabase, tmp_path: Path) -> None:
+    async with ModelServer() as server:
+        models = build_catalog(
+            [
+                ModelEntry(
+                    id="gpt", base_url=server.base_url, api_key="k", price=Price(input=1.0, output=2.0)
+                ),
+                ModelEntry(id="judge", base_url=server.base_url, api_key="k", type="rerank"),
+            ]
+        )
+        async with world_of(database, tmp_path, models) as world:
+            caller = world.caller()
+            server.say("whole")
+            reply = await caller.call("model.invoke")
+            assert reply.message.content == "whole"
+            server.say(["in ", "pieces"])
+            *chunks, last = await caller.call("model.stream")
+            assert all(isinstance(chunk, ModelChunk) for chunk in chunks)
+            assert isinstance(last, ModelReply)
+            assert last.message.content == "in pieces"
+            assert caller.meter.usage is not None
+            assert caller.meter.usage.total_tokens == 36
+            assert float(caller.meter.cost) == pytest.approx(2 * (11 + 2 * 7) / 1_000_000)
+            assert (await caller.call("model.count_tokens")).input_tokens > 0
+            server.raw(b'{"results":[{"index":1,"relevance_score":0.9},{"index":0,"relevance_score":0.1}]}')
+            ranked = await caller.call("model.rerank")
+            assert [item.index for item in ranked.items] == [1, 0]
 
 
 def test_errors_of_arguments_name_the_parameter(inside: Callable[[Test], None]) -> None:
@@ -440,26 +435,25 @@ def test_uploads_are_the_runs_own_and_declared_truly(inside: Callable[[Test], No
     inside(test)
 
 
-def test_a_model_sees_the_attachments_that_the_run_may_see(database: SqlDatabase, tmp_path: Path) -> None:
-    async def body() -> None:
-        async with ModelServer() as server:
-            models = build_catalog([ModelEntry(id="gpt", base_url=server.base_url, api_key="k")])
-            async with world_of(database, tmp_path, models) as world:
-                png = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
-                made = await world.caller().call(
-                    "artifact.upload", content_base64=b64(png), mime_type="image/png"
-                )
-                messages = [{"role": "user", "content": [_element(made.artifact_id)]}]
-                server.always("seen")
-                await world.caller().call("model.invoke", messages=messages)
-                assert b64(png).encode() in server.requests[-1].body
-                elsewhere = event_of(event_id="e-own", conversation_id="c2")
-                outsider = world.caller(name="elsewhere", event=elsewhere)
-                await outsider.call("model.invoke", messages=messages)
-                assert b64(png).encode() not in server.requests[-1].body
-                assert b"no longer available" in server.requests[-1].body
-
-    run(body())
+async def test_a_model_sees_the_attachments_that_the_run_may_see(
+    database: SqlDatabase, tmp_path: Path
+) -> None:
+    async with ModelServer() as server:
+        models = build_catalog([ModelEntry(id="gpt", base_url=server.base_url, api_key="k")])
+        async with world_of(database, tmp_path, models) as world:
+            png = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+            made = await world.caller().call(
+                "artifact.upload", content_base64=b64(png), mime_type="image/png"
+            )
+            messages = [{"role": "user", "content": [_element(made.artifact_id)]}]
+            server.always("seen")
+            await world.caller().call("model.invoke", messages=messages)
+            assert b64(png).encode() in server.requests[-1].body
+            elsewhere = event_of(event_id="e-own", conversation_id="c2")
+            outsider = world.caller(name="elsewhere", event=elsewhere)
+            await outsider.call("model.invoke", messages=messages)
+            assert b64(png).encode() not in server.requests[-1].body
+            assert b"no longer available" in server.requests[-1].body
 
 
 def test_a_file_of_the_configuration_is_read_in_ranges(inside: Callable[[Test], None]) -> None:

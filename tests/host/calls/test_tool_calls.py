@@ -17,7 +17,6 @@ from hostler.tools.port import ToolInvocation, ToolService
 from hostler_protocol.calls import ToolCallParams
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError, UnauthorizedError
 from support.call_world import catalog, world_of
-from support.databases import run
 from support.grants import agent_of, grant_of
 
 
@@ -41,7 +40,7 @@ class Refusing:
         ("search", {}, "required", UnauthorizedError, "needs a person or a client"),
     ],
 )
-def test_what_is_refused_before_the_tool_is_asked(
+async def test_what_is_refused_before_the_tool_is_asked(
     database: SqlDatabase,
     tmp_path: Path,
     tool: str,
@@ -50,20 +49,17 @@ def test_what_is_refused_before_the_tool_is_asked(
     expected: type[HostlerError],
     words: str,
 ) -> None:
-    async def body() -> None:
-        async with world_of(database, tmp_path) as world:
-            policy = ResourcePolicy(allowed_tool_names=["s*"], tool_approval={"search": approval})
-            grant = grant_of(agent=agent_of(resource_policy=policy), catalog=catalog(world.services.models))
-            scope = world.caller(grant=grant).scope()
-            services = replace(scope.services, tools=cast("ToolService", Refusing()))
-            calls = ToolCalls(replace(scope, services=services), cast("RunLog", None), people=None)
-            params = ToolCallParams(run_id=scope.run_id, tool_name=tool, parameters=parameters)
+    async with world_of(database, tmp_path) as world:
+        policy = ResourcePolicy(allowed_tool_names=["s*"], tool_approval={"search": approval})
+        grant = grant_of(agent=agent_of(resource_policy=policy), catalog=catalog(world.services.models))
+        scope = world.caller(grant=grant).scope()
+        services = replace(scope.services, tools=cast("ToolService", Refusing()))
+        calls = ToolCalls(replace(scope, services=services), cast("RunLog", None), people=None)
+        params = ToolCallParams(run_id=scope.run_id, tool_name=tool, parameters=parameters)
 
-            async def write(*_: Any, **__: Any) -> None:
-                raise AssertionError("an outcome was written down")
+        async def write(*_: Any, **__: Any) -> None:
+            raise AssertionError("an outcome was written down")
 
-            with pytest.raises(expected, match=words):
-                await calls.call(CallName("tool.call", "d", 1), params, None, write)
-            assert not calls.begun
-
-    run(body())
+        with pytest.raises(expected, match=words):
+            await calls.call(CallName("tool.call", "d", 1), params, None, write)
+        assert not calls.begun

@@ -13,7 +13,6 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import agents
 from hostler_protocol.pausing import FormField
 from support.command_line import HOSTLER, environment
-from support.databases import run
 from support.http_host import ADMIN_KEY, WORKSPACE, Served, serving
 from support.pauses import call, open_pause
 from support.terminal import Terminal
@@ -22,7 +21,7 @@ from support.trust import plugin_entry
 LISTENER = Path(__file__).parents[2] / "support" / "plugins" / "listener"
 
 
-def at_terminal(
+async def at_terminal(
     tmp_path: Path,
     scenario: Callable[[Served, Terminal], Awaitable[None]],
     agent: str = "puppet",
@@ -30,23 +29,18 @@ def at_terminal(
 ) -> str:
     """Chat with an agent at a terminal; all that was written."""
     written = ""
-
-    async def body() -> None:
-        nonlocal written
-        async with serving(tmp_path / "data") as served:
-            await served.host.apply(ConfigFile(plugins=[plugin_entry(LISTENER)]), actor="test")
-            spec = AgentSpec(name="listener", runner="plugin:test/listener/default")
-            await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
-            served.host.event_router.changed(WORKSPACE)
-            env = environment(tmp_path / "none", HOSTLER_URL=served.url, HOSTLER_KEY=ADMIN_KEY)
-            command = [*HOSTLER, "chat", agent, "-c", conversation]
-            with Terminal(command, tmp_path, env) as terminal:
-                await asyncio.to_thread(terminal.expect, "Ctrl-D to leave")
-                await asyncio.to_thread(terminal.expect, "›")
-                await scenario(served, terminal)
-                written = terminal.text
-
-    run(body())
+    async with serving(tmp_path / "data") as served:
+        await served.host.apply(ConfigFile(plugins=[plugin_entry(LISTENER)]), actor="test")
+        spec = AgentSpec(name="listener", runner="plugin:test/listener/default")
+        await served.host.db.write(lambda tx: agents.apply(tx, WORKSPACE, spec))
+        served.host.event_router.changed(WORKSPACE)
+        env = environment(tmp_path / "none", HOSTLER_URL=served.url, HOSTLER_KEY=ADMIN_KEY)
+        command = [*HOSTLER, "chat", agent, "-c", conversation]
+        with Terminal(command, tmp_path, env) as terminal:
+            await asyncio.to_thread(terminal.expect, "Ctrl-D to leave")
+            await asyncio.to_thread(terminal.expect, "›")
+            await scenario(served, terminal)
+            written = terminal.text
     return written
 
 
@@ -84,7 +78,7 @@ async def pause(served: Served, pause_id: str = "p1") -> dict[str, Any]:
     return found
 
 
-def test_it_streams_and_can_be_left_and_gone_on_with(tmp_path: Path) -> None:
+async def test_it_streams_and_can_be_left_and_gone_on_with(tmp_path: Path) -> None:
     async def scenario(served: Served, terminal: Terminal) -> None:
         await does(
             terminal,
@@ -109,10 +103,10 @@ def test_it_streams_and_can_be_left_and_gone_on_with(tmp_path: Path) -> None:
         )
         assert await asyncio.to_thread(terminal.ends) == 0
 
-    at_terminal(tmp_path, scenario)
+    await at_terminal(tmp_path, scenario)
 
 
-def test_ctrl_c_stops_the_answer_and_not_the_conversation(tmp_path: Path) -> None:
+async def test_ctrl_c_stops_the_answer_and_not_the_conversation(tmp_path: Path) -> None:
     async def scenario(served: Served, terminal: Terminal) -> None:
         await does(
             terminal,
@@ -133,10 +127,10 @@ def test_ctrl_c_stops_the_answer_and_not_the_conversation(tmp_path: Path) -> Non
         )
         assert await asyncio.to_thread(terminal.ends) == 0
 
-    at_terminal(tmp_path, scenario)
+    await at_terminal(tmp_path, scenario)
 
 
-def test_what_is_typed_while_an_answer_comes_reaches_it(tmp_path: Path) -> None:
+async def test_what_is_typed_while_an_answer_comes_reaches_it(tmp_path: Path) -> None:
     go = tmp_path / "go"
 
     async def scenario(served: Served, terminal: Terminal) -> None:
@@ -147,10 +141,10 @@ def test_what_is_typed_while_an_answer_comes_reaches_it(tmp_path: Path) -> None:
         await does(terminal, ("see", '"and blue"]'), ("see", "›"), ("type", "/quit"))
         assert await asyncio.to_thread(terminal.ends) == 0
 
-    at_terminal(tmp_path, scenario, "listener")
+    await at_terminal(tmp_path, scenario, "listener")
 
 
-def test_a_call_is_put_to_the_person_and_decided_there(tmp_path: Path) -> None:
+async def test_a_call_is_put_to_the_person_and_decided_there(tmp_path: Path) -> None:
     async def scenario(served: Served, terminal: Terminal) -> None:
         await does(terminal, ("type", "hold"), ("see", "holding"))
         await waits_for(served, call("k1", editable=True), call("k2", title="And \x1b[2Jthis"))
@@ -196,10 +190,10 @@ def test_a_call_is_put_to_the_person_and_decided_there(tmp_path: Path) -> None:
         await does(terminal, ("press", "c"), ("see", "cancelled"), ("see", "›"), ("press", "d"))
         assert await asyncio.to_thread(terminal.ends) == 0
 
-    assert "And \x1b[2J" not in at_terminal(tmp_path, scenario)
+    assert "And \x1b[2J" not in await at_terminal(tmp_path, scenario)
 
 
-def test_a_form_is_filled_in_field_by_field_until_it_fits(tmp_path: Path) -> None:
+async def test_a_form_is_filled_in_field_by_field_until_it_fits(tmp_path: Path) -> None:
     form = [
         FormField(
             name="size", type="select", options=["s", {"value": "xl", "label": "Large"}], required=True
@@ -251,10 +245,10 @@ def test_a_form_is_filled_in_field_by_field_until_it_fits(tmp_path: Path) -> Non
         }
         await does(terminal, ("type", "/cancel"), ("see", "cancelled"), ("see", "›"), ("type", "/quit"))
 
-    at_terminal(tmp_path, scenario)
+    await at_terminal(tmp_path, scenario)
 
 
-def test_a_decision_that_came_too_late_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+async def test_a_decision_that_came_too_late_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
     async def scenario(served: Served, terminal: Terminal) -> None:
         await does(terminal, ("type", "hold"), ("see", "holding"))
         await waits_for(served, call("k1"))
@@ -271,4 +265,4 @@ def test_a_decision_that_came_too_late_is_told_and_nothing_is_lost(tmp_path: Pat
         assert await asyncio.to_thread(terminal.ends) == 0
         assert (await pause(served))["calls"][0]["decision"] == "denied"
 
-    at_terminal(tmp_path, scenario)
+    await at_terminal(tmp_path, scenario)

@@ -12,7 +12,6 @@ from hostler.cli.client import Api
 from hostler.cli.http_transport import MAX_HEAD_BYTES, HttpTransport
 from hostler.cli.transport import BrokenError, NotConnectedError, Request
 from hostler_protocol.errors import InvalidArgumentError
-from support.databases import run
 
 LONG = 100.0
 LIST = Request("GET", "/v1/runs?limit=2", {"authorization": "Bearer k"}, b"", LONG)
@@ -55,27 +54,21 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("answer", WHOLE.values(), ids=list(WHOLE))
-def test_an_answer_is_read_however_it_is_framed(answer: bytes) -> None:
-    async def body() -> None:
-        async with answering(answer) as (url, asked):
-            reply = await HttpTransport(url + "/under").send(LIST)
-            assert (reply.status, reply.reason, reply.body) == (200, "OK", b"one\r\n")
-            assert asked[0].startswith(b"GET /under/v1/runs?limit=2 HTTP/1.1\r\n")
-            assert f"host: {url.removeprefix('http://')}".encode() in asked[0].lower()
-            async with HttpTransport(url).stream(LIST) as streamed:
-                assert [line async for line in streamed.lines] == [b"one"]
-
-    run(body())
+async def test_an_answer_is_read_however_it_is_framed(answer: bytes) -> None:
+    async with answering(answer) as (url, asked):
+        reply = await HttpTransport(url + "/under").send(LIST)
+        assert (reply.status, reply.reason, reply.body) == (200, "OK", b"one\r\n")
+        assert asked[0].startswith(b"GET /under/v1/runs?limit=2 HTTP/1.1\r\n")
+        assert f"host: {url.removeprefix('http://')}".encode() in asked[0].lower()
+        async with HttpTransport(url).stream(LIST) as streamed:
+            assert [line async for line in streamed.lines] == [b"one"]
 
 
-def test_a_body_is_sent_with_its_length() -> None:
-    async def body() -> None:
-        async with answering(b"HTTP/1.1 204 No Content\r\n\r\n") as (url, asked):
-            reply = await HttpTransport(url).send(Request("POST", "/v1/events", {}, b'{"a":1}', LONG))
-            assert (reply.status, reply.body) == (204, b"")
-            assert asked[0].endswith(b'\r\n\r\n{"a":1}')
-
-    run(body())
+async def test_a_body_is_sent_with_its_length() -> None:
+    async with answering(b"HTTP/1.1 204 No Content\r\n\r\n") as (url, asked):
+        reply = await HttpTransport(url).send(Request("POST", "/v1/events", {}, b'{"a":1}', LONG))
+        assert (reply.status, reply.body) == (204, b"")
+        assert asked[0].endswith(b'\r\n\r\n{"a":1}')
 
 
 BROKEN = {
@@ -89,55 +82,46 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("answer", "told"), BROKEN.values(), ids=list(BROKEN))
-def test_a_broken_answer_is_an_error(answer: bytes, told: str) -> None:
-    async def body() -> None:
-        async with answering(answer) as (url, _):
-            with pytest.raises(BrokenError, match=told):
-                await HttpTransport(url).send(LIST)
-            with pytest.raises(BrokenError, match=told):
-                async with HttpTransport(url).stream(LIST) as streamed:
-                    _ = [line async for line in streamed.lines]
-
-    run(body())
+async def test_a_broken_answer_is_an_error(answer: bytes, told: str) -> None:
+    async with answering(answer) as (url, _):
+        with pytest.raises(BrokenError, match=told):
+            await HttpTransport(url).send(LIST)
+        with pytest.raises(BrokenError, match=told):
+            async with HttpTransport(url).stream(LIST) as streamed:
+                _ = [line async for line in streamed.lines]
 
 
 SILENT = {"no head": (b"", "no answer"), "no body": (HEAD + b"content-length: 9\r\n\r\n", "came")}
 
 
 @pytest.mark.parametrize(("answer", "told"), SILENT.values(), ids=list(SILENT))
-def test_a_silent_server_is_given_up(answer: bytes, told: str) -> None:
-    async def body() -> None:
-        brief = Request("GET", "/", {}, b"", 0.5)
+async def test_a_silent_server_is_given_up(answer: bytes, told: str) -> None:
+    brief = Request("GET", "/", {}, b"", 0.5)
 
-        async def whole(url: str) -> None:
-            await HttpTransport(url).send(brief)
+    async def whole(url: str) -> None:
+        await HttpTransport(url).send(brief)
 
-        async def streamed(url: str) -> None:
-            async with HttpTransport(url).stream(brief) as answered:
-                _ = [line async for line in answered.lines]
+    async def streamed(url: str) -> None:
+        async with HttpTransport(url).stream(brief) as answered:
+            _ = [line async for line in answered.lines]
 
-        ways: list[Callable[[str], Awaitable[None]]] = [whole, streamed]
-        for way in ways:
-            async with answering(answer, close=False) as (url, _):
-                with pytest.raises(BrokenError, match=told):
-                    await way(url)
-
-    run(body())
+    ways: list[Callable[[str], Awaitable[None]]] = [whole, streamed]
+    for way in ways:
+        async with answering(answer, close=False) as (url, _):
+            with pytest.raises(BrokenError, match=told):
+                await way(url)
 
 
-def test_no_server_and_no_address_are_told() -> None:
-    async def body() -> None:
-        with pytest.raises(NotConnectedError):
-            await HttpTransport("http://127.0.0.1:1").send(LIST)
-        for url in (
-            "http://",
-            "http://:80",
-            f"http://{'a' * 70}:8420",
-            "http://h:99999",
-            "ftp://h",
-            "http://[::1",
-        ):
-            with pytest.raises(InvalidArgumentError, match="no address"):
-                Api.at(url, "k")
-
-    run(body())
+async def test_no_server_and_no_address_are_told() -> None:
+    with pytest.raises(NotConnectedError):
+        await HttpTransport("http://127.0.0.1:1").send(LIST)
+    for url in (
+        "http://",
+        "http://:80",
+        f"http://{'a' * 70}:8420",
+        "http://h:99999",
+        "ftp://h",
+        "http://[::1",
+    ):
+        with pytest.raises(InvalidArgumentError, match="no address"):
+            Api.at(url, "k")

@@ -13,7 +13,6 @@ from hostler.cli.pause_show import pretty, show_pause, what_next
 from hostler.cli.run_output import until_paused
 from hostler.cli.terminal_text import ESCAPED, visible
 from hostler.journal.feed import StoredResult
-from support.databases import run
 
 PAUSE = {
     "id": "p1",
@@ -84,7 +83,7 @@ def test_what_to_do_next_is_said_in_commands(capsys: pytest.CaptureFixture[str])
     assert "hostler runs tail r1" in told
 
 
-def test_a_command_leaves_a_run_that_waits() -> None:
+async def test_a_command_leaves_a_run_that_waits() -> None:
     async def results() -> AsyncIterator[StoredResult]:
         for number, kind in enumerate(["message.delta", "run.paused", "attempt.started"], start=1):
             yield StoredResult(number, kind, b"{}")
@@ -92,4 +91,4 @@ def test_a_command_leaves_a_run_that_waits() -> None:
     async def scenario() -> list[str]:
         return [result.type async for result in until_paused(results())]
 
-    assert run(scenario()) == ["message.delta", "run.paused"]
+    assert await scenario() == ["message.delta", "run.paused"]

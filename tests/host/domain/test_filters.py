@@ -17,7 +17,6 @@ from hostler.domain.filters import MAX_FILTER_BYTES, Evaluator, check_filter
 from hostler.runs import filters
 from hostler.runs.filters import FilterProcesses
 from hostler_protocol.errors import InvalidArgumentError
-from support.databases import run
 from support.grants import agent_of, event_of
 from support.slow_engine import load_slowly
 
@@ -104,7 +103,7 @@ HEAVY = "event.data.n.exists(x, event.data.n.exists(y, y + x == -1))"
 HUNGRY = "event.data.w.map(x, event.input.text + x + x).size() == 1"
 
 
-def test_a_filter_that_takes_too_long_hurts_nobody_else() -> None:
+async def test_a_filter_that_takes_too_long_hurts_nobody_else() -> None:
     """The engine holds the interpreter's lock, so only the end of a process stops it."""
 
     async def ask() -> dict[str, FilterOutcome]:
@@ -116,7 +115,7 @@ def test_a_filter_that_takes_too_long_hurts_nobody_else() -> None:
         finally:
             await processes.close()
 
-    outcomes = run(ask())
+    outcomes = await ask()
     assert outcomes["true"] == FilterOutcome(True)
     assert outcomes["event.bot_id == null"] == FilterOutcome(True)
     assert outcomes["false"] == FilterOutcome(False)
@@ -128,7 +127,7 @@ def test_a_filter_that_takes_too_long_hurts_nobody_else() -> None:
     assert outcomes[HUNGRY].unknown
 
 
-def test_what_a_process_loads_first_is_not_counted_as_the_time_of_a_filter(
+async def test_what_a_process_loads_first_is_not_counted_as_the_time_of_a_filter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A first start after an installation compiles what it imports; here the engine loads for a second."""
@@ -141,10 +140,10 @@ def test_what_a_process_loads_first_is_not_counted_as_the_time_of_a_filter(
         finally:
             await processes.close()
 
-    assert set(run(ask()).values()) == {FilterOutcome(True)}
+    assert set((await ask()).values()) == {FilterOutcome(True)}
 
 
-def test_filters_are_unknown_where_no_process_can_be_started(tmp_path: Path) -> None:
+async def test_filters_are_unknown_where_no_process_can_be_started(tmp_path: Path) -> None:
     async def ask(*command: str) -> dict[str, FilterOutcome]:
         processes = FilterProcesses(1, worker=command)
         try:
@@ -152,16 +151,16 @@ def test_filters_are_unknown_where_no_process_can_be_started(tmp_path: Path) -> 
         finally:
             await processes.close()
 
-    gone = run(ask(str(tmp_path / "nothing")))["true"]
+    gone = (await ask(str(tmp_path / "nothing")))["true"]
     assert gone.unknown
     assert gone.error is not None
     assert "no process could be started" in gone.error
-    ends = run(ask(sys.executable, "-c", "raise SystemExit(3)"))["true"]
+    ends = (await ask(sys.executable, "-c", "raise SystemExit(3)"))["true"]
     assert (ends.unknown, ends.matched) == (True, False)
     assert ends.error == "the process that was to evaluate it did not start (status 3)"
 
 
-def test_a_process_that_died_while_it_was_idle_costs_no_event_its_agent() -> None:
+async def test_a_process_that_died_while_it_was_idle_costs_no_event_its_agent() -> None:
     async def ask() -> dict[str, FilterOutcome]:
         processes = FilterProcesses(1)
         try:
@@ -173,10 +172,10 @@ def test_a_process_that_died_while_it_was_idle_costs_no_event_its_agent() -> Non
         finally:
             await processes.close()
 
-    assert run(ask()) == {"true": FilterOutcome(True), "false": FilterOutcome(False)}
+    assert await ask() == {"true": FilterOutcome(True), "false": FilterOutcome(False)}
 
 
-def test_answers_of_a_process_that_is_gone_by_now_count() -> None:
+async def test_answers_of_a_process_that_is_gone_by_now_count() -> None:
     """It died of the second filter before the host, which was held up, saw that all was written to it."""
 
     async def ask() -> list[FilterOutcome]:
@@ -188,10 +187,10 @@ def test_answers_of_a_process_that_is_gone_by_now_count() -> None:
         await filters._ask(Mock(stdin=stdin, stdout=stdout), b"job", 2, answered)
         return answered
 
-    assert run(ask()) == [FilterOutcome(True)]
+    assert await ask() == [FilterOutcome(True)]
 
 
-def test_an_event_is_resolved_by_its_filters() -> None:
+async def test_an_event_is_resolved_by_its_filters() -> None:
     agents = [
         agent_of("billing", filters=["event.input.text.contains('invoice')"], priority=1),
         agent_of("broken", filters=["event.nothing"], priority=2),
@@ -209,7 +208,7 @@ def test_an_event_is_resolved_by_its_filters() -> None:
         finally:
             await processes.close()
 
-    found, named = run(ask())
+    found, named = await ask()
     assert isinstance(found, Binding)
     assert found.agent.name == "greeter"
     assert [error.agent for error in found.filter_errors] == ["broken"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import pauses
 from hostler.storage.stores.blobs import BlobFolder
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, StorageError, UnavailableError
-from support.databases import read, run, write
 from support.pauses import WORKSPACE, keep_state, open_pause, open_run
 
 JSON = st.recursive(
@@ -77,19 +75,19 @@ def test_a_damaged_or_newer_state_is_not_loaded() -> None:
 
 @pytest.mark.parametrize("size", [10, 300_000])
 @pytest.mark.parametrize("codec", [PLAIN, PauseCipher([b"k" * 32])], ids=["plain", "sealed"])
-def test_20_a_state_is_kept_in_its_row_or_as_a_blob_sealed_or_not(
+async def test_20_a_state_is_kept_in_its_row_or_as_a_blob_sealed_or_not(
     database: SqlDatabase, tmp_path: Path, size: int, codec: Any
 ) -> None:
     blobs = BlobFolder(tmp_path / "blobs")
     state = {"text": "canary" + "x" * size, "list": [1, 2.5, None]}
-    kept = run(keep_state(blobs, codec, state))
+    kept = await keep_state(blobs, codec, state)
     assert (kept["state_blob"] is not None) == (size > 262_144)
-    write(database, open_run)
-    write(database, lambda tx: open_pause(tx, form="explicit", **kept))
-    pause = read(database, lambda tx: pauses.get(tx, WORKSPACE, "p1"))
-    assert run(load(blobs, codec, pause)) == state
+    await database.write(open_run)
+    await database.write(lambda tx: open_pause(tx, form="explicit", **kept))
+    pause = await database.read(lambda tx: pauses.get(tx, WORKSPACE, "p1"))
+    assert await load(blobs, codec, pause) == state
     if codec is not PLAIN:
         assert b"canary" not in (pause.state or b"")
         with pytest.raises(SealedError):
-            asyncio.run(load(blobs, PauseCipher([b"o" * 32]), pause))
+            await load(blobs, PauseCipher([b"o" * 32]), pause)
     blobs.close()

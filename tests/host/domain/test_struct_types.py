@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import msgspec
@@ -21,10 +20,10 @@ class OnlyEncoded(msgspec.Struct):
 Late.__module__ = OnlyEncoded.__module__ = "hostler.late"
 
 
-def test_opening_a_database_leaves_no_type_to_be_learnt_by_its_threads(tmp_path: Path) -> None:
+async def test_opening_a_database_leaves_no_type_to_be_learnt_by_its_threads(tmp_path: Path) -> None:
     database = open_database(tmp_path / "facts.db")
     try:
         Late.__annotations__["value"] = "str"  # comes too late: it is known what it is
         assert msgspec.json.decode(b'{"value": 1}', type=Late) == Late(1)
     finally:
-        asyncio.run(database.close())
+        await database.close()

@@ -40,7 +40,9 @@ class World:
         return self.problems
 
 
-def test_changes_are_logged_once_and_reviews_follow_changes_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_changes_are_logged_once_and_reviews_follow_changes_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, "hostler.host.agent_monitor")
 
     def news() -> list[tuple[str, str]]:
@@ -48,57 +50,50 @@ def test_changes_are_logged_once_and_reviews_follow_changes_alone(caplog: pytest
         caplog.clear()
         return found
 
-    async def main() -> None:
-        world = World()
-        world.problems = [problem("a", "known before")]
-        await world.watch.look()
-        await world.watch.look()
-        assert (world.reviews, news()) == (1, [])
+    world = World()
+    world.problems = [problem("a", "known before")]
+    await world.watch.look()
+    await world.watch.look()
+    assert (world.reviews, news()) == (1, [])
 
-        world.revision = 1
-        world.problems = [problem("a", "known before"), problem("b", "may be", severity="warning")]
-        await world.watch.look()
-        await world.watch.look()
-        assert (world.reviews, news()) == (2, [("WARNING", "agent b: config: may be")])
+    world.revision = 1
+    world.problems = [problem("a", "known before"), problem("b", "may be", severity="warning")]
+    await world.watch.look()
+    await world.watch.look()
+    assert (world.reviews, news()) == (2, [("WARNING", "agent b: config: may be")])
 
-        world.list = [agent("b")]
-        world.problems = []
-        await world.watch.look()
-        assert news() == [("INFO", "agent b: nothing is wrong with it any more")]
+    world.list = [agent("b")]
+    world.problems = []
+    await world.watch.look()
+    assert news() == [("INFO", "agent b: nothing is wrong with it any more")]
 
-        world.list = [agent("b"), agent("c")]
-        world.problems = [problem("c", "wrong")]
-        await world.watch.look()
-        assert news() == [("ERROR", "agent c: config: wrong")]
-
-    asyncio.run(main())
+    world.list = [agent("b"), agent("c")]
+    world.problems = [problem("c", "wrong")]
+    await world.watch.look()
+    assert news() == [("ERROR", "agent c: config: wrong")]
 
 
-def test_a_review_that_fails_is_logged_and_ends_nothing(
+async def test_a_review_that_fails_is_logged_and_ends_nothing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hostler.host.agent_monitor.LOOK_SECONDS", 0.001)
+    looked = asyncio.Event()
+    failed: list[bool] = []
 
-    async def main() -> None:
-        looked = asyncio.Event()
-        failed: list[bool] = []
+    async def agents() -> Sequence[Agent]:
+        return []
 
-        async def agents() -> Sequence[Agent]:
-            return []
+    async def review(agents: Sequence[Agent]) -> Sequence[ConfigProblem]:
+        if not failed:
+            failed.append(True)
+            raise LookupError("not found")
+        looked.set()
+        return []
 
-        async def review(agents: Sequence[Agent]) -> Sequence[ConfigProblem]:
-            if not failed:
-                failed.append(True)
-                raise LookupError("not found")
-            looked.set()
-            return []
-
-        workers = Workers()
-        workers.start("agent review", AgentMonitor(agents, lambda: (), review).keep)
-        async with asyncio.timeout(100):
-            await looked.wait()
-        await workers.stop()
-
-    asyncio.run(main())
+    workers = Workers()
+    workers.start("agent review", AgentMonitor(agents, lambda: (), review).keep)
+    async with asyncio.timeout(100):
+        await looked.wait()
+    await workers.stop()
     assert "the worker agent review failed" in caplog.text
     assert "LookupError: not found" in caplog.text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -250,19 +249,15 @@ TOLD_WITHOUT: dict[str, str] = {
 
 
 @pytest.mark.parametrize("case", TOLD_WITHOUT)
-def test_no_mistake_shows_a_secret(tmp_path: Path, case: str) -> None:
+async def test_no_mistake_shows_a_secret(tmp_path: Path, case: str) -> None:
     told: list[str] = []
-
-    async def main() -> None:
-        async with Host.open(Settings(data_dir=tmp_path, passive=True, shutdown_grace_seconds=0.0)) as host:
-            try:
-                config, source = read_config(TOLD_WITHOUT[case], name="c.yaml", base=tmp_path)
-                diff = await host.apply(config, actor="t", dry_run=True, source=source)
-                told.extend(problem.sentence for problem in diff.problems)
-            except InvalidArgumentError as error:
-                told.extend([error.message, repr(error.details)])
-
-    asyncio.run(main())
+    async with Host.open(Settings(data_dir=tmp_path, passive=True, shutdown_grace_seconds=0.0)) as host:
+        try:
+            config, source = read_config(TOLD_WITHOUT[case], name="c.yaml", base=tmp_path)
+            diff = await host.apply(config, actor="t", dry_run=True, source=source)
+            told.extend(problem.sentence for problem in diff.problems)
+        except InvalidArgumentError as error:
+            told.extend([error.message, repr(error.details)])
     assert all(SECRET not in one for one in told), told
     assert told or case == "a token with blanks"  # that one is told when the server is reached
 

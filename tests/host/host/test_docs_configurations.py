@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import re
 from collections.abc import Iterator
@@ -80,32 +79,28 @@ def test_a_configuration_of_the_pages_can_be_read(at: str, language: str, text: 
     assert [mistake for mistake in mistakes if mistake.severity == "error"] == []
 
 
-def test_the_agents_and_tools_of_the_pages_are_right(tmp_path: Path) -> None:
+async def test_the_agents_and_tools_of_the_pages_are_right(tmp_path: Path) -> None:
     found = [(at, read_config(text, name=f"c.{language}")[0]) for at, language, text in CONFIGURATIONS]
     specs = [spec for _, config in found for spec in config.agents]
     wrong: list[str] = []
-
-    async def main() -> None:
-        settings = Settings(data_dir=tmp_path, passive=True, shutdown_grace_seconds=0.0)
-        async with Host.open(settings) as host:
-            await host.apply(ConfigFile(plugins=PLUGINS, models=MODELS), actor="t")
-            inventory = await host.inventories.with_discovery(specs)
-            shown = {split_runner_id(spec.runner)[0]: PluginFacts(None, "of the page") for spec in specs}
-            inventory = dataclasses.replace(
-                inventory,
-                plugins={**shown, **inventory.plugins},
-                tools={*inventory.tools, *NAMED},
-                knowledge_bases=["house-rules"],
-            )
-            for key in ("hostler/local-agent", "hostler/guide", "acme/echo"):
-                assert inventory.plugins[key].runners, inventory.plugins[key].why
-            for at, config in found:
-                for spec in config.agents:
-                    mistakes = [one for one in review_agent(spec, inventory) if one.severity == "error"]
-                    wrong.extend(f"{at}: {spec.name}: {one.sentence}" for one in mistakes)
-                for entry in config.tools:
-                    mistakes = host.configurator.reviewer.tool_mistakes(entry)
-                    wrong.extend(f"{at}: {entry.key}: {one.sentence}" for one in mistakes)
-
-    asyncio.run(main())
+    settings = Settings(data_dir=tmp_path, passive=True, shutdown_grace_seconds=0.0)
+    async with Host.open(settings) as host:
+        await host.apply(ConfigFile(plugins=PLUGINS, models=MODELS), actor="t")
+        inventory = await host.inventories.with_discovery(specs)
+        shown = {split_runner_id(spec.runner)[0]: PluginFacts(None, "of the page") for spec in specs}
+        inventory = dataclasses.replace(
+            inventory,
+            plugins={**shown, **inventory.plugins},
+            tools={*inventory.tools, *NAMED},
+            knowledge_bases=["house-rules"],
+        )
+        for key in ("hostler/local-agent", "hostler/guide", "acme/echo"):
+            assert inventory.plugins[key].runners, inventory.plugins[key].why
+        for at, config in found:
+            for spec in config.agents:
+                mistakes = [one for one in review_agent(spec, inventory) if one.severity == "error"]
+                wrong.extend(f"{at}: {spec.name}: {one.sentence}" for one in mistakes)
+            for entry in config.tools:
+                mistakes = host.configurator.reviewer.tool_mistakes(entry)
+                wrong.extend(f"{at}: {entry.key}: {one.sentence}" for one in mistakes)
     assert wrong == []

@@ -18,7 +18,6 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import hosts
 from hostler.storage.stores.hosts import Membership
 from hostler_protocol.errors import StorageError
-from support.databases import run
 from support.http_host import serving
 from support.stepping import WORKSPACE, Stage, stage, within
 
@@ -102,81 +101,71 @@ async def alive(database: SqlDatabase) -> list[Membership]:
     return [one.member for one in await database.read(hosts.alive)]
 
 
-def test_a_lease_is_kept_for_much_longer_than_its_length(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with keeping(database) as kept:
-            member = kept.lease.member
-            await kept.until(lambda: kept.recovered > 8)
-            assert kept.lease.member == member
-            assert await alive(database) == [member]
-            assert kept.ended == []
-        assert await alive(database) == [], "it signed off"
-
-    run(story())
+async def test_a_lease_is_kept_for_much_longer_than_its_length(database: SqlDatabase) -> None:
+    async with keeping(database) as kept:
+        member = kept.lease.member
+        await kept.until(lambda: kept.recovered > 8)
+        assert kept.lease.member == member
+        assert await alive(database) == [member]
+        assert kept.ended == []
+    assert await alive(database) == [], "it signed off"
 
 
 @pytest.mark.parametrize("how", ["hangs", "refuses"])
-def test_a_host_that_cannot_renew_its_lease_stops_before_it_is_over(database: SqlDatabase, how: str) -> None:
-    async def story() -> None:
-        async with keeping(database) as kept:
-            before = kept.lease.member
-            assert before is not None
-            setattr(kept.database, how, True)
-            await kept.until(lambda: len(kept.ended) > 0)
-            assert kept.members_while_ending == [None], "it claims nothing any more"
-            assert "not renewed" in kept.ended[0]
-            assert kept.lease.lost_because == kept.ended[0]
-            setattr(kept.database, how, False)
-            await kept.until(lambda: kept.joined > 0)
-            after = kept.lease.member
-            assert after is not None
-            assert after.epoch > before.epoch
-            assert await alive(database) == [after]
-            assert kept.lease.lost_because is None
+async def test_a_host_that_cannot_renew_its_lease_stops_before_it_is_over(
+    database: SqlDatabase, how: str
+) -> None:
+    async with keeping(database) as kept:
+        before = kept.lease.member
+        assert before is not None
+        setattr(kept.database, how, True)
+        await kept.until(lambda: len(kept.ended) > 0)
+        assert kept.members_while_ending == [None], "it claims nothing any more"
+        assert "not renewed" in kept.ended[0]
+        assert kept.lease.lost_because == kept.ended[0]
+        setattr(kept.database, how, False)
+        await kept.until(lambda: kept.joined > 0)
+        after = kept.lease.member
+        assert after is not None
+        assert after.epoch > before.epoch
+        assert await alive(database) == [after]
+        assert kept.lease.lost_because is None
 
-    run(story())
 
-
-def test_a_host_whose_renewals_fail_unexpectedly_stops_as_well(
+async def test_a_host_whose_renewals_fail_unexpectedly_stops_as_well(
     database: SqlDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story() -> None:
-        async with keeping(database) as kept:
-            with monkeypatch.context() as broken:
-                broken.setattr(hosts, "renew", _broken)
-                await kept.until(lambda: len(kept.ended) > 0)
-            assert kept.members_while_ending == [None], "it claims nothing any more"
-            assert "not renewed" in kept.ended[0]
-            await kept.until(lambda: kept.joined > 0)
-
-    run(story())
+    async with keeping(database) as kept:
+        with monkeypatch.context() as broken:
+            broken.setattr(hosts, "renew", _broken)
+            await kept.until(lambda: len(kept.ended) > 0)
+        assert kept.members_while_ending == [None], "it claims nothing any more"
+        assert "not renewed" in kept.ended[0]
+        await kept.until(lambda: kept.joined > 0)
 
 
 def _broken(*args: Any, **given: Any) -> Any:
     raise LookupError("a mistake of the host")
 
 
-def test_a_host_that_was_taken_over_from_ends_its_work_before_it_joins(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with keeping(database, fails=2) as kept:
-            before = kept.lease.member
-            assert before is not None
+async def test_a_host_that_was_taken_over_from_ends_its_work_before_it_joins(database: SqlDatabase) -> None:
+    async with keeping(database, fails=2) as kept:
+        before = kept.lease.member
+        assert before is not None
 
-            def take_over(tx: Any) -> bool:
-                hosts.renew(tx, before, -1)
-                return hosts.take_over(tx, before)
+        def take_over(tx: Any) -> bool:
+            hosts.renew(tx, before, -1)
+            return hosts.take_over(tx, before)
 
-            assert await database.write(take_over)
-            await kept.until(lambda: len(kept.ended) == 2)
-            assert await alive(database) == [], "it stays out as long as its work may go on"
-            await kept.until(lambda: kept.joined == 1)
-            assert len(kept.ended) == 3
-            assert kept.members_while_ending == [None] * 3
-            (after,) = await alive(database)
-            assert after == kept.lease.member
-            assert after.epoch > before.epoch
-
-    run(story())
+        assert await database.write(take_over)
+        await kept.until(lambda: len(kept.ended) == 2)
+        assert await alive(database) == [], "it stays out as long as its work may go on"
+        await kept.until(lambda: kept.joined == 1)
+        assert len(kept.ended) == 3
+        assert kept.members_while_ending == [None] * 3
+        (after,) = await alive(database)
+        assert after == kept.lease.member
+        assert after.epoch > before.epoch
 
 
 # -- a whole host -------------------------------------------------------------------------------------
@@ -210,69 +199,59 @@ def shared(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.postgres
-def test_the_runs_of_a_host_that_lost_its_lease_go_on_in_the_processes_that_are_free_of_them(
+async def test_the_runs_of_a_host_that_lost_its_lease_go_on_in_the_processes_that_are_free_of_them(
     tmp_path: Path, shared: str
 ) -> None:
     """The plugin ends the attempt when it is told; the next one runs in the same process."""
-
-    async def story() -> None:
-        async with clustered(tmp_path, shared) as host:
-            await host.agent(runner="resumable")
-            steps: dict[str, Any] = {
-                "1": [["say", "a"], ["pid"], ["until_cancelled"]],
-                "else": [["say", "a"], ["pid"], ["say", "done"]],
-            }
-            run_id = await host.start(steps)
-            await host.seen(run_id, "message.completed", 2)
-            await lose(host.host)
-            ended = await host.ended(run_id)
-            assert (ended.record.status, ended.record.attempt) == ("completed", 2), ended.last
-            assert (ended.said[0], ended.said[2]) == ("a", "done")
-            assert (await host.run([["say", "next"]])).said == ["next"]
-
-    run(story())
+    async with clustered(tmp_path, shared) as host:
+        await host.agent(runner="resumable")
+        steps: dict[str, Any] = {
+            "1": [["say", "a"], ["pid"], ["until_cancelled"]],
+            "else": [["say", "a"], ["pid"], ["say", "done"]],
+        }
+        run_id = await host.start(steps)
+        await host.seen(run_id, "message.completed", 2)
+        await lose(host.host)
+        ended = await host.ended(run_id)
+        assert (ended.record.status, ended.record.attempt) == ("completed", 2), ended.last
+        assert (ended.said[0], ended.said[2]) == ("a", "done")
+        assert (await host.run([["say", "next"]])).said == ["next"]
 
 
 @pytest.mark.postgres
-def test_a_process_that_does_not_end_a_lost_run_is_ended(tmp_path: Path, shared: str) -> None:
-    async def story() -> None:
-        async with clustered(tmp_path, shared) as host:
-            await host.agent(recovery={"on_crash": "restart"})
-            run_id = await host.start({"1": [["deltas", 1], ["hold"]], "else": [["say", "done"]]})
-            await host.seen(run_id, "message.delta")
-            (before,) = [one.pid for one in host.host.supervisor.status() if one.pid is not None]
-            await lose(host.host)
-            ended = await host.ended(run_id)
-            assert (ended.record.status, ended.record.attempt) == ("completed", 2), ended.last
-            (after,) = [one.pid for one in host.host.supervisor.status() if one.pid is not None]
-            assert after != before
-
-    run(story())
+async def test_a_process_that_does_not_end_a_lost_run_is_ended(tmp_path: Path, shared: str) -> None:
+    async with clustered(tmp_path, shared) as host:
+        await host.agent(recovery={"on_crash": "restart"})
+        run_id = await host.start({"1": [["deltas", 1], ["hold"]], "else": [["say", "done"]]})
+        await host.seen(run_id, "message.delta")
+        (before,) = [one.pid for one in host.host.supervisor.status() if one.pid is not None]
+        await lose(host.host)
+        ended = await host.ended(run_id)
+        assert (ended.record.status, ended.record.attempt) == ("completed", 2), ended.last
+        (after,) = [one.pid for one in host.host.supervisor.status() if one.pid is not None]
+        assert after != before
 
 
 @pytest.mark.postgres
-def test_a_host_without_its_lease_is_not_ready_and_takes_events(tmp_path: Path, shared: str) -> None:
-    async def story() -> None:
-        async with within(), serving(tmp_path, database=shared, lease_seconds=HOST_SECONDS) as served:
-            gate = asyncio.Event()
-            wait_free = served.host.supervisor.wait_free
+async def test_a_host_without_its_lease_is_not_ready_and_takes_events(tmp_path: Path, shared: str) -> None:
+    async with within(), serving(tmp_path, database=shared, lease_seconds=HOST_SECONDS) as served:
+        gate = asyncio.Event()
+        wait_free = served.host.supervisor.wait_free
 
-            async def waits(run_ids: Any) -> None:
-                await gate.wait()
-                await wait_free(run_ids)
+        async def waits(run_ids: Any) -> None:
+            await gate.wait()
+            await wait_free(run_ids)
 
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(served.host.supervisor, "wait_free", waits)
-                await lose(served.host)
-                while (answer := await served.client.get("/readyz")).status_code == 200:
-                    await asyncio.sleep(0.02)
-                assert answer.status_code == 503
-                assert answer.json()["details"]["not_ready"] == ["lease"]
-                accepted = await served.say("say 1", wait=None, agent="puppet")
-                assert accepted["run"]["status"] == "queued"
-                gate.set()
-            record = await served.host.wait(WORKSPACE, accepted["run"]["run_id"], 60)
-            assert record.status == "completed"
-            assert (await served.client.get("/readyz")).status_code == 200
-
-    run(story())
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(served.host.supervisor, "wait_free", waits)
+            await lose(served.host)
+            while (answer := await served.client.get("/readyz")).status_code == 200:
+                await asyncio.sleep(0.02)
+            assert answer.status_code == 503
+            assert answer.json()["details"]["not_ready"] == ["lease"]
+            accepted = await served.say("say 1", wait=None, agent="puppet")
+            assert accepted["run"]["status"] == "queued"
+            gate.set()
+        record = await served.host.wait(WORKSPACE, accepted["run"]["run_id"], 60)
+        assert record.status == "completed"
+        assert (await served.client.get("/readyz")).status_code == 200

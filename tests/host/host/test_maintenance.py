@@ -15,7 +15,6 @@ from hostler.host.lock import maintenance
 from hostler.storage.stores import artifacts, audit
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
-from support.databases import run
 
 SOON = 0.05
 
@@ -41,53 +40,40 @@ async def _gone(host: Host, artifact_id: str, ws: str = "default") -> None:
         await asyncio.sleep(SOON)
 
 
-def test_what_expired_is_collected_while_the_host_runs(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with Host.open(Settings(data_dir=tmp_path, collect_seconds=SOON)) as host:
-            await _gone(host, await _expired_artifact(host))
-
-    run(play())
+async def test_what_expired_is_collected_while_the_host_runs(tmp_path: Path) -> None:
+    async with Host.open(Settings(data_dir=tmp_path, collect_seconds=SOON)) as host:
+        await _gone(host, await _expired_artifact(host))
 
 
-def test_a_backup_goes_first(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with Host.open(Settings(data_dir=tmp_path, collect_seconds=SOON)) as host:
-            with maintenance(tmp_path, shared=True):
-                artifact_id = await _expired_artifact(host)
-                await asyncio.sleep(SOON * 4)  # turns that are left out
-                assert await host.db.read(lambda tx: artifacts.remains(tx, "default", artifact_id))
-                with pytest.raises(ConflictError, match="backup"), maintenance(tmp_path, shared=False):
-                    pass
-            await _gone(host, artifact_id)
-
-    run(play())
+async def test_a_backup_goes_first(tmp_path: Path) -> None:
+    async with Host.open(Settings(data_dir=tmp_path, collect_seconds=SOON)) as host:
+        with maintenance(tmp_path, shared=True):
+            artifact_id = await _expired_artifact(host)
+            await asyncio.sleep(SOON * 4)  # turns that are left out
+            assert await host.db.read(lambda tx: artifacts.remains(tx, "default", artifact_id))
+            with pytest.raises(ConflictError, match="backup"), maintenance(tmp_path, shared=False):
+                pass
+        await _gone(host, artifact_id)
 
 
-def test_the_policy_is_kept_and_exported(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with Host.open(Settings(data_dir=tmp_path)) as host:
-            first = await host.apply(parse_config("retention: {journals: 30}", name="c.yaml"), actor="test")
-            assert [(c.kind, c.change) for c in first.changes] == [("retention", "added")]
-        async with Host.open(Settings(data_dir=tmp_path)) as host:
-            kept = (await host.export()).retention
-            assert kept is not None
-            assert kept.journals == 30
-
-    run(play())
+async def test_the_policy_is_kept_and_exported(tmp_path: Path) -> None:
+    async with Host.open(Settings(data_dir=tmp_path)) as host:
+        first = await host.apply(parse_config("retention: {journals: 30}", name="c.yaml"), actor="test")
+        assert [(c.kind, c.change) for c in first.changes] == [("retention", "added")]
+    async with Host.open(Settings(data_dir=tmp_path)) as host:
+        kept = (await host.export()).retention
+        assert kept is not None
+        assert kept.journals == 30
 
 
-def test_a_workspace_is_collected_by_its_own_retention(tmp_path: Path) -> None:
+async def test_a_workspace_is_collected_by_its_own_retention(tmp_path: Path) -> None:
     said = "retention: {deltas: 7, artifacts: 30, workspaces: {tenant: {artifacts: 0}}}"
-
-    async def play() -> None:
-        async with Host.open(Settings(data_dir=tmp_path, collect_seconds=SOON)) as host:
-            kept, old = await _artifact(host), await _artifact(host, "tenant")
-            await host.db.write(lambda tx: audit.record(tx, "tenant", "test", "seen", "x", {}))
-            await host.apply(parse_config(said, name="c.yaml"), actor="test")
-            await _gone(host, old, "tenant")
-            assert await host.db.read(lambda tx: artifacts.remains(tx, "default", kept))
-
-    run(play())
+    async with Host.open(Settings(data_dir=tmp_path, collect_seconds=SOON)) as host:
+        kept, old = await _artifact(host), await _artifact(host, "tenant")
+        await host.db.write(lambda tx: audit.record(tx, "tenant", "test", "seen", "x", {}))
+        await host.apply(parse_config(said, name="c.yaml"), actor="test")
+        await _gone(host, old, "tenant")
+        assert await host.db.read(lambda tx: artifacts.remains(tx, "default", kept))
 
 
 def test_what_a_workspace_says_goes_before_what_is_said_of_all() -> None:
@@ -102,17 +88,14 @@ def test_what_a_workspace_says_goes_before_what_is_said_of_all() -> None:
     assert retention.of("c") == RetentionPolicy(deltas=7, journals=30)
 
 
-def test_days_are_no_less_than_none(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with Host.open(Settings(data_dir=tmp_path)) as host:
-            with pytest.raises(InvalidArgumentError, match="journals is -1 days"):
-                await host.apply(parse_config("retention: {journals: -1}", name="c.yaml"), actor="test")
+async def test_days_are_no_less_than_none(tmp_path: Path) -> None:
+    async with Host.open(Settings(data_dir=tmp_path)) as host:
+        with pytest.raises(InvalidArgumentError, match="journals is -1 days"):
+            await host.apply(parse_config("retention: {journals: -1}", name="c.yaml"), actor="test")
 
-            wrong = "retention: {workspaces: {a: {events: 40000}}}"
-            with pytest.raises(InvalidArgumentError, match="workspace 'a': events is 40000 days"):
-                await host.apply(parse_config(wrong, name="c.yaml"), actor="test")
-
-    run(play())
+        wrong = "retention: {workspaces: {a: {events: 40000}}}"
+        with pytest.raises(InvalidArgumentError, match="workspace 'a': events is 40000 days"):
+            await host.apply(parse_config(wrong, name="c.yaml"), actor="test")
     with pytest.raises(InvalidArgumentError, match="did you mean 'journals'"):
         parse_config("retention: {workspaces: {a: {journal: 1}}}", name="c.yaml")
     with pytest.raises(InvalidArgumentError, match=r"workspaces.*forever"):

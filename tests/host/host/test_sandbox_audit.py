@@ -6,7 +6,6 @@ from hostler.host.sandbox_audit import HOUR_SECONDS, MOST_PER_HOUR, AuditedSandb
 from hostler.sandbox.port import Violation
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import audit
-from support.databases import run
 
 WORKSPACE = "default"
 
@@ -15,38 +14,32 @@ def refusal(number: int) -> Violation:
     return Violation("refused", f"reading /etc/{number}", f"reading /etc/{number}: not among what it may see")
 
 
-def test_refusals_and_limits_are_facts_of_the_chain(database: SqlDatabase) -> None:
-    async def main() -> None:
-        sandboxes = AuditedSandboxes(database, WORKSPACE)
-        sandboxes.record("plugin acme/echo", refusal(1))
-        sandboxes.record(
-            "exec 12", Violation("limit", "memory", "300.0 MiB of memory; 256.0 MiB are allowed")
-        )
-        await sandboxes.close()
-        facts = await database.read(lambda tx: audit.page(tx, WORKSPACE))
-        assert [(fact.actor, fact.action, fact.target, fact.body["text"]) for fact in reversed(facts)] == [
-            ("sandbox", "sandbox.refused", "plugin acme/echo", refusal(1).text),
-            ("sandbox", "sandbox.limit", "exec 12", "300.0 MiB of memory; 256.0 MiB are allowed"),
-        ]
-
-    run(main())
+async def test_refusals_and_limits_are_facts_of_the_chain(database: SqlDatabase) -> None:
+    sandboxes = AuditedSandboxes(database, WORKSPACE)
+    sandboxes.record("plugin acme/echo", refusal(1))
+    sandboxes.record("exec 12", Violation("limit", "memory", "300.0 MiB of memory; 256.0 MiB are allowed"))
+    await sandboxes.close()
+    facts = await database.read(lambda tx: audit.page(tx, WORKSPACE))
+    assert [(fact.actor, fact.action, fact.target, fact.body["text"]) for fact in reversed(facts)] == [
+        ("sandbox", "sandbox.refused", "plugin acme/echo", refusal(1).text),
+        ("sandbox", "sandbox.limit", "exec 12", "300.0 MiB of memory; 256.0 MiB are allowed"),
+    ]
 
 
-def test_one_that_is_refused_much_fills_the_chain_no_further_than_its_bound(database: SqlDatabase) -> None:
-    async def main() -> None:
-        now = [0.0]
-        sandboxes = AuditedSandboxes(database, WORKSPACE, clock=lambda: now[0])
-        for number in range(MOST_PER_HOUR * 3):
-            sandboxes.record("plugin acme/echo", refusal(number))
-        sandboxes.record("plugin acme/other", refusal(0))
-        now[0] = HOUR_SECONDS
-        sandboxes.record("plugin acme/echo", refusal(7))
-        await sandboxes.close()
-        facts = await database.read(lambda tx: audit.page(tx, WORKSPACE, limit=1000))
-        texts = [fact.body["text"] for fact in facts if fact.target == "plugin acme/echo"]
-        assert len(texts) == MOST_PER_HOUR + 2
-        assert texts[0] == refusal(7).text
-        assert "more than" in texts[1]
-        assert len(facts) == MOST_PER_HOUR + 3
-
-    run(main())
+async def test_one_that_is_refused_much_fills_the_chain_no_further_than_its_bound(
+    database: SqlDatabase,
+) -> None:
+    now = [0.0]
+    sandboxes = AuditedSandboxes(database, WORKSPACE, clock=lambda: now[0])
+    for number in range(MOST_PER_HOUR * 3):
+        sandboxes.record("plugin acme/echo", refusal(number))
+    sandboxes.record("plugin acme/other", refusal(0))
+    now[0] = HOUR_SECONDS
+    sandboxes.record("plugin acme/echo", refusal(7))
+    await sandboxes.close()
+    facts = await database.read(lambda tx: audit.page(tx, WORKSPACE, limit=1000))
+    texts = [fact.body["text"] for fact in facts if fact.target == "plugin acme/echo"]
+    assert len(texts) == MOST_PER_HOUR + 2
+    assert texts[0] == refusal(7).text
+    assert "more than" in texts[1]
+    assert len(facts) == MOST_PER_HOUR + 3

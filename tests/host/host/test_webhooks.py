@@ -34,7 +34,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import notices
 from hostler.storage.stores import settings as stored_settings
 from hostler.storage.stores.notices import Delivery
-from support.databases import TEST_SECONDS, run, write
+from support.databases import TEST_SECONDS, write
 from support.receiver import Receiver
 
 WS = "w"
@@ -104,40 +104,37 @@ async def webhook_sender(database: SqlDatabase, **options: Any) -> AsyncIterator
         await asyncio.gather(task, return_exceptions=True)
 
 
-def test_a_notice_arrives_signed_and_says_what_waits_where(database: SqlDatabase) -> None:
-    async def scenario() -> None:
-        async with Receiver() as receiver:
-            await database.write(lambda tx: hook(tx, receiver.url))
-            await database.write(opened)
-            async with webhook_sender(database):
-                got = await receiver.request()
-                done = await only_delivery(database, lambda d: d.status == "delivered")
-        timestamp = int(got.headers["hostler-timestamp"])
-        assert abs(timestamp - time.time()) < TEST_SECONDS
-        assert is_signed(SECRET, timestamp, got.body, got.headers["hostler-signature"])
-        assert not is_signed("another", timestamp, got.body, got.headers["hostler-signature"])
-        assert not is_signed(SECRET, timestamp + 1, got.body, got.headers["hostler-signature"])
-        assert not is_signed(SECRET, timestamp, got.body + b" ", got.headers["hostler-signature"])
-        assert got.path == "/hook?token=in-the-address"
-        assert got.headers["hostler-event"] == "pause.opened"
-        assert got.headers["hostler-delivery"] == done.delivery_id
-        assert got.headers["hostler-attempt"] == "1"
-        told = json.loads(got.body)
-        assert told["pause"] == {
-            "id": "p1",
-            "run_id": "r1",
-            "conversation_id": "c1",
-            "segment": 1,
-            "revision": 1,
-            "status": "open",
-            "expires_at": 1801.0,
-            "url": "/v1/pauses/p1",
-            "calls": [],
-        }
-        assert b"canary" not in got.body
-        assert (done.attempts, done.http_status, done.error) == (1, 200, None)
-
-    run(scenario())
+async def test_a_notice_arrives_signed_and_says_what_waits_where(database: SqlDatabase) -> None:
+    async with Receiver() as receiver:
+        await database.write(lambda tx: hook(tx, receiver.url))
+        await database.write(opened)
+        async with webhook_sender(database):
+            got = await receiver.request()
+            done = await only_delivery(database, lambda d: d.status == "delivered")
+    timestamp = int(got.headers["hostler-timestamp"])
+    assert abs(timestamp - time.time()) < TEST_SECONDS
+    assert is_signed(SECRET, timestamp, got.body, got.headers["hostler-signature"])
+    assert not is_signed("another", timestamp, got.body, got.headers["hostler-signature"])
+    assert not is_signed(SECRET, timestamp + 1, got.body, got.headers["hostler-signature"])
+    assert not is_signed(SECRET, timestamp, got.body + b" ", got.headers["hostler-signature"])
+    assert got.path == "/hook?token=in-the-address"
+    assert got.headers["hostler-event"] == "pause.opened"
+    assert got.headers["hostler-delivery"] == done.delivery_id
+    assert got.headers["hostler-attempt"] == "1"
+    told = json.loads(got.body)
+    assert told["pause"] == {
+        "id": "p1",
+        "run_id": "r1",
+        "conversation_id": "c1",
+        "segment": 1,
+        "revision": 1,
+        "status": "open",
+        "expires_at": 1801.0,
+        "url": "/v1/pauses/p1",
+        "calls": [],
+    }
+    assert b"canary" not in got.body
+    assert (done.attempts, done.http_status, done.error) == (1, 200, None)
 
 
 @pytest.mark.parametrize(
@@ -151,158 +148,130 @@ def test_a_notice_arrives_signed_and_says_what_waits_where(database: SqlDatabase
         ("die", "the exchange broke off: RemoteProtocolError"),
     ],
 )
-def test_a_try_that_fails_is_followed_by_another_with_the_same_delivery(
+async def test_a_try_that_fails_is_followed_by_another_with_the_same_delivery(
     database: SqlDatabase, answer: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hostler")
-
-    async def scenario() -> None:
-        async with Receiver() as elsewhere, Receiver(answers=[answer]) as receiver:
-            receiver.headers = [f"location: {elsewhere.url}"]
-            await database.write(lambda tx: hook(tx, receiver.url))
-            await database.write(opened)
-            async with webhook_sender(database):
-                first, second = await receiver.request(), await receiver.request()
-                done = await only_delivery(database, lambda d: d.status == "delivered")
-            assert elsewhere.requests == [], "what is signed goes nowhere else"
-        assert second.body == first.body
-        assert second.headers["hostler-delivery"] == first.headers["hostler-delivery"]
-        assert (first.headers["hostler-attempt"], second.headers["hostler-attempt"]) == ("1", "2")
-        assert done.attempts == 2
-
-    run(scenario())
+    async with Receiver() as elsewhere, Receiver(answers=[answer]) as receiver:
+        receiver.headers = [f"location: {elsewhere.url}"]
+        await database.write(lambda tx: hook(tx, receiver.url))
+        await database.write(opened)
+        async with webhook_sender(database):
+            first, second = await receiver.request(), await receiver.request()
+            done = await only_delivery(database, lambda d: d.status == "delivered")
+        assert elsewhere.requests == [], "what is signed goes nowhere else"
+    assert second.body == first.body
+    assert second.headers["hostler-delivery"] == first.headers["hostler-delivery"]
+    assert (first.headers["hostler-attempt"], second.headers["hostler-attempt"]) == ("1", "2")
+    assert done.attempts == 2
     assert f"failed: {told}" in caplog.text
 
 
-def test_a_receiver_at_a_private_address_is_not_called_unless_it_is_listed(
+async def test_a_receiver_at_a_private_address_is_not_called_unless_it_is_listed(
     database: SqlDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "hostler")
-
-    async def scenario() -> None:
-        async with Receiver() as receiver:
-            await database.write(lambda tx: hook(tx, receiver.url, network=[]))
-            await database.write(opened)
-            async with webhook_sender(database, pace=0.0):
-                dead = await only_delivery(database, lambda d: d.status == "dead")
-            assert receiver.requests == []
-            assert dead.error is not None
-            assert "not public" in dead.error
-            assert "127.0.0.1" not in dead.error + caplog.text
-
-    run(scenario())
+    async with Receiver() as receiver:
+        await database.write(lambda tx: hook(tx, receiver.url, network=[]))
+        await database.write(opened)
+        async with webhook_sender(database, pace=0.0):
+            dead = await only_delivery(database, lambda d: d.status == "dead")
+        assert receiver.requests == []
+        assert dead.error is not None
+        assert "not public" in dead.error
+        assert "127.0.0.1" not in dead.error + caplog.text
 
 
 @pytest.mark.parametrize("answer", ["hang", "slow"])
-def test_a_receiver_that_does_not_answer_is_left_and_holds_up_no_other(
+async def test_a_receiver_that_does_not_answer_is_left_and_holds_up_no_other(
     database: SqlDatabase, answer: str
 ) -> None:
-    async def scenario() -> None:
-        async with Receiver(answers=[answer] * MAX_ATTEMPTS) as stuck, Receiver() as well:
-            await database.write(lambda tx: hook(tx, stuck.url, "stuck"))
-            await database.write(lambda tx: hook(tx, well.url, "well"))
-            await database.write(opened)
-            async with webhook_sender(database):
-                await stuck.request()
-                await well.request()
-
-    run(scenario())
+    async with Receiver(answers=[answer] * MAX_ATTEMPTS) as stuck, Receiver() as well:
+        await database.write(lambda tx: hook(tx, stuck.url, "stuck"))
+        await database.write(lambda tx: hook(tx, well.url, "well"))
+        await database.write(opened)
+        async with webhook_sender(database):
+            await stuck.request()
+            await well.request()
 
 
-def test_a_hanging_try_is_cut_after_its_time(database: SqlDatabase) -> None:
-    async def scenario() -> None:
-        async with Receiver(answers=["hang", "slow"]) as receiver:
-            await database.write(lambda tx: hook(tx, receiver.url))
-            await database.write(opened)
-            async with webhook_sender(database, try_seconds=0.2):
-                done = await only_delivery(database, lambda d: d.status == "delivered")
-        assert done.attempts >= 3  # more where this machine itself held one up
-
-    run(scenario())
+async def test_a_hanging_try_is_cut_after_its_time(database: SqlDatabase) -> None:
+    async with Receiver(answers=["hang", "slow"]) as receiver:
+        await database.write(lambda tx: hook(tx, receiver.url))
+        await database.write(opened)
+        async with webhook_sender(database, try_seconds=0.2):
+            done = await only_delivery(database, lambda d: d.status == "delivered")
+    assert done.attempts >= 3  # more where this machine itself held one up
 
 
-def test_after_its_last_try_a_delivery_is_dead_until_somebody_sends_it_again(database: SqlDatabase) -> None:
-    async def scenario() -> None:
-        async with Receiver(answers=["503"] * MAX_ATTEMPTS) as receiver:
-            await database.write(lambda tx: hook(tx, receiver.url))
-            await database.write(opened)
-            async with webhook_sender(database, pace=0.0) as at_work:
-                dead = await only_delivery(database, lambda d: d.status == "dead")
-                assert dead.attempts == len(receiver.requests) == MAX_ATTEMPTS
-                assert await database.read(lambda tx: notices.deliveries(tx, WS, status="dead")) == [dead]
-                again = await database.write(lambda tx: notices.send_again(tx, WS, dead.delivery_id))
-                assert (again.status, again.attempts) == ("pending", 0)
-                at_work.wake()
-                await only_delivery(database, lambda d: d.status == "delivered")
-
-    run(scenario())
-
-
-def test_a_receiver_that_is_gone_for_good_is_not_asked_again(database: SqlDatabase) -> None:
-    async def scenario() -> None:
-        async with Receiver(answers=["410"]) as receiver:
-            await database.write(lambda tx: hook(tx, receiver.url))
-            await database.write(opened)
-            async with webhook_sender(database):
-                dead = await only_delivery(database, lambda d: d.status == "dead")
-        assert (dead.attempts, dead.http_status) == (1, 410)
-
-    run(scenario())
+async def test_after_its_last_try_a_delivery_is_dead_until_somebody_sends_it_again(
+    database: SqlDatabase,
+) -> None:
+    async with Receiver(answers=["503"] * MAX_ATTEMPTS) as receiver:
+        await database.write(lambda tx: hook(tx, receiver.url))
+        await database.write(opened)
+        async with webhook_sender(database, pace=0.0) as at_work:
+            dead = await only_delivery(database, lambda d: d.status == "dead")
+            assert dead.attempts == len(receiver.requests) == MAX_ATTEMPTS
+            assert await database.read(lambda tx: notices.deliveries(tx, WS, status="dead")) == [dead]
+            again = await database.write(lambda tx: notices.send_again(tx, WS, dead.delivery_id))
+            assert (again.status, again.attempts) == ("pending", 0)
+            at_work.wake()
+            await only_delivery(database, lambda d: d.status == "delivered")
 
 
-def test_what_is_left_undone_by_a_host_is_done_by_the_next(database: SqlDatabase) -> None:
-    async def scenario() -> None:
-        async with Receiver() as receiver:
-            await database.write(lambda tx: hook(tx, receiver.url))
-            await database.write(opened)
-            # claimed by a host that dies: its lease is one millisecond
-            claimed = await database.write(
-                lambda tx: notices.claim(tx, notices.Receiver(WS, "hook"), lease_ms=1)
-            )
-            assert claimed is not None
-            async with webhook_sender(database):
-                got = await receiver.request()
-                await only_delivery(database, lambda d: d.status == "delivered")
-            assert got.headers["hostler-attempt"] == "2"
-            late = await database.write(lambda tx: notices.delivered(tx, claimed, 200))
-            assert not late, "the lease of the first was over"
-
-    run(scenario())
-
-
-def test_two_couriers_send_each_notice_once(database: SqlDatabase) -> None:
-    async def scenario() -> None:
-        async with Receiver() as receiver:
-            await database.write(lambda tx: hook(tx, receiver.url))
-            for number in range(20):
-                pause = replace(PAUSE, pause_id=f"p{number}")
-                await database.write(lambda tx, pause=pause: opened(tx, pause))  # type: ignore[misc]
-            async with webhook_sender(database), webhook_sender(database):
-                ids = [(await receiver.request()).headers["hostler-delivery"] for _ in range(20)]
-                async with asyncio.timeout(TEST_SECONDS):
-                    while await database.read(lambda tx: notices.deliveries(tx, WS, status="pending")):
-                        await asyncio.sleep(0.01)
-            assert len(set(ids)) == len(receiver.requests) == 20
-
-    run(scenario())
-
-
-def test_only_events_that_are_wanted_are_sent_and_what_was_removed_is_not(database: SqlDatabase) -> None:
-    write(database, lambda tx: hook(tx, "http://127.0.0.1:1", "some", events=["pause.settled"]))
-    write(database, opened)
-    assert write(database, lambda tx: notices.deliveries(tx, WS)) == []
-    write(database, lambda tx: notices.of_pause(tx, replace(PAUSE, status="ready"), before="open"))
-
-    async def scenario() -> None:
-        await database.write(lambda tx: stored_settings.delete(tx, WS, "webhook", "some"))
+async def test_a_receiver_that_is_gone_for_good_is_not_asked_again(database: SqlDatabase) -> None:
+    async with Receiver(answers=["410"]) as receiver:
+        await database.write(lambda tx: hook(tx, receiver.url))
+        await database.write(opened)
         async with webhook_sender(database):
             dead = await only_delivery(database, lambda d: d.status == "dead")
-        assert dead.error == "there is no webhook of this name any more"
-
-    run(scenario())
+    assert (dead.attempts, dead.http_status) == (1, 410)
 
 
-def test_neither_secrets_nor_addresses_nor_answers_reach_a_log_or_a_table(
+async def test_what_is_left_undone_by_a_host_is_done_by_the_next(database: SqlDatabase) -> None:
+    async with Receiver() as receiver:
+        await database.write(lambda tx: hook(tx, receiver.url))
+        await database.write(opened)
+        # claimed by a host that dies: its lease is one millisecond
+        claimed = await database.write(lambda tx: notices.claim(tx, notices.Receiver(WS, "hook"), lease_ms=1))
+        assert claimed is not None
+        async with webhook_sender(database):
+            got = await receiver.request()
+            await only_delivery(database, lambda d: d.status == "delivered")
+        assert got.headers["hostler-attempt"] == "2"
+        late = await database.write(lambda tx: notices.delivered(tx, claimed, 200))
+        assert not late, "the lease of the first was over"
+
+
+async def test_two_couriers_send_each_notice_once(database: SqlDatabase) -> None:
+    async with Receiver() as receiver:
+        await database.write(lambda tx: hook(tx, receiver.url))
+        for number in range(20):
+            pause = replace(PAUSE, pause_id=f"p{number}")
+            await database.write(lambda tx, pause=pause: opened(tx, pause))  # type: ignore[misc]
+        async with webhook_sender(database), webhook_sender(database):
+            ids = [(await receiver.request()).headers["hostler-delivery"] for _ in range(20)]
+            async with asyncio.timeout(TEST_SECONDS):
+                while await database.read(lambda tx: notices.deliveries(tx, WS, status="pending")):
+                    await asyncio.sleep(0.01)
+        assert len(set(ids)) == len(receiver.requests) == 20
+
+
+async def test_only_events_that_are_wanted_are_sent_and_what_was_removed_is_not(
+    database: SqlDatabase,
+) -> None:
+    await database.write(lambda tx: hook(tx, "http://127.0.0.1:1", "some", events=["pause.settled"]))
+    await database.write(opened)
+    assert await database.write(lambda tx: notices.deliveries(tx, WS)) == []
+    await database.write(lambda tx: notices.of_pause(tx, replace(PAUSE, status="ready"), before="open"))
+    await database.write(lambda tx: stored_settings.delete(tx, WS, "webhook", "some"))
+    async with webhook_sender(database):
+        dead = await only_delivery(database, lambda d: d.status == "dead")
+    assert dead.error == "there is no webhook of this name any more"
+
+
+async def test_neither_secrets_nor_addresses_nor_answers_reach_a_log_or_a_table(
     database: SqlDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -314,11 +283,11 @@ def test_neither_secrets_nor_addresses_nor_answers_reach_a_log_or_a_table(
             async with webhook_sender(database):
                 return await only_delivery(database, lambda d: d.status == "dead")
 
-    dead = run(scenario())
+    dead = await scenario()
     told = "\n".join(
         record.getMessage() for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))
     )
-    for text in (told, repr(dead), repr(write(database, lambda tx: notices.page(tx, WS)))):
+    for text in (told, repr(dead), repr(await database.write(lambda tx: notices.page(tx, WS)))):
         assert SECRET not in text
         assert "in-the-address" not in text
         assert "their secret" not in text

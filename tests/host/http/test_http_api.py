@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from support.databases import run
 from support.http_host import PUPPET_RUNNER, Served, serving
 
 
@@ -28,7 +27,7 @@ def near(value: Any) -> Any:
 ANY_TIME = near("UTC epoch seconds")
 
 
-def test_an_event_becomes_a_run(tmp_path: Path) -> None:
+async def test_an_event_becomes_a_run(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         body = {"event_type": "message.received", "input": {"text": "say 2"}, "event_id": "e1"}
         answer = await served.client.post("/v1/events", json={**body, "conversation_id": "c"})
@@ -86,10 +85,10 @@ def test_an_event_becomes_a_run(tmp_path: Path) -> None:
         assert third.json()["duplicate"] is True
         assert third.json()["run"] == {"run_id": run_id, "status": "completed"}
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_the_journal_and_the_history_of_a_run(tmp_path: Path) -> None:
+async def test_the_journal_and_the_history_of_a_run(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         said = await served.say("say 2", conversation_id="a/b c", event_id="e1")
         path = f"/v1/runs/{said['run_id']}/journal"
@@ -165,10 +164,10 @@ def test_the_journal_and_the_history_of_a_run(tmp_path: Path) -> None:
         listed = (await served.client.get("/v1/conversations")).json()
         assert [item["conversation_id"] for item in listed["items"]] == ["a/b c"]
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_what_becomes_of_an_event(tmp_path: Path) -> None:
+async def test_what_becomes_of_an_event(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         async def post(**fields: Any) -> tuple[int, dict[str, Any]]:
             body = {"event_type": "message.received", "input": {"text": "say 0"}, **fields}
@@ -199,10 +198,10 @@ def test_what_becomes_of_an_event(tmp_path: Path) -> None:
         log = (await served.client.get("/v1/events", params={"event_type": "group.member_joined"})).json()
         assert [event["event_id"] for event in log["items"]] == ["u"]
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_waiting_answer_stands_as_it_is_when_its_time_is_over(tmp_path: Path) -> None:
+async def test_a_waiting_answer_stands_as_it_is_when_its_time_is_over(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         body = {"event_type": "message.received", "input": {"text": "hold"}}
         answer = await served.client.post("/v1/events", params={"wait": 0.05}, json=body)
@@ -217,10 +216,10 @@ def test_a_waiting_answer_stands_as_it_is_when_its_time_is_over(tmp_path: Path) 
         bare = await served.client.post(f"/v1/runs/{run_id}/cancel")
         assert (bare.status_code, bare.json()["status"]) == (200, "cancelled")
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_lists_go_on_from_their_cursors(tmp_path: Path) -> None:
+async def test_lists_go_on_from_their_cursors(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for number in range(7):
             await served.say("say 0", conversation_id=f"c{number % 3}", event_id=f"e{number}")
@@ -255,10 +254,10 @@ def test_lists_go_on_from_their_cursors(tmp_path: Path) -> None:
         capped = await served.client.get("/v1/runs?limit=100000")
         assert capped.status_code == 200
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_agents_have_versions(tmp_path: Path) -> None:
+async def test_agents_have_versions(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         spec = {"name": "a", "runner": PUPPET_RUNNER, "scope": {"type": "conversation", "id": "only"}}
         made = await served.client.post("/v1/agents", json=spec)
@@ -290,10 +289,10 @@ def test_agents_have_versions(tmp_path: Path) -> None:
         actions = [fact["action"] for fact in (await served.client.get("/v1/audit")).json()["items"]]
         assert actions[:3] == ["agent.removed", "agent.changed", "agent.added"]
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_configuration_is_shown_before_it_is_applied(tmp_path: Path) -> None:
+async def test_a_configuration_is_shown_before_it_is_applied(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         config = (await served.client.get("/v1/config")).json()
         config["agents"].append({"name": "new", "runner": PUPPET_RUNNER})
@@ -309,10 +308,10 @@ def test_a_configuration_is_shown_before_it_is_applied(tmp_path: Path) -> None:
         relative = await served.client.post("/v1/config", json={"plugins": ["./here"]})
         assert (relative.status_code, "relative" in relative.json()["detail"]) == (400, True)
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_keys_are_shown_once_and_end_at_once(tmp_path: Path) -> None:
+async def test_keys_are_shown_once_and_end_at_once(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         made = await served.client.post("/v1/keys", json={"name": "ci", "rights": ["runs:read"]})
         assert made.status_code == 201
@@ -341,10 +340,10 @@ def test_keys_are_shown_once_and_end_at_once(tmp_path: Path) -> None:
             assert (await client.get("/metrics")).status_code == 403
             assert (await client.get("/v1/config")).status_code == 403
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_health_readiness_and_metrics(tmp_path: Path) -> None:
+async def test_health_readiness_and_metrics(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         async with served.as_key(None) as client:
             assert (await client.get("/healthz")).json()["status"] == "ok"
@@ -368,10 +367,10 @@ def test_health_readiness_and_metrics(tmp_path: Path) -> None:
         ):
             assert line in text.splitlines()
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_conversation_and_a_person_are_deleted_with_a_receipt(tmp_path: Path) -> None:
+async def test_a_conversation_and_a_person_are_deleted_with_a_receipt(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for conversation in ("kept", "gone"):
             await served.say("remember k v", conversation_id=conversation, actor={"actor_id": "ada"})
@@ -398,7 +397,7 @@ def test_a_conversation_and_a_person_are_deleted_with_a_receipt(tmp_path: Path) 
         actions = [fact["action"] for fact in (await served.client.get("/v1/audit")).json()["items"]]
         assert len([action for action in actions if "delet" in action]) == 2
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:

@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from hostler.http.problems import RangeNotSatisfiableError
 from hostler.http.ranges import etag_matches, parse_range
 from hostler.http.routes.artifacts import content_disposition
-from support.databases import run
 from support.http_host import Served, serving
 
 
-def test_a_file_comes_back_whole_and_in_ranges(tmp_path: Path) -> None:
+async def test_a_file_comes_back_whole_and_in_ranges(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         data = bytes(range(256)) * 4000  # more than one piece
         sha256 = hashlib.sha256(data).hexdigest()
@@ -83,10 +82,10 @@ def test_a_file_comes_back_whole_and_in_ranges(tmp_path: Path) -> None:
         assert (await served.client.delete(path)).status_code == 204
         assert (await served.client.get(f"{path}/content")).status_code == 404
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_what_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
+async def test_what_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         wrong = await served.client.post("/v1/artifacts", params={"sha256": "0" * 64}, content=b"x")
         assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_argument")
@@ -96,10 +95,12 @@ def test_what_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
         assert (content.status_code, content.content) == (200, b"")
         assert content.headers["content-type"] == "application/octet-stream"
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_an_upload_over_its_limit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_upload_over_its_limit_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(served: Served) -> None:
         monkeypatch.setattr("hostler.http.routes.artifacts.MAX_UPLOAD_BODY_BYTES", 1000)
 
@@ -113,7 +114,7 @@ def test_an_upload_over_its_limit_leaves_nothing(tmp_path: Path, monkeypatch: py
         left = [path for path in (tmp_path / "blobs").rglob("*") if path.is_file() and path.stat().st_size]
         assert left == []
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 @given(st.integers(0, 50), st.integers(0, 60), st.integers(0, 60))

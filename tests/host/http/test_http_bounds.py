@@ -14,7 +14,6 @@ from hostler.http.app import ENDPOINTS
 from hostler.http.connection import BoundedConnection
 from hostler.http.limits import FAILED_AUTH_BURST, MAX_BODY_BYTES
 from hostler.http.routing import Router
-from support.databases import run
 from support.http_host import ADMIN_KEY, Served, serving
 
 AUTHORIZATION = f"authorization: Bearer {ADMIN_KEY}"
@@ -41,7 +40,7 @@ def problem_in(answer: bytes) -> dict[str, Any]:
     return found
 
 
-def test_a_body_over_its_limit_is_refused_stated_or_not(tmp_path: Path) -> None:
+async def test_a_body_over_its_limit_is_refused_stated_or_not(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         big = b'{"x":"' + b"y" * MAX_BODY_BYTES + b'"}'
 
@@ -63,7 +62,7 @@ def test_a_body_over_its_limit_is_refused_stated_or_not(tmp_path: Path) -> None:
         assert (answer.status_code, answer.json()["code"]) == (431, "payload_too_large")
         assert (await served.client.get("/healthz")).status_code == 200
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -78,17 +77,19 @@ def test_a_body_over_its_limit_is_refused_stated_or_not(tmp_path: Path) -> None:
     ],
     ids=["nonsense", "tls", "large headers", "bytes in the path", "no host", "two lengths"],
 )
-def test_what_is_no_http_gets_a_problem_and_the_end(tmp_path: Path, said: bytes) -> None:
+async def test_what_is_no_http_gets_a_problem_and_the_end(tmp_path: Path, said: bytes) -> None:
     async def scenario(served: Served) -> None:
         answer = await speak(served, said)
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert problem_in(answer)["code"] == "invalid_argument"
         assert (await served.client.get("/healthz")).status_code == 200
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_headers_that_do_not_come_end_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_headers_that_do_not_come_end_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(served: Served) -> None:
         for said in (b"", b"GET / HT"):
             answer = await speak(served, said)
@@ -102,10 +103,10 @@ def test_headers_that_do_not_come_end_the_connection(tmp_path: Path, monkeypatch
         writer.close()
 
     monkeypatch.setattr(BoundedConnection, "header_seconds", 0.2)
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_body_that_does_not_come_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         head = f"POST /v1/events HTTP/1.1\r\nhost: a\r\n{AUTHORIZATION}\r\ncontent-length: 10\r\n\r\n{{"
         answer = await speak(served, head.encode())
@@ -115,10 +116,10 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("hostler.http.request.BODY_IDLE_SECONDS", 0.2)
     monkeypatch.setattr("hostler.http.middleware.DRAIN_SECONDS", 0.1)
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_too_many_connections_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_connections_are_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(served: Served) -> None:
         monkeypatch.setattr(BoundedConnection, "max_connections", 3)
         open_ones = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(3)]
@@ -128,10 +129,10 @@ def test_too_many_connections_are_told_so(tmp_path: Path, monkeypatch: pytest.Mo
         for _, writer in open_ones:
             writer.close()
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_key_that_asks_too_often_has_to_wait(tmp_path: Path) -> None:
+async def test_a_key_that_asks_too_often_has_to_wait(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         answers = [await served.client.get("/v1/agents") for _ in range(8)]
         codes = [answer.status_code for answer in answers]
@@ -144,10 +145,12 @@ def test_a_key_that_asks_too_often_has_to_wait(tmp_path: Path) -> None:
         async with served.as_key(await served.key()) as other:
             assert (await other.get("/v1/agents")).status_code == 200
 
-    run(_with(tmp_path, scenario, requests_per_second=0.001 * 5000))
+    await _with(tmp_path, scenario, requests_per_second=0.001 * 5000)
 
 
-def test_an_address_that_guesses_keys_has_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_address_that_guesses_keys_has_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(auth, "KEY_CACHE_SECONDS", 600.0)  # however long the guesses take
     monkeypatch.setattr(auth, "FAILED_AUTH_PER_SECOND", 0.001)
 
@@ -160,10 +163,10 @@ def test_an_address_that_guesses_keys_has_to_wait(tmp_path: Path, monkeypatch: p
             assert (await right.get("/v1/agents")).status_code == 200
             assert (await served.client.get("/v1/agents")).status_code == 200
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_methods_heads_and_options(tmp_path: Path) -> None:
+async def test_methods_heads_and_options(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         wrong = await served.client.put("/v1/runs", json={})
         assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
@@ -189,10 +192,10 @@ def test_methods_heads_and_options(tmp_path: Path) -> None:
         kinds = await served.client.post("/v1/events", content=b"a=b", headers={"content-type": "text/plain"})
         assert (kinds.status_code, kinds.json()["code"]) == (415, "invalid_argument")
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_an_error_inside_shows_nothing_of_the_inside(
+async def test_an_error_inside_shows_nothing_of_the_inside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(served: Served) -> None:
@@ -205,7 +208,7 @@ def test_an_error_inside_shows_nothing_of_the_inside(
         assert "secret" not in answer.text
         assert "the secret inside" in caplog.text
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 def test_paths_are_matched_as_they_came() -> None:

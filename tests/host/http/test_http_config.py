@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -39,39 +38,36 @@ async def refused(served: Served, method: str, path: str, body: Any) -> dict[str
     return {one["field"]: one["expected"] for one in errors}
 
 
-def test_every_mistake_of_a_body_is_in_one_answer(tmp_path: Path, database_url: str) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, database=database_url, agent=False) as served:
-            kept = await served.client.put("/v1/config/models/main", json=MODELS[0])
-            assert kept.status_code == 200, kept.text
-            before = (await served.client.get("/v1/config")).json()
-            for method, path in (
-                ("POST", "/v1/agents"),
-                ("PUT", "/v1/agents/support"),
-                ("POST", "/v1/config/agents"),
-                ("PUT", "/v1/config/agents/support"),
-            ):
-                assert await refused(served, method, path, AGENT) == TOLD, (method, path)
-            whole = {
-                "agents": [{"runner": PUPPET_RUNNER}, AGENT],
-                "models": [{"id": "m", "provider": "opnai"}],
-                "plugins": ["./echo", 5],
-                "webhook": [],
-            }
-            for path in ("/v1/config?dry_run=true", "/v1/config"):
-                told = await refused(served, "POST", path, whole)
-                of_agent = {field.removeprefix("agents[1]."): text for field, text in told.items()}
-                assert TOLD.items() <= of_agent.items()
-                assert sorted(told.keys() - {f"agents[1].{field}" for field in TOLD}) == [
-                    "agents[0]",
-                    "models[0].provider",
-                    "plugins[0]",
-                    "plugins[1]",
-                    "webhook",
-                ]
-            assert (await served.client.get("/v1/config")).json() == before
-
-    asyncio.run(main())
+async def test_every_mistake_of_a_body_is_in_one_answer(tmp_path: Path, database_url: str) -> None:
+    async with serving(tmp_path, database=database_url, agent=False) as served:
+        kept = await served.client.put("/v1/config/models/main", json=MODELS[0])
+        assert kept.status_code == 200, kept.text
+        before = (await served.client.get("/v1/config")).json()
+        for method, path in (
+            ("POST", "/v1/agents"),
+            ("PUT", "/v1/agents/support"),
+            ("POST", "/v1/config/agents"),
+            ("PUT", "/v1/config/agents/support"),
+        ):
+            assert await refused(served, method, path, AGENT) == TOLD, (method, path)
+        whole = {
+            "agents": [{"runner": PUPPET_RUNNER}, AGENT],
+            "models": [{"id": "m", "provider": "opnai"}],
+            "plugins": ["./echo", 5],
+            "webhook": [],
+        }
+        for path in ("/v1/config?dry_run=true", "/v1/config"):
+            told = await refused(served, "POST", path, whole)
+            of_agent = {field.removeprefix("agents[1]."): text for field, text in told.items()}
+            assert TOLD.items() <= of_agent.items()
+            assert sorted(told.keys() - {f"agents[1].{field}" for field in TOLD}) == [
+                "agents[0]",
+                "models[0].provider",
+                "plugins[0]",
+                "plugins[1]",
+                "webhook",
+            ]
+        assert (await served.client.get("/v1/config")).json() == before
 
 
 ENTRIES: dict[str, tuple[Any, dict[str, str]]] = {
@@ -124,29 +120,23 @@ ENTRIES: dict[str, tuple[Any, dict[str, str]]] = {
 }
 
 
-def test_every_mistake_of_an_entry_is_told_by_its_place_in_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, agent=False) as served:
-            for path, (body, told) in ENTRIES.items():
-                assert await refused(served, "PUT", f"/v1/config/{path}", body) == told, path
-                assert await refused(served, "POST", f"/v1/config/{path.partition('/')[0]}", body) == told
-            other = {**AGENT, "name": "other"}
-            assert await refused(served, "PUT", "/v1/agents/support", other) == {
-                **TOLD,
-                "name": "the path names 'support': both must be the same",
-                "resource_policy.allowed_model_ids[0]": "there is no model 'mian'; this host has no models",
-            }
-
-    asyncio.run(main())
+async def test_every_mistake_of_an_entry_is_told_by_its_place_in_it(tmp_path: Path) -> None:
+    async with serving(tmp_path, agent=False) as served:
+        for path, (body, told) in ENTRIES.items():
+            assert await refused(served, "PUT", f"/v1/config/{path}", body) == told, path
+            assert await refused(served, "POST", f"/v1/config/{path.partition('/')[0]}", body) == told
+        other = {**AGENT, "name": "other"}
+        assert await refused(served, "PUT", "/v1/agents/support", other) == {
+            **TOLD,
+            "name": "the path names 'support': both must be the same",
+            "resource_policy.allowed_model_ids[0]": "there is no model 'mian'; this host has no models",
+        }
 
 
 @pytest.mark.parametrize("body", [[], "text", {"runner": 5}, {}])
-def test_what_is_no_agent_at_all_is_told_as_that(tmp_path: Path, body: Any) -> None:
-    async def main() -> None:
-        async with serving(tmp_path, agent=False) as served:
-            for path in ("/v1/agents", "/v1/config/agents"):
-                assert await refused(served, "POST", path, body)
-                assert await refused(served, "PUT", f"{path}/a", body)
-                assert (await served.client.get("/v1/agents")).json()["items"] == []
-
-    asyncio.run(main())
+async def test_what_is_no_agent_at_all_is_told_as_that(tmp_path: Path, body: Any) -> None:
+    async with serving(tmp_path, agent=False) as served:
+        for path in ("/v1/agents", "/v1/config/agents"):
+            assert await refused(served, "POST", path, body)
+            assert await refused(served, "PUT", f"{path}/a", body)
+            assert (await served.client.get("/v1/agents")).json()["items"] == []

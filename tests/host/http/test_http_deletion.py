@@ -10,7 +10,6 @@ from typing import Any
 
 from hostler.host.lock import maintenance
 from hostler.storage.stores import blobs
-from support.databases import run
 from support.http_host import Served, serving
 
 SECRET = b"nobody may read this again: " + bytes(range(256)) * 400
@@ -46,7 +45,7 @@ async def bring(served: Served, content: bytes, conversation_id: str) -> None:
     assert holding(served.host.settings.data_dir, content)
 
 
-def test_the_bytes_of_a_conversation_are_gone_with_its_receipt(tmp_path: Path) -> None:
+async def test_the_bytes_of_a_conversation_are_gone_with_its_receipt(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await bring(served, SECRET, "gone")
         await upload(served, SECRET + b"uploaded", conversation_id="gone")
@@ -56,38 +55,38 @@ def test_the_bytes_of_a_conversation_are_gone_with_its_receipt(tmp_path: Path) -
         assert receipt.json()["deleted"]["artifacts"] == 2
         assert holding(tmp_path, SECRET) == []
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_the_bytes_of_a_person_are_gone_with_the_receipt(tmp_path: Path) -> None:
+async def test_the_bytes_of_a_person_are_gone_with_the_receipt(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await bring(served, SECRET, "c")
         receipt = await served.client.delete("/v1/actors/ada")
         assert receipt.json()["deleted"]["artifacts"] == 1
         assert holding(tmp_path, SECRET) == []
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_the_bytes_of_a_deleted_artifact_are_gone(tmp_path: Path) -> None:
+async def test_the_bytes_of_a_deleted_artifact_are_gone(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         artifact_id = await upload(served, SECRET)
         assert (await served.client.delete(f"/v1/artifacts/{artifact_id}")).status_code == 204
         assert holding(tmp_path, SECRET) == []
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_conversation_of_files_alone_is_deleted(tmp_path: Path) -> None:
+async def test_a_conversation_of_files_alone_is_deleted(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await upload(served, SECRET, conversation_id="files")
         assert (await served.client.delete("/v1/conversations/files")).status_code == 200
         assert holding(tmp_path, SECRET) == []
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_bytes_that_others_have_too_stay(tmp_path: Path) -> None:
+async def test_bytes_that_others_have_too_stay(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await bring(served, SHARED, "gone")
         kept = await upload(served, SHARED, conversation_id="kept")
@@ -95,10 +94,10 @@ def test_bytes_that_others_have_too_stay(tmp_path: Path) -> None:
         content = await served.client.get(f"/v1/artifacts/{kept}/content")
         assert content.content == SHARED
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_uploads_beside_a_deletion_of_the_same_bytes_are_whole(tmp_path: Path) -> None:
+async def test_uploads_beside_a_deletion_of_the_same_bytes_are_whole(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         async def deleting(number: int) -> None:
             await upload(served, SHARED, conversation_id=f"gone-{number}")
@@ -112,10 +111,10 @@ def test_uploads_beside_a_deletion_of_the_same_bytes_are_whole(tmp_path: Path) -
         assert (await served.client.delete("/v1/conversations/kept")).status_code == 200
         assert holding(tmp_path, SHARED) == []
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_nothing_is_deleted_while_a_backup_is_made(tmp_path: Path) -> None:
+async def test_nothing_is_deleted_while_a_backup_is_made(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await bring(served, SECRET, "c")
         with maintenance(tmp_path, shared=True):
@@ -127,10 +126,10 @@ def test_nothing_is_deleted_while_a_backup_is_made(tmp_path: Path) -> None:
         assert (await served.client.delete("/v1/conversations/c")).status_code == 200
         assert holding(tmp_path, SECRET) == []
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_the_next_start_removes_what_a_deletion_let_go_of(tmp_path: Path) -> None:
+async def test_the_next_start_removes_what_a_deletion_let_go_of(tmp_path: Path) -> None:
     async def interrupted(served: Served) -> None:
         await upload(served, SECRET)
         sha256 = hashlib.sha256(SECRET).hexdigest()
@@ -141,8 +140,8 @@ def test_the_next_start_removes_what_a_deletion_let_go_of(tmp_path: Path) -> Non
         while holding(tmp_path, SECRET):
             await asyncio.sleep(0.02)
 
-    run(_with(tmp_path, interrupted))
-    run(_with(tmp_path, after))
+    await _with(tmp_path, interrupted)
+    await _with(tmp_path, after)
 
 
 async def _with(tmp_path: Path, scenario: Any) -> None:

@@ -15,7 +15,6 @@ from hostler.domain.steering import STEER_STATUSES
 from hostler.host.config_file import parse_config
 from hostler.http.auth import RIGHTS
 from hostler.http.problems import STATUS_OF_CODE
-from support.databases import run
 from support.http_host import ADMIN_KEY, serving
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,28 +26,25 @@ STEERING_BLOCKS = re.findall(r"```sh no-run\n(.*?)```", STEERING, re.DOTALL)
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("blocks", [BLOCKS, STEERING_BLOCKS], ids=["http", "steering"])
-def test_every_command_works(tmp_path: Path, blocks: list[str]) -> None:
-    async def scenario() -> None:
-        async with serving(tmp_path) as served:
-            environment = {**os.environ, "HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY}
-            for block in blocks:
-                # --json came with curl 7.82; its meaning is spelled out for older ones.
-                script = block.replace("--json", '-H "Content-Type: application/json" --data')
-                shell = await asyncio.create_subprocess_exec(
-                    "sh",
-                    "-ec",
-                    script,
-                    env=environment,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                )
-                out, err = await shell.communicate()
-                assert (shell.returncode, err) == (0, b""), block
-                assert out, block
-                refused = b"urn:hostler:problem:" in out
-                assert refused == ("/v1/runs/none" in block), (block, out)
-
-    run(scenario())
+async def test_every_command_works(tmp_path: Path, blocks: list[str]) -> None:
+    async with serving(tmp_path) as served:
+        environment = {**os.environ, "HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY}
+        for block in blocks:
+            # --json came with curl 7.82; its meaning is spelled out for older ones.
+            script = block.replace("--json", '-H "Content-Type: application/json" --data')
+            shell = await asyncio.create_subprocess_exec(
+                "sh",
+                "-ec",
+                script,
+                env=environment,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            out, err = await shell.communicate()
+            assert (shell.returncode, err) == (0, b""), block
+            assert out, block
+            refused = b"urn:hostler:problem:" in out
+            assert refused == ("/v1/runs/none" in block), (block, out)
 
 
 def test_the_steering_page_s_configuration_and_statuses_are_those_of_the_code() -> None:

@@ -13,7 +13,6 @@ import pytest
 from hostler.host.config import ConfigFile
 from hostler.http import openapi
 from hostler.http.app import ENDPOINTS
-from support.databases import run
 from support.http_host import PUPPET, Served, serving
 from support.trust import plugin_entry
 
@@ -87,7 +86,7 @@ def encoded(text: str) -> str:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_no_request_makes_the_host_fail(tmp_path: Path, seed: int) -> None:
+async def test_no_request_makes_the_host_fail(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     document = json.loads(json.dumps(openapi.document(ENDPOINTS, "1")))
 
@@ -138,7 +137,7 @@ def test_no_request_makes_the_host_fail(tmp_path: Path, seed: int) -> None:
             assert answer.headers["content-type"] == "application/problem+json", (method, url, answer.text)
         return answer.status_code
 
-    run(_with(tmp_path, scenario), 110)
+    await _with(tmp_path, scenario)
 
 
 async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:

@@ -9,11 +9,10 @@ from typing import Any
 
 import httpx
 
-from support.databases import run
 from support.http_host import ADMIN_KEY, PUPPET_RUNNER, Served, serving
 
 
-def test_the_same_event_500_times_at_once_is_one_event_and_one_run(tmp_path: Path) -> None:
+async def test_the_same_event_500_times_at_once_is_one_event_and_one_run(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         body = {"event_type": "message.received", "input": {"text": "say 1"}, "event_id": "e"}
         headers = {"authorization": f"Bearer {ADMIN_KEY}"}
@@ -33,10 +32,10 @@ def test_the_same_event_500_times_at_once_is_one_event_and_one_run(tmp_path: Pat
         runs = (await served.client.get("/v1/runs")).json()["items"]
         assert [run["run_id"] for run in runs] == [found[0]["run"]["run_id"]]
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_an_idempotency_key_stands_for_an_event_id(tmp_path: Path) -> None:
+async def test_an_idempotency_key_stands_for_an_event_id(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         body = {"event_type": "message.received", "input": {"text": "say 0"}}
         headers = {"idempotency-key": "order 7"}
@@ -51,10 +50,10 @@ def test_an_idempotency_key_stands_for_an_event_id(tmp_path: Path) -> None:
             theirs = (await client.post("/v1/events", json=other, headers=headers)).json()
         assert theirs["duplicate"] is False
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_repeated_post_is_answered_and_not_done_again(tmp_path: Path) -> None:
+async def test_a_repeated_post_is_answered_and_not_done_again(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         headers = {"idempotency-key": "k"}
         body = {"name": "ci", "rights": ["runs:read"]}
@@ -78,10 +77,10 @@ def test_a_repeated_post_is_answered_and_not_done_again(tmp_path: Path) -> None:
         three = await served.client.post("/v1/artifacts", content=b"abd", headers=upload)
         assert three.status_code == 422
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_refused_post_may_be_corrected_under_the_same_key(tmp_path: Path) -> None:
+async def test_a_refused_post_may_be_corrected_under_the_same_key(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         headers = {"idempotency-key": "k"}
         wrong = {"name": "a", "runner": "nonsense"}
@@ -95,10 +94,10 @@ def test_a_refused_post_may_be_corrected_under_the_same_key(tmp_path: Path) -> N
             answer = await served.client.post("/v1/agents", json=right, headers={"idempotency-key": bad})
             assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument")
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_while_the_first_is_under_way_the_second_has_to_wait(tmp_path: Path) -> None:
+async def test_while_the_first_is_under_way_the_second_has_to_wait(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         headers = {"idempotency-key": "k"}
         body = {"name": "a", "runner": PUPPET_RUNNER}
@@ -113,7 +112,7 @@ def test_while_the_first_is_under_way_the_second_has_to_wait(tmp_path: Path) -> 
         again = await served.client.post("/v1/agents", json=body, headers=headers)
         assert again.status_code == 201
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:

@@ -16,7 +16,6 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import api_keys
 from hostler.storage.stores.api_keys import ApiKey
 from hostler_protocol.errors import InvalidArgumentError, RateLimitedError, UnauthorizedError
-from support.databases import read, run, write
 
 
 class Clock:
@@ -35,59 +34,59 @@ def ring(database: SqlDatabase, clock: Clock, admin: str | None = "the admin's k
     )
 
 
-def make(database: SqlDatabase, **fields: object) -> tuple[ApiKey, str]:
+async def make(database: SqlDatabase, **fields: object) -> tuple[ApiKey, str]:
     wanted: dict[str, object] = {"name": "k", "subject": "ada", "rights": ["runs:read"], **fields}
-    return write(database, lambda tx: api_keys.create(tx, "w", **wanted))  # type: ignore[arg-type]
+    return await database.write(lambda tx: api_keys.create(tx, "w", **wanted))  # type: ignore[arg-type]
 
 
-def ask(on: KeyRing, token: str, address: str = "10.0.0.1") -> KeyHolder:
-    return run(on.authenticate(f"Bearer {token}", address))
+async def ask(on: KeyRing, token: str, address: str = "10.0.0.1") -> KeyHolder:
+    return await on.authenticate(f"Bearer {token}", address)
 
 
-def test_a_key_opens_what_it_was_made_for(database: SqlDatabase) -> None:
-    key, token = make(database, roles=["admin"], plugin="acme/echo")
-    holder = ask(ring(database, Clock()), token)
+async def test_a_key_opens_what_it_was_made_for(database: SqlDatabase) -> None:
+    key, token = await make(database, roles=["admin"], plugin="acme/echo")
+    holder = await ask(ring(database, Clock()), token)
     assert holder.caller == Caller(
         "w", "ada", key.key_id, roles=frozenset({"admin"}), rights=frozenset({"runs:read"})
     )
     assert holder.plugin == "acme/echo"
 
 
-def test_the_admin_key_may_be_any_string(database: SqlDatabase) -> None:
+async def test_the_admin_key_may_be_any_string(database: SqlDatabase) -> None:
     for key in ("x", "with blanks: and ünïcode", "k" * MAX_TOKEN_CHARS):
-        holder = ask(ring(database, Clock(), key), key)
+        holder = await ask(ring(database, Clock(), key), key)
         assert holder.caller.key_id == "admin"
         assert all(has_right(holder.caller, right) for right in RIGHTS)  # type: ignore[arg-type]
     with pytest.raises(UnauthenticatedError):
-        ask(ring(database, Clock(), None), "")
+        await ask(ring(database, Clock(), None), "")
 
 
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer ", "Basic abc", "Bearer nonsense", "Bearer " + "x" * 600]
 )
-def test_without_a_valid_key_nobody_is_let_in(database: SqlDatabase, header: str | None) -> None:
+async def test_without_a_valid_key_nobody_is_let_in(database: SqlDatabase, header: str | None) -> None:
     with pytest.raises(UnauthenticatedError):
-        run(ring(database, Clock()).authenticate(header, "10.0.0.1"))
+        await ring(database, Clock()).authenticate(header, "10.0.0.1")
 
 
-def test_a_revoked_key_is_refused_at_once_here_and_soon_elsewhere(database: SqlDatabase) -> None:
+async def test_a_revoked_key_is_refused_at_once_here_and_soon_elsewhere(database: SqlDatabase) -> None:
     clock = Clock()
     here, elsewhere = ring(database, clock), ring(database, clock)
-    key, token = make(database)
-    ask(here, token)
-    ask(elsewhere, token)
-    assert write(database, lambda tx: api_keys.revoke(tx, "w", key.key_id))
+    key, token = await make(database)
+    await ask(here, token)
+    await ask(elsewhere, token)
+    assert await database.write(lambda tx: api_keys.revoke(tx, "w", key.key_id))
     here.forget(key.key_id)
     with pytest.raises(UnauthenticatedError):
-        ask(here, token)
-    ask(elsewhere, token)  # what it remembers is some seconds old at most
+        await ask(here, token)
+    await ask(elsewhere, token)  # what it remembers is some seconds old at most
     clock.now += KEY_CACHE_SECONDS
     with pytest.raises(UnauthenticatedError):
-        ask(elsewhere, token)
+        await ask(elsewhere, token)
 
 
-def test_a_key_revoked_while_it_is_looked_up_is_not_remembered(database: SqlDatabase) -> None:
-    key, token = make(database)
+async def test_a_key_revoked_while_it_is_looked_up_is_not_remembered(database: SqlDatabase) -> None:
+    key, token = await make(database)
     looked_up, may_answer = asyncio.Event(), asyncio.Event()
 
     async def slowly(asked: str) -> KeyHolder | None:
@@ -96,51 +95,48 @@ def test_a_key_revoked_while_it_is_looked_up_is_not_remembered(database: SqlData
         await may_answer.wait()
         return found
 
-    async def scenario() -> None:
-        on = KeyRing(slowly, admin_key=None, workspace_id="w")
-        first = asyncio.create_task(on.authenticate(f"Bearer {token}", "a"))
-        await looked_up.wait()
-        await database.write(lambda tx: api_keys.revoke(tx, "w", key.key_id))
-        on.forget(key.key_id)
-        may_answer.set()
-        await first
-        with pytest.raises(UnauthenticatedError):
-            await on.authenticate(f"Bearer {token}", "a")
-
-    run(scenario())
+    on = KeyRing(slowly, admin_key=None, workspace_id="w")
+    first = asyncio.create_task(on.authenticate(f"Bearer {token}", "a"))
+    await looked_up.wait()
+    await database.write(lambda tx: api_keys.revoke(tx, "w", key.key_id))
+    on.forget(key.key_id)
+    may_answer.set()
+    await first
+    with pytest.raises(UnauthenticatedError):
+        await on.authenticate(f"Bearer {token}", "a")
 
 
-def test_an_expired_key_is_refused_also_while_it_is_remembered(database: SqlDatabase) -> None:
+async def test_an_expired_key_is_refused_also_while_it_is_remembered(database: SqlDatabase) -> None:
     clock = Clock()
-    now = read(database, lambda tx: tx.now)
-    key, token = make(database, expires_at=now + 3_600_000)
+    now = await database.read(lambda tx: tx.now)
+    key, token = await make(database, expires_at=now + 3_600_000)
     assert key.expires_at is not None
     clock.now = (key.expires_at - 5) / 1000
     on = KeyRing(find_key(database), admin_key=None, workspace_id="w", clock=clock, now=clock)
-    ask(on, token)
+    await ask(on, token)
     clock.now += 0.01
     with pytest.raises(UnauthenticatedError):
-        ask(on, token)
+        await ask(on, token)
 
 
-def test_an_address_with_many_wrong_keys_has_to_wait(database: SqlDatabase) -> None:
+async def test_an_address_with_many_wrong_keys_has_to_wait(database: SqlDatabase) -> None:
     clock = Clock()
     on = ring(database, clock)
-    _, token = make(database)
-    ask(on, token)
+    _, token = await make(database)
+    await ask(on, token)
     for number in range(int(FAILED_AUTH_BURST)):
         with pytest.raises(UnauthenticatedError):
-            ask(on, f"wrong-{number}")
+            await ask(on, f"wrong-{number}")
     with pytest.raises(RateLimitedError) as refused:
-        ask(on, "wrong again")
+        await ask(on, "wrong again")
     assert refused.value.retry_after > 0
-    ask(on, token)  # a key that is known to be right is not held up
-    ask(on, "the admin's key, any string")
+    await ask(on, token)  # a key that is known to be right is not held up
+    await ask(on, "the admin's key, any string")
     with pytest.raises(UnauthenticatedError):
-        ask(on, "wrong", address="10.0.0.2")
+        await ask(on, "wrong", address="10.0.0.2")
     clock.now += KEY_CACHE_SECONDS
     with pytest.raises(UnauthenticatedError):
-        ask(on, "wrong, later")
+        await ask(on, "wrong, later")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from support.databases import run
 from support.http_host import PUPPET_RUNNER, Served, serving
 
 ANY: list[int | float] = [0, -1, 1, 60, 2**31, 2**53 + 1, 2**63, -(2**63) - 1, 10**30, -(10**30)]
@@ -61,17 +60,17 @@ async def refusals(served: Served, method: str, path: str, bodies: list[Any]) ->
     return taken
 
 
-def test_no_number_in_a_body_makes_the_host_fail(tmp_path: Path) -> None:
+async def test_no_number_in_a_body_makes_the_host_fail(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for path, made in BODIES.values():
             await refusals(served, "POST", path, [made(number) for number in ANY])
         later = await served.client.post("/v1/events", json=_event(event_time=253_402_300_800))
         assert "expected UTC epoch seconds" in later.json()["detail"]
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_an_agent_that_is_taken_with_any_number_can_be_run(tmp_path: Path) -> None:
+async def test_an_agent_that_is_taken_with_any_number_can_be_run(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for name, made in OF_AGENTS.items():
             bodies = [{"name": "a", "runner": PUPPET_RUNNER, **made(number)} for number in ANY]
@@ -82,7 +81,7 @@ def test_an_agent_that_is_taken_with_any_number_can_be_run(tmp_path: Path) -> No
                 said = await served.say("say 1", agent="a", conversation_id=None)
                 assert said["status"] == "completed", (json.dumps(body), said)
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 async def _with(tmp_path: Path, scenario: Any) -> None:

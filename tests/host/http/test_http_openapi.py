@@ -11,7 +11,6 @@ import msgspec
 
 from hostler.http import docs_page, openapi
 from hostler.http.app import ENDPOINTS
-from support.databases import run
 from support.http_host import Served, serving
 from support.json_schema import faults
 
@@ -65,7 +64,7 @@ def test_only_open_routes_need_no_key() -> None:
     assert keyless == {"/healthz", "/readyz", "/v1/openapi.json", "/docs"}
 
 
-def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
+async def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         said = await served.say("remember k v", conversation_id="c", event_id="e")
         upload = await served.client.post("/v1/artifacts", params={"name": "a"}, content=b"abc")
@@ -121,7 +120,7 @@ def test_real_answers_are_as_the_document_says(tmp_path: Path) -> None:
             schema = response["content"][kind]["schema"]
             assert faults(answer.json(), schema, DOCUMENT) == [], path
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 def test_bodies_the_document_allows_are_taken_and_others_are_not() -> None:
@@ -167,7 +166,7 @@ def test_the_page_shows_every_route_and_needs_no_internet() -> None:
         assert path.replace("&", "&amp;") in html
 
 
-def test_both_are_served(tmp_path: Path) -> None:
+async def test_both_are_served(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         async with served.as_key(None) as client:
             document = await client.get("/v1/openapi.json")
@@ -176,7 +175,7 @@ def test_both_are_served(tmp_path: Path) -> None:
             assert page.headers["content-type"] == "text/html; charset=utf-8"
             assert "default-src 'none'" in page.headers["content-security-policy"]
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:

@@ -16,7 +16,6 @@ from hostler.http.app import ENDPOINTS
 from hostler.storage.port import Tx
 from hostler_protocol.pausing import FormField, InteractionAction
 from support.command_line import CommandLine, Ran
-from support.databases import run
 from support.http_host import Served, serving
 from support.json_schema import faults
 from support.pauses import WORKSPACE, call, open_pause, open_run, rule
@@ -30,12 +29,9 @@ FORM = [
 ]
 
 
-def with_host(tmp_path: Path, scenario: Callable[[Served], Awaitable[None]]) -> None:
-    async def body() -> None:
-        async with serving(tmp_path / "data", agent=False, workspace=WORKSPACE) as served:
-            await scenario(served)
-
-    run(body())
+async def with_host(tmp_path: Path, scenario: Callable[[Served], Awaitable[None]]) -> None:
+    async with serving(tmp_path / "data", agent=False, workspace=WORKSPACE) as served:
+        await scenario(served)
 
 
 async def keys_of(served: Served) -> dict[str, str]:
@@ -86,7 +82,7 @@ async def refused(
     return problem
 
 
-def test_a_pause_is_seen_by_those_it_concerns_and_by_nobody_else(tmp_path: Path) -> None:
+async def test_a_pause_is_seen_by_those_it_concerns_and_by_nobody_else(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         pause = await opened(served, call(rule=rule("role:finance", separation=True)))
@@ -120,10 +116,10 @@ def test_a_pause_is_seen_by_those_it_concerns_and_by_nobody_else(tmp_path: Path)
         async with served.as_key(nothing) as client:
             assert (await client.get("/v1/pauses")).status_code == 403
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_decisions_are_taken_once_and_refused_in_words_that_say_why(tmp_path: Path) -> None:
+async def test_decisions_are_taken_once_and_refused_in_words_that_say_why(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         two = await opened(served, call("k1"), call("k2", "question", fields=FORM))
@@ -158,10 +154,10 @@ def test_decisions_are_taken_once_and_refused_in_words_that_say_why(tmp_path: Pa
             told = (await client.get("/v1/inbox")).json()["items"]
             assert [one["event"] for one in told] == ["pause.settled", "pause.opened"]
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_other_arguments_than_those_shown_are_not_approved(tmp_path: Path) -> None:
+async def test_other_arguments_than_those_shown_are_not_approved(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         pause = await opened(served, call())
@@ -170,11 +166,11 @@ def test_other_arguments_than_those_shown_are_not_approved(tmp_path: Path) -> No
         shown = (await served.client.get("/v1/pauses/p1")).json()
         assert shown["calls"][0]["decision"] == "undecided"
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("kind", ["approve", "deny"])
-def test_a_decision_without_the_digest_takes_a_right_of_its_own(tmp_path: Path, kind: str) -> None:
+async def test_a_decision_without_the_digest_takes_a_right_of_its_own(tmp_path: Path, kind: str) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         pause = await opened(served, call(editable=True))
@@ -201,10 +197,10 @@ def test_a_decision_without_the_digest_takes_a_right_of_its_own(tmp_path: Path, 
             again = await client.post(path, json=action(pause, kind=kind))
             assert (again.status_code, again.json()) == (202, first.json())
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_an_administrator_may_decide_without_the_digest(tmp_path: Path) -> None:
+async def test_an_administrator_may_decide_without_the_digest(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         pause = await opened(served, call())
         admin = await served.key(WORKSPACE, "admin", subject="root", roles=["admin"])
@@ -212,10 +208,10 @@ def test_an_administrator_may_decide_without_the_digest(tmp_path: Path) -> None:
             answer = await client.post("/v1/pauses/p1/actions", json=action(pause, args_hash=None))
             assert answer.status_code == 202, answer.text
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_answers_and_results_of_clients_need_no_digest(tmp_path: Path) -> None:
+async def test_answers_and_results_of_clients_need_no_digest(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         pause = await opened(served, call("k1", "question", fields=FORM), call("k2", "client_tool"))
@@ -224,10 +220,10 @@ def test_answers_and_results_of_clients_need_no_digest(tmp_path: Path) -> None:
                 answer = await client.post("/v1/pauses/p1/actions", json=body)
                 assert answer.status_code == 202, answer.text
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_an_idempotency_key_belongs_to_its_caller_and_pause(tmp_path: Path) -> None:
+async def test_an_idempotency_key_belongs_to_its_caller_and_pause(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         await opened(served, call(rule=rule("*", needed=2)))
@@ -253,10 +249,10 @@ def test_an_idempotency_key_belongs_to_its_caller_and_pause(tmp_path: Path) -> N
             theirs = await client.post("/v1/pauses/p2/actions", json=action(pause), headers=header)
             assert (theirs.status_code, theirs.json()["status"]) == (202, "ready")
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_older_clients_decide_by_conversation(tmp_path: Path) -> None:
+async def test_older_clients_decide_by_conversation(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         await opened(
@@ -305,10 +301,10 @@ def test_older_clients_decide_by_conversation(tmp_path: Path) -> None:
         assert [one["decision"] for one in shown["calls"]] == ["denied", "answered", "approved"]
         assert shown["calls"][1]["result"] == {"a": 1}
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_a_pause_can_be_cancelled_and_a_call_in_doubt_resolved(tmp_path: Path) -> None:
+async def test_a_pause_can_be_cancelled_and_a_call_in_doubt_resolved(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         keys = await keys_of(served)
         await opened(served, call("k1", "in_doubt", effect_key="e1"))
@@ -326,10 +322,10 @@ def test_a_pause_can_be_cancelled_and_a_call_in_doubt_resolved(tmp_path: Path) -
         pause = (await served.client.get("/v1/pauses/p2")).json()
         await refused(served, keys[RITA], "/v1/pauses/p2/actions", action(pause, kind="deny"), 409, None)
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_an_older_client_with_the_right_decides_without_digest(tmp_path: Path) -> None:
+async def test_an_older_client_with_the_right_decides_without_digest(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await opened(served, call("k1"), call("k2"))
         blind = await served.key(WORKSPACE, "pauses:write", "pauses:decide_blind", subject=RITA)
@@ -344,10 +340,10 @@ def test_an_older_client_with_the_right_decides_without_digest(tmp_path: Path) -
             calls = (await served.client.get("/v1/pauses/p1")).json()["calls"]
         assert [one["decision"] for one in calls] == ["approved", "denied"]
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
-def test_lists_are_pages(tmp_path: Path) -> None:
+async def test_lists_are_pages(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for number in range(5):
             await opened(served, call(), run_id=f"r{number}", pause_id=f"p{number}")
@@ -368,7 +364,7 @@ def test_lists_are_pages(tmp_path: Path) -> None:
         wrong = await served.client.get("/v1/pauses", params={"status": "paused"})
         assert wrong.status_code == 400
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)
 
 
 # -- the command line -----------------------------------------------------------------------------
@@ -385,7 +381,7 @@ def shell(tmp_path: Path) -> Callable[..., Awaitable[Ran]]:
     return command
 
 
-def test_pauses_are_listed_shown_and_decided_from_the_shell(
+async def test_pauses_are_listed_shown_and_decided_from_the_shell(
     tmp_path: Path, shell: Callable[..., Awaitable[Ran]]
 ) -> None:
     async def scenario(served: Served) -> None:
@@ -446,4 +442,4 @@ def test_pauses_are_listed_shown_and_decided_from_the_shell(
         assert "cancelled" in (await shell(served, rita, "cancel", "p4")).err
         assert (await shell(served, rita, "list", "--status", "cancelled")).out.startswith("p4")
 
-    with_host(tmp_path, scenario)
+    await with_host(tmp_path, scenario)

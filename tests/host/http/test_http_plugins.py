@@ -16,7 +16,6 @@ from websockets.exceptions import InvalidStatus
 
 from hostler.domain.agents import AgentSpec
 from hostler.storage.stores import agents
-from support.databases import run
 from support.http_host import PUPPET, Served, serving
 
 ECHO = Path(__file__).resolve().parents[3] / "examples" / "echo"
@@ -53,7 +52,7 @@ async def refused(served: Served, token: str | None, path: str = "/v1/plugins/co
     return answer.status_code, (answer.body or b"").decode()
 
 
-def test_a_process_elsewhere_serves_runs(tmp_path: Path) -> None:
+async def test_a_process_elsewhere_serves_runs(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         made = await served.client.post("/v1/keys", json={"name": "echo elsewhere", "plugin": "acme/echo"})
         assert made.json()["record"]["rights"] == ["plugins:connect"]
@@ -76,10 +75,10 @@ def test_a_process_elsewhere_serves_runs(tmp_path: Path) -> None:
         items = (await served.client.get("/v1/plugins")).json()["items"]
         return next((item["state"] for item in items if item["plugin"] == plugin), None)
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_only_the_token_of_a_plugin_opens_the_socket(
+async def test_only_the_token_of_a_plugin_opens_the_socket(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(served: Served) -> None:
@@ -98,10 +97,10 @@ def test_only_the_token_of_a_plugin_opens_the_socket(
         plugins = (await served.client.get("/v1/plugins")).json()["items"]
         assert "acme/echo" not in [plugin["plugin"] for plugin in plugins]
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_plugins_can_be_looked_at_and_restarted(tmp_path: Path) -> None:
+async def test_plugins_can_be_looked_at_and_restarted(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         before = (await served.client.get("/v1/plugins/test%2Fpuppet")).json()
         assert (before["state"], before["source"], before["runners"]) == ("ready", "folder", ["default"])
@@ -120,7 +119,7 @@ def test_plugins_can_be_looked_at_and_restarted(tmp_path: Path) -> None:
             assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), path
         assert (await served.say("say 0"))["status"] == "completed"
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:

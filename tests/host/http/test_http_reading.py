@@ -99,19 +99,15 @@ def paths(ids: dict[str, str]) -> list[tuple[str, bool]]:
     ] + [(path, False) for path in ELSEWHERE]
 
 
-def test_every_answer_is_the_host_s(filled: tuple[Path, dict[str, str]]) -> None:
+async def test_every_answer_is_the_host_s(filled: tuple[Path, dict[str, str]]) -> None:
     data, ids = filled
-
-    async def body() -> None:
-        for path, is_light in paths(ids):
-            light, whole, needed_none = await asked(data, path)
-            assert (light.status, light.body) == (whole.status, whole.body), path
-            assert needed_none is is_light, path
-
-    run(body())
+    for path, is_light in paths(ids):
+        light, whole, needed_none = await asked(data, path)
+        assert (light.status, light.body) == (whole.status, whole.body), path
+        assert needed_none is is_light, path
 
 
-def test_pages_go_on_with_the_host_s_cursors(filled: tuple[Path, dict[str, str]]) -> None:
+async def test_pages_go_on_with_the_host_s_cursors(filled: tuple[Path, dict[str, str]]) -> None:
     data, _ = filled
 
     async def body() -> None:
@@ -122,22 +118,20 @@ def test_pages_go_on_with_the_host_s_cursors(filled: tuple[Path, dict[str, str]]
             first, second, needed_none = await asked(data, f"runs?limit=1&cursor={cursor}")
             assert (first.status, first.body, needed_none) == (200, second.body, True)
 
-    run(body())
+    await body()
 
 
-def test_what_reads_cannot_write(filled: tuple[Path, dict[str, str]]) -> None:
+async def test_what_reads_cannot_write(filled: tuple[Path, dict[str, str]]) -> None:
     db = open_for_reading(filled[0] / "hostler.db")
     assert db is not None
-
-    async def body() -> None:
-        with pytest.raises(HostlerError, match="readonly"):
-            await db.read(lambda tx: installation.key(tx, "another"))
-        await db.close()
-
-    run(body())
+    with pytest.raises(HostlerError, match="readonly"):
+        await db.read(lambda tx: installation.key(tx, "another"))
+    await db.close()
 
 
-def test_a_log_that_no_host_folded_in_is_read(filled: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+async def test_a_log_that_no_host_folded_in_is_read(
+    filled: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
     """As after a power cut: the last commits are in the log alone, and its end is torn."""
     data, ids = filled
     source = tmp_path / "source.db"
@@ -151,13 +145,9 @@ def test_a_log_that_no_host_folded_in_is_read(filled: tuple[Path, dict[str, str]
         shutil.copy(source, crashed / "hostler.db")
         log = source.with_name("source.db-wal").read_bytes()
     (crashed / "hostler.db-wal").write_bytes(log + b"\x07" * 2_000)
-
-    async def body() -> None:
-        light, whole, needed_none = await asked(crashed, f"runs/{ids['run']}")
-        assert b'"status":"cancelled"' in light.body
-        assert (light.body, needed_none) == (whole.body, True)
-
-    run(body())
+    light, whole, needed_none = await asked(crashed, f"runs/{ids['run']}")
+    assert b'"status":"cancelled"' in light.body
+    assert (light.body, needed_none) == (whole.body, True)
 
 
 def _newer(data: Path) -> None:
@@ -176,7 +166,7 @@ def _no_database(data: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_newer, _of_another_database, _no_database])
-def test_a_directory_that_a_host_refuses_is_refused_with_its_words(
+async def test_a_directory_that_a_host_refuses_is_refused_with_its_words(
     filled: tuple[Path, dict[str, str]], tmp_path: Path, spoil: Any
 ) -> None:
     data = tmp_path / "data"
@@ -198,19 +188,19 @@ def test_a_directory_that_a_host_refuses_is_refused_with_its_words(
             await wire.close()
         pytest.fail("it was not refused")
 
-    assert run(told(light=True)) == run(told(light=False))
+    assert await told(light=True) == await told(light=False)
 
 
-def test_a_directory_that_is_not_this_build_s_is_left_to_a_host(
+async def test_a_directory_that_is_not_this_build_s_is_left_to_a_host(
     filled: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    assert run(ReadOnlyHost.open(tmp_path)) is None
+    assert await ReadOnlyHost.open(tmp_path) is None
     assert not any(tmp_path.iterdir())
     shutil.copy(filled[0] / "hostler.db", tmp_path)
     with closing(sqlite3.connect(tmp_path / "hostler.db")) as db:
         db.execute("DELETE FROM schema_versions WHERE number = ?", [newest_schema("sqlite")])
         db.commit()
     before = (tmp_path / "hostler.db").read_bytes()
-    assert run(ReadOnlyHost.open(tmp_path)) is None
+    assert await ReadOnlyHost.open(tmp_path) is None
     assert [file.name for file in tmp_path.iterdir()] == ["hostler.db"]
     assert (tmp_path / "hostler.db").read_bytes() == before

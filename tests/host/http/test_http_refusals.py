@@ -10,7 +10,6 @@ import msgspec
 from hostler.http import openapi
 from hostler.http.app import ENDPOINTS
 from hostler.http.limits import MAX_BODY_BYTES, MAX_HEADER_BYTES, MAX_QUERY_BYTES
-from support.databases import run
 from support.http_host import Served, serving
 from support.json_schema import faults
 
@@ -48,7 +47,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], int, str]] = [
 ]
 
 
-def test_every_refusal_is_a_problem_document(tmp_path: Path) -> None:
+async def test_every_refusal_is_a_problem_document(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for method, path, request, status, code in REFUSED:
             check(await served.client.request(method, path, **request), status, code)
@@ -68,8 +67,5 @@ def test_every_refusal_is_a_problem_document(tmp_path: Path) -> None:
         assert problem["detail"], where
         assert faults(problem, PROBLEM, DOCUMENT) == [], where
 
-    async def with_host() -> None:
-        async with serving(tmp_path) as served:
-            await scenario(served)
-
-    run(with_host())
+    async with serving(tmp_path) as served:
+        await scenario(served)

@@ -17,7 +17,6 @@ from hostler.http.sse import frame
 from hostler.http.streams import Streams
 from hostler.journal.feed import BATCH_RESULTS, StoredResult
 from hostler.storage.sql.statements import parse
-from support.databases import run
 from support.http_host import ADMIN_KEY, Event, Served, iter_events, read_events, serving
 
 
@@ -67,7 +66,7 @@ def raw_request(run_id: str) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def test_a_stream_can_be_cut_anywhere_and_resumed_exactly(tmp_path: Path) -> None:
+async def test_a_stream_can_be_cut_anywhere_and_resumed_exactly(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         said = await served.say("say 6")
         whole = await stream_of(served, said["run_id"])
@@ -89,10 +88,10 @@ def test_a_stream_can_be_cut_anywhere_and_resumed_exactly(tmp_path: Path) -> Non
             )
             assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument")
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_live_stream_shows_each_result_as_it_comes_to_everybody(tmp_path: Path) -> None:
+async def test_a_live_stream_shows_each_result_as_it_comes_to_everybody(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         async with Strings(tmp_path / "s").open() as strings:
             accepted = await served.say(f"strings {strings.path}", wait=None)
@@ -129,10 +128,10 @@ def test_a_live_stream_shows_each_result_as_it_comes_to_everybody(tmp_path: Path
                 assert [event.type for event in left] == ["message.completed", "run.completed"]
         assert served.server.app.state.streams.count == 0
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_events_answered_with_their_stream(tmp_path: Path) -> None:
+async def test_events_answered_with_their_stream(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         body = {"event_type": "message.received", "input": {"text": "say 3"}, "event_id": "e"}
         headers = {"accept": "text/event-stream"}
@@ -149,10 +148,10 @@ def test_events_answered_with_their_stream(tmp_path: Path) -> None:
             refused = await client.post("/v1/events", json=body, headers=headers)
             assert refused.status_code == 403
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_what_has_piled_up_goes_out_without_pauses() -> None:
+async def test_what_has_piled_up_goes_out_without_pauses() -> None:
     """However long the pace is: it is for what comes bit by bit."""
     types = ["message.delta"] * (3 * BATCH_RESULTS) + ["run.completed"]
     results = [StoredResult.of("r1", n, kind, b'{"data":{}}') for n, kind in enumerate(types, 1)]
@@ -168,15 +167,12 @@ def test_what_has_piled_up_goes_out_without_pauses() -> None:
     async def send(message: Any) -> None:
         sent.append(message.get("body", b""))
 
-    async def main() -> None:
-        async with asyncio.timeout(20):
-            await EventStream(Streams(pace=3600), "r1", watch).send({"method": "GET"}, receive, send)
-
-    run(main())
+    async with asyncio.timeout(20):
+        await EventStream(Streams(pace=3600), "r1", watch).send({"method": "GET"}, receive, send)
     assert b"".join(sent) == b"".join(map(frame, results))
 
 
-def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:
+async def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         async with Strings(tmp_path / "s").open() as strings:
             accepted = await served.say(f"strings {strings.path}", wait=None)
@@ -190,10 +186,10 @@ def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:
         assert [event.id for event in events] == [1, 2, 3, 4]
         assert (await served.client.get(f"/v1/runs/{run_id}")).json()["status"] == "completed"
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_slow_reader_delays_nobody_holds_little_and_misses_nothing(tmp_path: Path) -> None:
+async def test_a_slow_reader_delays_nobody_holds_little_and_misses_nothing(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         async with Strings(tmp_path / "s").open() as strings:
             accepted = await served.say(f"strings {strings.path}", wait=None)
@@ -232,10 +228,10 @@ def test_a_slow_reader_delays_nobody_holds_little_and_misses_nothing(tmp_path: P
             ids = [int(line[4:]) for line in bytes(received).split(b"\n") if line.startswith(b"id: ")]
             assert ids == list(range(1, 403))
 
-    run(_with(tmp_path, scenario), 110)
+    await _with(tmp_path, scenario)
 
 
-def test_silent_streams_are_kept_alive(tmp_path: Path) -> None:
+async def test_silent_streams_are_kept_alive(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         served.server.app.state.streams.comment_after = 0.05
         accepted = await served.say("hold", wait=None)
@@ -248,10 +244,10 @@ def test_silent_streams_are_kept_alive(tmp_path: Path) -> None:
                     break
         await served.client.post(f"/v1/runs/{run_id}/cancel")
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path) -> None:
+async def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         streams: Streams = served.server.app.state.streams
         streams.comment_after, streams.stuck_after = 0.05, 0.2
@@ -276,26 +272,23 @@ def test_a_reader_that_takes_nothing_is_cut_off(tmp_path: Path) -> None:
             strings.end()
             writer.transport.abort()
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_an_open_stream_does_not_hold_up_the_end_of_the_server(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with serving(tmp_path) as served:
-            accepted = await served.say("hold", wait=None)
-            url = f"/v1/runs/{accepted['run']['run_id']}/stream"
-            async with served.client.stream("GET", url) as answer:
-                events = iter_events(answer)
-                assert (await anext(events)).id == 1
-                await served.server.close()
-                assert [event async for event in events] == []  # a whole, orderly end of the body
-            assert served.server.app.state.streams.count == 0
-
-    run(scenario())
+async def test_an_open_stream_does_not_hold_up_the_end_of_the_server(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        accepted = await served.say("hold", wait=None)
+        url = f"/v1/runs/{accepted['run']['run_id']}/stream"
+        async with served.client.stream("GET", url) as answer:
+            events = iter_events(answer)
+            assert (await anext(events)).id == 1
+            await served.server.close()
+            assert [event async for event in events] == []  # a whole, orderly end of the body
+        assert served.server.app.state.streams.count == 0
 
 
 @pytest.mark.parametrize("after", [1, 3])
-def test_a_cursor_into_dropped_deltas_is_gone(tmp_path: Path, after: int) -> None:
+async def test_a_cursor_into_dropped_deltas_is_gone(tmp_path: Path, after: int) -> None:
     async def scenario(served: Served) -> None:
         said = await served.say("say 4")
         await served.host.db.write(lambda tx: _drop(tx, said["run_id"], " AND type = 'message.delta'"))
@@ -310,10 +303,10 @@ def test_a_cursor_into_dropped_deltas_is_gone(tmp_path: Path, after: int) -> Non
         assert (answer.status_code, answer.json()["code"]) == (410, "expired")
         await _snapshot(served, answer.json(), said)
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
-def test_a_cursor_into_a_journal_that_was_dropped_whole_is_gone(tmp_path: Path) -> None:
+async def test_a_cursor_into_a_journal_that_was_dropped_whole_is_gone(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         said = await served.say("say 4")
         await served.host.db.write(lambda tx: _drop(tx, said["run_id"]))
@@ -325,7 +318,7 @@ def test_a_cursor_into_a_journal_that_was_dropped_whole_is_gone(tmp_path: Path) 
         assert answer.status_code == 410
         assert (await served.client.get(url)).status_code == 200
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 async def _snapshot(served: Served, problem: dict[str, Any], said: dict[str, Any]) -> None:

@@ -21,7 +21,6 @@ from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores import artifacts, notices, settings
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
-from support.databases import run
 from support.http_host import OTHER, PUPPET_RUNNER, WORKSPACE, Served, serving
 from support.pauses import call, open_pause, open_run, park
 
@@ -201,7 +200,7 @@ def wait_for_people(tx: Tx, workspace: str, text: str) -> tuple[str, str]:
     return pause.pause_id, delivery.delivery_id
 
 
-def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_path: Path) -> None:
+async def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         ours, _ = await fill(served, WORKSPACE, "ours")
         theirs, foreign = await fill(served, OTHER, SECRET)
@@ -228,7 +227,7 @@ def test_no_route_shows_or_changes_what_belongs_to_another_workspace(tmp_path: P
         await ours.aclose()
         await theirs.aclose()
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
@@ -241,7 +240,7 @@ async def snapshot(client: httpx.AsyncClient) -> dict[str, str]:
     return {path: (await client.get(path)).text for path in paths}
 
 
-def test_every_route_refuses_strangers_and_keys_without_its_right(
+async def test_every_route_refuses_strangers_and_keys_without_its_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auth, "FAILED_AUTH_BURST", 10.0 * len(ENDPOINTS))
@@ -268,7 +267,7 @@ def test_every_route_refuses_strangers_and_keys_without_its_right(
                 assert answer.status_code == 403, endpoint.name
                 assert answer.json()["details"] == {"right": endpoint.right}
 
-    run(_with(tmp_path, scenario))
+    await _with(tmp_path, scenario)
 
 
 async def _with(tmp_path: Path, scenario: Any, **settings: Any) -> None:

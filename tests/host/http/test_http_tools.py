@@ -12,7 +12,6 @@ from hostler.domain.grants import Grant, decode_grant
 from hostler.host.config import ConfigFile
 from hostler.plugins.source import Folder
 from hostler.storage.stores import agents, runs
-from support.databases import run
 from support.http_host import PUPPET, WORKSPACE, Served, serving
 from support.trust import plugin_entry
 
@@ -37,7 +36,7 @@ async def grant_of(served: Served, run_id: str) -> Grant:
     return decode_grant(found.grant_json)
 
 
-def test_tools_are_listed_with_schema_effect_owner_and_approval(tmp_path: Path) -> None:
+async def test_tools_are_listed_with_schema_effect_owner_and_approval(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         assert (await served.client.get("/v1/tools")).json()["items"] == []
         await with_shop(served, tmp_path)
@@ -60,10 +59,10 @@ def test_tools_are_listed_with_schema_effect_owner_and_approval(tmp_path: Path) 
         async with served.as_key(await served.key(WORKSPACE, "runs:read")) as stranger:
             assert (await stranger.get("/v1/tools")).status_code == 403
 
-    run(serve(tmp_path, scenario))
+    await serve(tmp_path, scenario)
 
 
-def test_a_name_that_two_plugins_offer_is_shown_with_the_reason(tmp_path: Path) -> None:
+async def test_a_name_that_two_plugins_offer_is_shown_with_the_reason(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         for author in ("acme", "evil"):
             folder = tmp_path / author
@@ -80,10 +79,10 @@ def test_a_name_that_two_plugins_offer_is_shown_with_the_reason(tmp_path: Path) 
             "nobody gets it: it is offered by acme/toolbox and evil/toolbox; remove all but one"
         }
 
-    run(serve(tmp_path, scenario))
+    await serve(tmp_path, scenario)
 
 
-def test_a_runs_grant_pins_its_tools_and_takes_the_stricter_approval(tmp_path: Path) -> None:
+async def test_a_runs_grant_pins_its_tools_and_takes_the_stricter_approval(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await with_shop(
             served,
@@ -111,10 +110,10 @@ def test_a_runs_grant_pins_its_tools_and_takes_the_stricter_approval(tmp_path: P
         assert grant.tool_pins["shop.choose_seat"].client
         assert grant.tool_pins["shop.pay"] == served.host.tools.pin(WORKSPACE, "shop.pay")
 
-    run(serve(tmp_path, scenario))
+    await serve(tmp_path, scenario)
 
 
-def test_a_run_calls_tools_and_is_told_what_is_wrong(tmp_path: Path) -> None:
+async def test_a_run_calls_tools_and_is_told_what_is_wrong(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         await with_shop(served, tmp_path, allowed_tool_names=["shop.prices", "shop.book", "shop.send"])
         said = await served.say(
@@ -133,7 +132,7 @@ def test_a_run_calls_tools_and_is_told_what_is_wrong(tmp_path: Path) -> None:
         assert "invalid_argument: send: to must name somebody" in told[3]
         assert "not_found" in told[4]
 
-    run(serve(tmp_path, scenario))
+    await serve(tmp_path, scenario)
 
 
 async def serve(tmp_path: Path, scenario: Any) -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from hostler.journal import feed
 from hostler.journal.feed import Feed, Seen, StoredResult
-from support.databases import run
 
 RUN = "r1"
 RING = 600
@@ -85,146 +84,122 @@ ACTIONS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(actions=ACTIONS)
-def test_each_result_once_and_in_order_under_every_interleaving(actions: list[Any]) -> None:
-    async def story() -> None:
-        journal = Journal(poll_seconds=0.001)
-        watchers: list[tuple[int, asyncio.Task[list[int]]]] = []
-        for action in actions:
-            match action:
-                case ("publish", count):
-                    journal.publish(count)
-                case ("watch", after, hesitation):
-                    watchers.append((after, asyncio.create_task(journal.watch(after, hesitation))))
-                case ("turns", count):
-                    for _ in range(count):
-                        await asyncio.sleep(0)
-                case ("elsewhere", count):  # the run moves to another host, which writes
-                    journal.feed.close(RUN)
-                    journal.commit(count)
-                case ("close",):
-                    journal.feed.close(RUN)
-                case ("open",):
-                    journal.feed.open(RUN, len(journal.results))
-                case ("leave", index) if index < len(watchers):
-                    watchers.pop(index)[1].cancel()
-                case _:
-                    pass
-        journal.publish(1, last="run.completed")
-        end = len(journal.results)
-        for after, task in watchers:
-            assert await task == list(range(after + 1, end + 1))
-        assert await journal.watch(0) == list(range(1, end + 1))
-        await asyncio.sleep(0)
-        assert journal.feed.watchers == 0
-        assert journal.feed._channels == {}
-
-    run(story())
+async def test_each_result_once_and_in_order_under_every_interleaving(actions: list[Any]) -> None:
+    journal = Journal(poll_seconds=0.001)
+    watchers: list[tuple[int, asyncio.Task[list[int]]]] = []
+    for action in actions:
+        match action:
+            case ("publish", count):
+                journal.publish(count)
+            case ("watch", after, hesitation):
+                watchers.append((after, asyncio.create_task(journal.watch(after, hesitation))))
+            case ("turns", count):
+                for _ in range(count):
+                    await asyncio.sleep(0)
+            case ("elsewhere", count):  # the run moves to another host, which writes
+                journal.feed.close(RUN)
+                journal.commit(count)
+            case ("close",):
+                journal.feed.close(RUN)
+            case ("open",):
+                journal.feed.open(RUN, len(journal.results))
+            case ("leave", index) if index < len(watchers):
+                watchers.pop(index)[1].cancel()
+            case _:
+                pass
+    journal.publish(1, last="run.completed")
+    end = len(journal.results)
+    for after, task in watchers:
+        assert await task == list(range(after + 1, end + 1))
+    assert await journal.watch(0) == list(range(1, end + 1))
+    await asyncio.sleep(0)
+    assert journal.feed.watchers == 0
+    assert journal.feed._channels == {}
 
 
-def test_who_watches_a_run_from_its_beginning_never_needs_the_journal() -> None:
-    async def story() -> None:
-        journal = Journal()
-        journal.feed.open(RUN, 0)
-        watching = asyncio.create_task(journal.watch(0))
-        for _ in range(50):
-            journal.publish(2)
-            for _ in range(5):
-                await asyncio.sleep(0)
-        journal.publish(1, last="run.completed")
-        assert len(await watching) == 101
-        assert journal.reads == 0
-
-    run(story())
-
-
-def test_a_watcher_that_sleeps_is_woken_and_does_not_wait_for_the_poll() -> None:
-    async def story() -> None:
-        journal = Journal(poll_seconds=3600.0)
-        watching = asyncio.create_task(journal.watch(0))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        journal.publish(3)
-        for _ in range(10):
-            await asyncio.sleep(0)
-        journal.publish(1, last="run.failed")
-        assert await watching == [1, 2, 3, 4]
-
-    run(story())
-
-
-def test_memory_is_bounded_however_slow_the_reader_is() -> None:
-    async def story() -> None:
-        journal = Journal()
-        journal.feed.open(RUN, 0)
-        stream = journal.feed.watch(RUN, 0)
-        journal.publish(1)
-        await anext(stream)
-        for _ in range(1000):
-            journal.publish(10)
-        channel = journal.feed._channels[RUN]
-        assert sum(len(result.json) for result in channel.recent) == channel.bytes <= RING
-        journal.publish(1, last="run.completed")
-        rest = [result.sequence for batch in [b async for b in stream] for result in batch]
-        assert rest == list(range(2, 10_003))
-
-    run(story())
-
-
-def test_one_result_larger_than_the_ring_is_still_told_from_it() -> None:
-    async def story() -> None:
-        journal = Journal()
-        journal.feed.open(RUN, 0)
-        large = StoredResult.of(RUN, 1, "message.delta", b'{"data":"%s"}' % (b"x" * RING * 3))
-        journal.results.append(large)
-        journal.feed.publish(RUN, [large])
-        assert await anext(journal.feed.watch(RUN, 0)) == [large]
-        assert journal.reads == 0
-
-    run(story())
-
-
-def test_a_run_that_is_over_is_read_from_the_journal_and_ends() -> None:
-    async def story() -> None:
-        journal = Journal()
-        journal.commit(20, last="run.completed")
-        assert await journal.watch(0) == list(range(1, 21))
-        assert await journal.watch(19) == [20]
-        assert await journal.watch(20) == []
-        assert await journal.watch(5000) == []
-
-    run(story())
-
-
-def test_a_run_that_ended_elsewhere_is_seen_when_its_watchers_are_woken() -> None:
-    async def story() -> None:
-        journal = Journal(poll_seconds=3600.0)
+async def test_who_watches_a_run_from_its_beginning_never_needs_the_journal() -> None:
+    journal = Journal()
+    journal.feed.open(RUN, 0)
+    watching = asyncio.create_task(journal.watch(0))
+    for _ in range(50):
         journal.publish(2)
-        journal.feed.close(RUN)
-        watching = asyncio.create_task(journal.watch(0))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        journal.commit(1, last="run.failed")
-        journal.feed.wake(RUN)
-        assert await watching == [1, 2, 3]
-
-    run(story())
-
-
-def test_watchers_that_leave_leave_nothing_behind() -> None:
-    async def story() -> None:
-        journal = Journal()
-        tasks = [asyncio.create_task(journal.watch(0)) for _ in range(5)]
         for _ in range(5):
             await asyncio.sleep(0)
-        assert journal.feed.watchers == 5
-        for task in tasks:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        assert journal.feed.watchers == 0
-        assert journal.feed._channels == {}
+    journal.publish(1, last="run.completed")
+    assert len(await watching) == 101
+    assert journal.reads == 0
 
-    run(story())
+
+async def test_a_watcher_that_sleeps_is_woken_and_does_not_wait_for_the_poll() -> None:
+    journal = Journal(poll_seconds=3600.0)
+    watching = asyncio.create_task(journal.watch(0))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    journal.publish(3)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    journal.publish(1, last="run.failed")
+    assert await watching == [1, 2, 3, 4]
+
+
+async def test_memory_is_bounded_however_slow_the_reader_is() -> None:
+    journal = Journal()
+    journal.feed.open(RUN, 0)
+    stream = journal.feed.watch(RUN, 0)
+    journal.publish(1)
+    await anext(stream)
+    for _ in range(1000):
+        journal.publish(10)
+    channel = journal.feed._channels[RUN]
+    assert sum(len(result.json) for result in channel.recent) == channel.bytes <= RING
+    journal.publish(1, last="run.completed")
+    rest = [result.sequence for batch in [b async for b in stream] for result in batch]
+    assert rest == list(range(2, 10_003))
+
+
+async def test_one_result_larger_than_the_ring_is_still_told_from_it() -> None:
+    journal = Journal()
+    journal.feed.open(RUN, 0)
+    large = StoredResult.of(RUN, 1, "message.delta", b'{"data":"%s"}' % (b"x" * RING * 3))
+    journal.results.append(large)
+    journal.feed.publish(RUN, [large])
+    assert await anext(journal.feed.watch(RUN, 0)) == [large]
+    assert journal.reads == 0
+
+
+async def test_a_run_that_is_over_is_read_from_the_journal_and_ends() -> None:
+    journal = Journal()
+    journal.commit(20, last="run.completed")
+    assert await journal.watch(0) == list(range(1, 21))
+    assert await journal.watch(19) == [20]
+    assert await journal.watch(20) == []
+    assert await journal.watch(5000) == []
+
+
+async def test_a_run_that_ended_elsewhere_is_seen_when_its_watchers_are_woken() -> None:
+    journal = Journal(poll_seconds=3600.0)
+    journal.publish(2)
+    journal.feed.close(RUN)
+    watching = asyncio.create_task(journal.watch(0))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    journal.commit(1, last="run.failed")
+    journal.feed.wake(RUN)
+    assert await watching == [1, 2, 3]
+
+
+async def test_watchers_that_leave_leave_nothing_behind() -> None:
+    journal = Journal()
+    tasks = [asyncio.create_task(journal.watch(0)) for _ in range(5)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert journal.feed.watchers == 5
+    for task in tasks:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    assert journal.feed.watchers == 0
+    assert journal.feed._channels == {}
 
 
 @given(

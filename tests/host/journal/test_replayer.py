@@ -18,13 +18,11 @@ from hostler.domain.tapes import Tape, TapedResult, TapeFile, TapeRun, decode_ta
 from hostler.domain.type_fit import convert
 from hostler.host.config import ConfigFile
 from hostler.journal.export import tape_of
-from hostler.journal.replay_session import Replayed
 from hostler.journal.replayer import Cast, Changes, Replayer
 from hostler.plugins.source import Folder, SingleFile, identity_of
 from hostler.storage.stores import agents
 from hostler_protocol.errors import InvalidArgumentError
 from support.command_line import WIRE
-from support.databases import run
 from support.http_host import Served, serving
 from support.local_agents import FOLDER as LOCAL_AGENT
 from support.model_server import Answer, Gate, ModelServer, Recorded
@@ -222,138 +220,119 @@ def cast(tmp_path: Path, agent: str) -> Cast:
     return Cast(Folder(tmp_path / "plain"), agent)
 
 
-def test_fifty_recorded_runs_are_the_same_again_without_a_network(tmp_path: Path) -> None:
-    async def main() -> None:
-        tapes: list[Tape] = []
-        async with host(tmp_path) as (served, server):
-            for agent, count in KINDS.items():
-                for n in range(count):
-                    place = {"conversation_id": f"{agent} {n % 4}"}
-                    tapes.append(await record(served, agent, f"hello {n}", **place))
-            assert {tape.run.status for tape in tapes} == {"completed"}
-            answered = len(server.requests)
-        assert answered == 2 * KINDS["chat"]  # each asked for tools, and then said something
-        async with Replayer.open() as replayer:
-            assert replayer.network is None
-            for tape in tapes:
-                replayed = await replayer.replay(tape, cast(tmp_path, tape.run.agent))
-                assert replayed.divergence is None, replayed.divergence
-                assert replayed.text == replayed.recorded_text != ""
-                assert replayed.asked == len(tape.calls) > 0
-            assert [status.restarts for status in replayer.supervisor.status()] == [0, 0, 0]
-        called = [call.method for tape in tapes for call in tape.calls]
-        assert called.count("tool.call") == 2 * KINDS["chat"]
-        assert called.count("model.stream") == 2 * KINDS["chat"]
-
-    run(main(), 200)
+async def test_fifty_recorded_runs_are_the_same_again_without_a_network(tmp_path: Path) -> None:
+    tapes: list[Tape] = []
+    async with host(tmp_path) as (served, server):
+        for agent, count in KINDS.items():
+            for n in range(count):
+                place = {"conversation_id": f"{agent} {n % 4}"}
+                tapes.append(await record(served, agent, f"hello {n}", **place))
+        assert {tape.run.status for tape in tapes} == {"completed"}
+        answered = len(server.requests)
+    assert answered == 2 * KINDS["chat"]  # each asked for tools, and then said something
+    async with Replayer.open() as replayer:
+        assert replayer.network is None
+        for tape in tapes:
+            replayed = await replayer.replay(tape, cast(tmp_path, tape.run.agent))
+            assert replayed.divergence is None, replayed.divergence
+            assert replayed.text == replayed.recorded_text != ""
+            assert replayed.asked == len(tape.calls) > 0
+        assert [status.restarts for status in replayer.supervisor.status()] == [0, 0, 0]
+    called = [call.method for tape in tapes for call in tape.calls]
+    assert called.count("tool.call") == 2 * KINDS["chat"]
+    assert called.count("model.stream") == 2 * KINDS["chat"]
 
 
-def test_a_changed_prompt_is_named_as_the_first_step_that_differs(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with host(tmp_path) as (served, _):
-            tape = await record(served, "chat", "what is up?")
-        (asked,) = [call.step for call in tape.calls if call.method == "model.stream"][:1]
-        prompt = [{"role": "system", "content": "You are an assistant who rhymes."}]
-        async with Replayer.open() as replayer:
-            replayed = await replayer.replay(tape, cast(tmp_path, "chat"), Changes(values={"prompt": prompt}))
-            again = await replayer.replay(tape, cast(tmp_path, "chat"), Changes(values={"prompt": prompt}))
-        found = replayed.divergence
-        assert found is not None
-        assert (found.step, found.kind) == (asked, "call")
-        assert found.title == f"step {asked}: model.stream asked with other messages"
-        assert found.lines == (
-            'messages[0].content: "You are a helpful assistant." -> "You are an assistant who rhymes."',
-        )
-        assert again.divergence == found
-
-    run(main())
+async def test_a_changed_prompt_is_named_as_the_first_step_that_differs(tmp_path: Path) -> None:
+    async with host(tmp_path) as (served, _):
+        tape = await record(served, "chat", "what is up?")
+    (asked,) = [call.step for call in tape.calls if call.method == "model.stream"][:1]
+    prompt = [{"role": "system", "content": "You are an assistant who rhymes."}]
+    async with Replayer.open() as replayer:
+        replayed = await replayer.replay(tape, cast(tmp_path, "chat"), Changes(values={"prompt": prompt}))
+        again = await replayer.replay(tape, cast(tmp_path, "chat"), Changes(values={"prompt": prompt}))
+    found = replayed.divergence
+    assert found is not None
+    assert (found.step, found.kind) == (asked, "call")
+    assert found.title == f"step {asked}: model.stream asked with other messages"
+    assert found.lines == (
+        'messages[0].content: "You are a helpful assistant." -> "You are an assistant who rhymes."',
+    )
+    assert again.divergence == found
 
 
 @pytest.mark.parametrize("agent", ["odd", "parallel"])
-def test_ids_and_files_of_its_own_making_are_no_difference(tmp_path: Path, agent: str) -> None:
-    async def main() -> None:
-        async with host(tmp_path) as (served, _):
-            tape = await record(served, agent, "x", conversation_id="c")
-        assert tape.run.status == "completed"
-        async with Replayer.open() as replayer:
-            replayed = await replayer.replay(tape, cast(tmp_path, agent))
-        assert replayed.divergence is None, replayed.divergence
-
-    run(main())
+async def test_ids_and_files_of_its_own_making_are_no_difference(tmp_path: Path, agent: str) -> None:
+    async with host(tmp_path) as (served, _):
+        tape = await record(served, agent, "x", conversation_id="c")
+    assert tape.run.status == "completed"
+    async with Replayer.open() as replayer:
+        replayed = await replayer.replay(tape, cast(tmp_path, agent))
+    assert replayed.divergence is None, replayed.divergence
 
 
-def test_a_call_that_the_runner_gave_up_has_no_answer_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with host(tmp_path) as (served, server):
-            server.say(["one", "two", Gate()])
-            tape = await record(served, "impatient", "x", conversation_id="c")
-        assert [call.given_up for call in tape.calls if call.method == "model.stream"] == [True]
-        async with Replayer.open() as replayer:
-            replayed = await replayer.replay(tape, cast(tmp_path, "impatient"))
-        assert replayed.divergence is None, replayed.divergence
-        assert replayed.text == "one two nothing"
-
-    run(main())
+async def test_a_call_that_the_runner_gave_up_has_no_answer_again(tmp_path: Path) -> None:
+    async with host(tmp_path) as (served, server):
+        server.say(["one", "two", Gate()])
+        tape = await record(served, "impatient", "x", conversation_id="c")
+    assert [call.given_up for call in tape.calls if call.method == "model.stream"] == [True]
+    async with Replayer.open() as replayer:
+        replayed = await replayer.replay(tape, cast(tmp_path, "impatient"))
+    assert replayed.divergence is None, replayed.divergence
+    assert replayed.text == "one two nothing"
 
 
-def test_a_run_that_the_host_ended_is_compared_up_to_there(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with host(tmp_path) as (served, _):
-            crashed = await record(served, "crashes", "x", conversation_id="c")
-            begun = await served.say("x", agent="waits", conversation_id="c", wait=None)
-            run_id = begun["run"]["run_id"]
-            async for batch in served.host.watch("default", run_id):
-                if batch[-1].type == "message.completed":
-                    break
-            await served.client.post(f"/v1/runs/{run_id}/cancel", json={})
-            await served.host.wait("default", run_id, 30)
-            cancelled = await taped(served, run_id)
-        assert (crashed.run.status_code, cancelled.run.status) == ("runner.crashed", "cancelled")
-        async with Replayer.open() as replayer:
-            for tape in (crashed, cancelled, crashed):
-                replayed = await replayer.replay(tape, cast(tmp_path, tape.run.agent))
-                assert replayed.divergence is None, replayed.divergence
-                assert "compared up to there" in replayed.notes[0]
-
-    run(main())
+async def test_a_run_that_the_host_ended_is_compared_up_to_there(tmp_path: Path) -> None:
+    async with host(tmp_path) as (served, _):
+        crashed = await record(served, "crashes", "x", conversation_id="c")
+        begun = await served.say("x", agent="waits", conversation_id="c", wait=None)
+        run_id = begun["run"]["run_id"]
+        async for batch in served.host.watch("default", run_id):
+            if batch[-1].type == "message.completed":
+                break
+        await served.client.post(f"/v1/runs/{run_id}/cancel", json={})
+        await served.host.wait("default", run_id, 30)
+        cancelled = await taped(served, run_id)
+    assert (crashed.run.status_code, cancelled.run.status) == ("runner.crashed", "cancelled")
+    async with Replayer.open() as replayer:
+        for tape in (crashed, cancelled, crashed):
+            replayed = await replayer.replay(tape, cast(tmp_path, tape.run.agent))
+            assert replayed.divergence is None, replayed.divergence
+            assert "compared up to there" in replayed.notes[0]
 
 
-def test_what_a_runner_leaves_out_adds_or_says_otherwise_is_named(tmp_path: Path) -> None:
+async def test_what_a_runner_leaves_out_adds_or_says_otherwise_is_named(tmp_path: Path) -> None:
     """The recording is changed instead of the runner: what it now lacks, the runner does in addition."""
-
-    async def main() -> None:
-        async with host(tmp_path) as (served, _):
-            tape = await record(served, "plain", "x", conversation_id="c")
-        assert [call.method for call in tape.calls] == ["state.get", "state.set"]
-        said = tape.results[0]
-        other = {"message": {**said.data["message"], "content": "something else"}}
-        gone = replace(tape, calls=tape.calls[:1])
-        more = replace(tape.calls[0], step=9, position=99, name=("state.get", "0" * 64, 1))  # type: ignore[arg-type]
-        extra = TapedResult(9, "log", {"level": "info", "text": "x"})
-        cases: list[tuple[Tape, str, str]] = [
-            (gone, "call", "state.set asked; the recording holds no such call"),
-            (
-                replace(tape, calls=(*tape.calls, more)),
-                "call_missing",
-                "state.get was asked in the recording",
-            ),
-            (
-                replace(tape, results=(replace(said, data=other), *tape.results[1:])),
-                "result",
-                "message.content",
-            ),
-            (replace(tape, results=(extra, *tape.results)), "result", "where the recording has log"),
-            (replace(tape, results=(*tape.results, extra)), "result_missing", "log was given out"),
-            (replace(tape, results=tape.results[:1]), "result_extra", "run.completed given out"),
-        ]
-        async with Replayer.open() as replayer:
-            for changed, kind, words in cases:
-                found = (await replayer.replay(changed, cast(tmp_path, "plain"))).divergence
-                assert found is not None
-                assert (found.kind, words in found.title) == (kind, True), found
-                assert found.lines
-
-    run(main())
+    async with host(tmp_path) as (served, _):
+        tape = await record(served, "plain", "x", conversation_id="c")
+    assert [call.method for call in tape.calls] == ["state.get", "state.set"]
+    said = tape.results[0]
+    other = {"message": {**said.data["message"], "content": "something else"}}
+    gone = replace(tape, calls=tape.calls[:1])
+    more = replace(tape.calls[0], step=9, position=99, name=("state.get", "0" * 64, 1))  # type: ignore[arg-type]
+    extra = TapedResult(9, "log", {"level": "info", "text": "x"})
+    cases: list[tuple[Tape, str, str]] = [
+        (gone, "call", "state.set asked; the recording holds no such call"),
+        (
+            replace(tape, calls=(*tape.calls, more)),
+            "call_missing",
+            "state.get was asked in the recording",
+        ),
+        (
+            replace(tape, results=(replace(said, data=other), *tape.results[1:])),
+            "result",
+            "message.content",
+        ),
+        (replace(tape, results=(extra, *tape.results)), "result", "where the recording has log"),
+        (replace(tape, results=(*tape.results, extra)), "result_missing", "log was given out"),
+        (replace(tape, results=tape.results[:1]), "result_extra", "run.completed given out"),
+    ]
+    async with Replayer.open() as replayer:
+        for changed, kind, words in cases:
+            found = (await replayer.replay(changed, cast(tmp_path, "plain"))).divergence
+            assert found is not None
+            assert (found.kind, words in found.title) == (kind, True), found
+            assert found.lines
 
 
 LISTENS = '''
@@ -371,30 +350,26 @@ class Reaches(Runner):
 '''
 
 
-def test_a_plugin_in_a_replay_reaches_nothing(tmp_path: Path) -> None:
-    async def main() -> tuple[Replayed, int]:
-        (tmp_path / "own.py").write_text(LISTENS)
-        came: list[int] = []
+async def test_a_plugin_in_a_replay_reaches_nothing(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(LISTENS)
+    came: list[int] = []
 
-        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            came.append(1)
-            writer.close()
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.append(1)
+        writer.close()
 
-        server = await asyncio.start_server(connected, "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            async with host(tmp_path) as (served, _):
-                source = SingleFile(tmp_path / "own.py", "Reaches")
-                runner = await _agent_of(served, source)
-                tape = await record(served, runner, str(port), conversation_id="c")
-            assert "reached" in str(tape.results[0].data)
-            recorded = len(came)
-            async with Replayer.open() as replayer:
-                replayed = await replayer.replay(tape, Cast(source))
-        return replayed, len(came) - recorded
-
-    replayed, reached = run(main())
-    assert reached == 0
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        async with host(tmp_path) as (served, _):
+            source = SingleFile(tmp_path / "own.py", "Reaches")
+            runner = await _agent_of(served, source)
+            tape = await record(served, runner, str(port), conversation_id="c")
+        assert "reached" in str(tape.results[0].data)
+        recorded = len(came)
+        async with Replayer.open() as replayer:
+            replayed = await replayer.replay(tape, Cast(source))
+    assert len(came) == recorded
     assert replayed.divergence is not None
     assert replayed.text == "out of reach"
     assert replayed.divergence.title == "step 1: message.completed with other message.content"

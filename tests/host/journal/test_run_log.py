@@ -22,7 +22,6 @@ from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Entry
 from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.errors import CancelledCallError, HostlerError, StorageError
-from support.databases import run
 
 T = TypeVar("T")
 WORKSPACE, RUN = "w1", "r1"
@@ -124,29 +123,26 @@ async def remembered(database: SqlDatabase) -> dict[str, Any]:
     return {key: value for key, value in found.values["conversation"].items() if key == "step"}
 
 
-def test_everything_stands_in_the_order_it_was_added_and_is_told_after_the_commit(
+async def test_everything_stands_in_the_order_it_was_added_and_is_told_after_the_commit(
     database: SqlDatabase,
 ) -> None:
-    async def story() -> None:
-        made = await attempt(database)
-        made.log.add(Item(move=move("running"), synced=False, done=made.note("running")))
-        for number in range(1, 101):
-            made.log.add(made.delta(number))
-        made.log.add(Item(work=remember, done=made.note("call")))
-        for number in range(101, 1501):
-            made.log.add(made.delta(number))
-        watching = asyncio.create_task(_collect(made.feed, 1500))
-        pumping = asyncio.create_task(made.log.pump())
-        await made.log.settled()
-        assert await made.numbers() == list(range(1, 1501))
-        assert made.answers == [("running", None), ("call", "done")]
-        assert await watching == list(range(1, 1501))
-        kinds = [e.kind for e in (await database.read(lambda tx: journal.page(tx, RUN, 0, 500))).items]
-        assert kinds.index("call") > kinds.index("lifecycle")
-        made.log.close()
-        await pumping
-
-    run(story())
+    made = await attempt(database)
+    made.log.add(Item(move=move("running"), synced=False, done=made.note("running")))
+    for number in range(1, 101):
+        made.log.add(made.delta(number))
+    made.log.add(Item(work=remember, done=made.note("call")))
+    for number in range(101, 1501):
+        made.log.add(made.delta(number))
+    watching = asyncio.create_task(_collect(made.feed, 1500))
+    pumping = asyncio.create_task(made.log.pump())
+    await made.log.settled()
+    assert await made.numbers() == list(range(1, 1501))
+    assert made.answers == [("running", None), ("call", "done")]
+    assert await watching == list(range(1, 1501))
+    kinds = [e.kind for e in (await database.read(lambda tx: journal.page(tx, RUN, 0, 500))).items]
+    assert kinds.index("call") > kinds.index("lifecycle")
+    made.log.close()
+    await pumping
 
 
 async def _collect(feed: Feed, count: int) -> list[int]:
@@ -158,170 +154,141 @@ async def _collect(feed: Feed, count: int) -> list[int]:
     return seen
 
 
-def test_what_is_added_while_a_batch_is_written_is_the_next_batch(database: SqlDatabase) -> None:
-    async def story() -> None:
-        shaky = Shaky(database)
-        made = await attempt(database, shaky)
-        pumping = asyncio.create_task(made.log.pump())
-        for number in range(1, 201):
-            made.log.add(made.delta(number))
-        await made.log.settled()
-        assert len(shaky.writes) == 1, "one turn of the loop is one batch"
-        assert shaky.writes == [False], "deltas alone need no disk sync"
-        made.log.add(made.delta(201))
-        assert await made.log.write(remember) == "done"
-        assert shaky.writes[1:] == [True], "an effect is synced, and takes what waits along"
-        made.log.close()
-        await pumping
-
-    run(story())
+async def test_what_is_added_while_a_batch_is_written_is_the_next_batch(database: SqlDatabase) -> None:
+    shaky = Shaky(database)
+    made = await attempt(database, shaky)
+    pumping = asyncio.create_task(made.log.pump())
+    for number in range(1, 201):
+        made.log.add(made.delta(number))
+    await made.log.settled()
+    assert len(shaky.writes) == 1, "one turn of the loop is one batch"
+    assert shaky.writes == [False], "deltas alone need no disk sync"
+    made.log.add(made.delta(201))
+    assert await made.log.write(remember) == "done"
+    assert shaky.writes[1:] == [True], "an effect is synced, and takes what waits along"
+    made.log.close()
+    await pumping
 
 
-def test_a_fenced_attempt_leaves_nothing_not_even_its_effects(database: SqlDatabase) -> None:
-    async def story() -> None:
-        made = await attempt(database)
-        await database.write(move("running"))
-        await database.write(move("queued"))  # somebody settled it: attempt 2 is the right one now
-        made.log.add(made.delta(1, done=made.note("delta")))
-        made.log.add(Item(work=remember, done=made.note("call")))
-        await made.log.pump()
-        assert ["attempt 2" in error.message for error in made.fences] == [True]
-        assert made.answers == [("delta", FencedError), ("call", FencedError)]
-        assert await made.numbers() == []
-        assert await remembered(database) == {}
-        with pytest.raises(FencedError):
-            await made.log.write(remember)
-        await made.log.settled()
-
-    run(story())
+async def test_a_fenced_attempt_leaves_nothing_not_even_its_effects(database: SqlDatabase) -> None:
+    made = await attempt(database)
+    await database.write(move("running"))
+    await database.write(move("queued"))  # somebody settled it: attempt 2 is the right one now
+    made.log.add(made.delta(1, done=made.note("delta")))
+    made.log.add(Item(work=remember, done=made.note("call")))
+    await made.log.pump()
+    assert ["attempt 2" in error.message for error in made.fences] == [True]
+    assert made.answers == [("delta", FencedError), ("call", FencedError)]
+    assert await made.numbers() == []
+    assert await remembered(database) == {}
+    with pytest.raises(FencedError):
+        await made.log.write(remember)
+    await made.log.settled()
 
 
-def test_an_attempt_whose_host_lost_its_lease_writes_nothing(database: SqlDatabase) -> None:
+async def test_an_attempt_whose_host_lost_its_lease_writes_nothing(database: SqlDatabase) -> None:
     """Nobody has taken the run yet: it is the lease alone that says so."""
-
-    async def story() -> None:
-        member = await database.write(lambda tx: hosts.join(tx, "h1", "here", 60_000))
-        made = await attempt(database, member=member)
-        await database.write(move("running"))
-        await database.write(lambda tx: hosts.renew(tx, member, -1))
-        made.log.add(made.delta(1, done=made.note("delta")))
-        made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
-        await made.log.pump()
-        assert made.answers == [("delta", FencedError), ("end", FencedError)]
-        assert ["lease" in error.message for error in made.fences] == [True]
-        assert await made.numbers() == []
-        found = await database.read(lambda tx: runs.by_id(tx, RUN))
-        assert found is not None
-        assert (found.status, found.attempt) == ("running", 1)
-
-    run(story())
+    member = await database.write(lambda tx: hosts.join(tx, "h1", "here", 60_000))
+    made = await attempt(database, member=member)
+    await database.write(move("running"))
+    await database.write(lambda tx: hosts.renew(tx, member, -1))
+    made.log.add(made.delta(1, done=made.note("delta")))
+    made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
+    await made.log.pump()
+    assert made.answers == [("delta", FencedError), ("end", FencedError)]
+    assert ["lease" in error.message for error in made.fences] == [True]
+    assert await made.numbers() == []
+    found = await database.read(lambda tx: runs.by_id(tx, RUN))
+    assert found is not None
+    assert (found.status, found.attempt) == ("running", 1)
 
 
-def test_the_first_ending_wins_and_undoes_what_came_with_a_second(database: SqlDatabase) -> None:
-    async def story() -> None:
-        made = await attempt(database)
-        await database.write(move("running"))
-        await database.write(move("cancelled"))
-        made.log.add(Item(work=remember, done=made.note("call")))
-        made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
-        await made.log.pump()
-        assert made.answers == [("call", FencedError), ("end", FencedError)]
-        assert await remembered(database) == {}
-        found = await database.read(lambda tx: runs.by_id(tx, RUN))
-        assert found is not None
-        assert found.status == "cancelled"
-
-    run(story())
+async def test_the_first_ending_wins_and_undoes_what_came_with_a_second(database: SqlDatabase) -> None:
+    made = await attempt(database)
+    await database.write(move("running"))
+    await database.write(move("cancelled"))
+    made.log.add(Item(work=remember, done=made.note("call")))
+    made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
+    await made.log.pump()
+    assert made.answers == [("call", FencedError), ("end", FencedError)]
+    assert await remembered(database) == {}
+    found = await database.read(lambda tx: runs.by_id(tx, RUN))
+    assert found is not None
+    assert found.status == "cancelled"
 
 
-def test_nothing_is_taken_after_the_last_item(database: SqlDatabase) -> None:
-    async def story() -> None:
-        made = await attempt(database)
-        made.log.add(Item(move=move("running"), synced=False))
-        made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
-        made.log.add(made.delta(1, done=made.note("late")))
-        assert made.answers == [("late", CancelledCallError)]
-        made.log.close()
-        await made.log.pump()
-        assert made.answers == [("late", CancelledCallError), ("end", None)]
-
-    run(story())
+async def test_nothing_is_taken_after_the_last_item(database: SqlDatabase) -> None:
+    made = await attempt(database)
+    made.log.add(Item(move=move("running"), synced=False))
+    made.log.add(Item(move=move("completed"), last=True, done=made.note("end")))
+    made.log.add(made.delta(1, done=made.note("late")))
+    assert made.answers == [("late", CancelledCallError)]
+    made.log.close()
+    await made.log.pump()
+    assert made.answers == [("late", CancelledCallError), ("end", None)]
 
 
-def test_a_database_that_takes_nothing_is_waited_for(
+async def test_a_database_that_takes_nothing_is_waited_for(
     database: SqlDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_log, "FIRST_RETRY_SECONDS", 0.001)
-
-    async def story() -> None:
-        shaky = Shaky(database, refusals=3)
-        made = await attempt(database, shaky)
-        pumping = asyncio.create_task(made.log.pump())
-        made.log.add(made.delta(1))
-        assert await made.log.write(remember) == "done"
-        assert len(shaky.writes) == 4
-        assert await made.numbers() == [1]
-        made.log.close()
-        await pumping
-
-    run(story())
+    shaky = Shaky(database, refusals=3)
+    made = await attempt(database, shaky)
+    pumping = asyncio.create_task(made.log.pump())
+    made.log.add(made.delta(1))
+    assert await made.log.write(remember) == "done"
+    assert len(shaky.writes) == 4
+    assert await made.numbers() == [1]
+    made.log.close()
+    await pumping
 
 
-def test_an_error_that_stays_is_told_to_everybody(database: SqlDatabase) -> None:
-    async def story() -> None:
-        made = await attempt(database, Shaky(database, refusals=1, retryable=False))
-        made.log.add(made.delta(1, done=made.note("delta")))
-        waiting = asyncio.create_task(made.log.write(remember))
-        await asyncio.sleep(0)
-        with pytest.raises(StorageError, match="disk is full"):
-            await made.log.pump()
-        with pytest.raises(StorageError):
-            await waiting
-        assert made.answers == [("delta", ConstraintError)]
-        assert await made.numbers() == []
-        await made.log.settled()
-
-    run(story())
+async def test_an_error_that_stays_is_told_to_everybody(database: SqlDatabase) -> None:
+    made = await attempt(database, Shaky(database, refusals=1, retryable=False))
+    made.log.add(made.delta(1, done=made.note("delta")))
+    waiting = asyncio.create_task(made.log.write(remember))
+    await asyncio.sleep(0)
+    with pytest.raises(StorageError, match="disk is full"):
+        await made.log.pump()
+    with pytest.raises(StorageError):
+        await waiting
+    assert made.answers == [("delta", ConstraintError)]
+    assert await made.numbers() == []
+    await made.log.settled()
 
 
-def test_what_must_be_on_disk_first_is_and_what_depends_on_the_entry_comes_with_it(
+async def test_what_must_be_on_disk_first_is_and_what_depends_on_the_entry_comes_with_it(
     database: SqlDatabase,
 ) -> None:
-    async def story() -> None:
-        made = await attempt(database)
-        order: list[str] = []
+    made = await attempt(database)
+    order: list[str] = []
 
-        async def put() -> None:
-            order.append("before")
+    async def put() -> None:
+        order.append("before")
 
-        def work(tx: Tx) -> tuple[Entry, str]:
-            order.append("work")
-            return remember(tx)
+    def work(tx: Tx) -> tuple[Entry, str]:
+        order.append("work")
+        return remember(tx)
 
-        made.log.add(Item(before=put, work=work, after=lambda tx: order.append("after")))
-        made.log.close()
-        await made.log.pump()
-        assert order == ["before", "work", "after"]
-
-    run(story())
+    made.log.add(Item(before=put, work=work, after=lambda tx: order.append("after")))
+    made.log.close()
+    await made.log.pump()
+    assert order == ["before", "work", "after"]
 
 
-def test_a_wait_for_what_was_added_does_not_wait_for_what_comes_later(database: SqlDatabase) -> None:
-    async def story() -> None:
-        made = await attempt(database)
-        await made.log.settled()  # nothing was added
-        made.log.add(made.delta(1))
-        waiting = asyncio.create_task(made.log.settled())
-        pumping = asyncio.create_task(made.log.pump())
-        await waiting
-        assert await made.numbers() == [1]
-        made.log.close()
-        await pumping
-
-    run(story())
+async def test_a_wait_for_what_was_added_does_not_wait_for_what_comes_later(database: SqlDatabase) -> None:
+    made = await attempt(database)
+    await made.log.settled()  # nothing was added
+    made.log.add(made.delta(1))
+    waiting = asyncio.create_task(made.log.settled())
+    pumping = asyncio.create_task(made.log.pump())
+    await waiting
+    assert await made.numbers() == [1]
+    made.log.close()
+    await pumping
 
 
-def test_what_follows_from_a_result_precedes_what_comes_after_it(database: SqlDatabase) -> None:
+async def test_what_follows_from_a_result_precedes_what_comes_after_it(database: SqlDatabase) -> None:
     done: list[str] = []
 
     def note(name: str) -> Callable[[Tx], None]:
@@ -335,18 +302,15 @@ def test_what_follows_from_a_result_precedes_what_comes_after_it(database: SqlDa
         done.append("end")
         return move("failed")(tx, entries)
 
-    async def story() -> None:
-        one = await attempt(database)
-        await database.write(move("running"))
-        for item in (
-            Item(entry=Entry("result", "message.completed", b'{"data":{}}'), after=note("first message")),
-            Item(work=call),
-            Item(entry=Entry("result", "message.completed", b'{"data":{}}'), after=note("last message")),
-            Item(move=end, after=note("message of the end"), last=True),
-        ):
-            one.log.add(item)
-        one.log.close()
-        await one.log.pump()
-        assert done == ["first message", "call", "last message", "message of the end", "end"]
-
-    run(story())
+    one = await attempt(database)
+    await database.write(move("running"))
+    for item in (
+        Item(entry=Entry("result", "message.completed", b'{"data":{}}'), after=note("first message")),
+        Item(work=call),
+        Item(entry=Entry("result", "message.completed", b'{"data":{}}'), after=note("last message")),
+        Item(move=end, after=note("message of the end"), last=True),
+    ):
+        one.log.add(item)
+    one.log.close()
+    await one.log.pump()
+    assert done == ["first message", "call", "last message", "message of the end", "end"]

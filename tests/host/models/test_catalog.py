@@ -21,42 +21,38 @@ from support.model_server import ModelServer
 ASK = ModelRequest([ModelMessage(role="user", content="hi")])
 
 
-def test_a_configured_model_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_configured_model_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MODEL_KEY", "sk-env")
     (tmp_path / "key").write_text("sk-file\n")
-
-    async def main() -> None:
-        async with asyncio.timeout(110), ModelServer() as server:
-            server.always("ok")
-            catalog = build_catalog(
-                [
-                    ModelEntry(id="a", base_url=server.base_url, model="gpt-a", api_key="env:MODEL_KEY"),
-                    ModelEntry(id="b", base_url=server.base_url + "/", api_key=f"file:{tmp_path / 'key'}"),
-                    ModelEntry(id="c", base_url=server.base_url + "?api-version=3", type="rerank"),
-                ]
-            )
-            for model_id in ("a", "b", "c"):
-                await catalog.get(model_id).provider.invoke(ASK)
-            await catalog.close()
-        assert [r.json["model"] for r in server.requests] == ["gpt-a", "b", "c"]
-        assert [r.headers.get("authorization") for r in server.requests] == [
-            "Bearer sk-env",
-            "Bearer sk-file",
-            None,
-        ]
-        assert [r.path for r in server.requests][1:] == [
-            "/v1/chat/completions",
-            "/v1/chat/completions?api-version=3",
-        ]
-        assert [m.resource().operations for m in catalog.list()] == [
-            ["invoke", "stream", "count_tokens"],
-            ["invoke", "stream", "count_tokens"],
-            ["rerank"],
-        ]
-        with pytest.raises(NotFoundError, match="did you mean"):
-            build_catalog([ModelEntry(id="main")]).get("mian")
-
-    asyncio.run(main())
+    async with asyncio.timeout(110), ModelServer() as server:
+        server.always("ok")
+        catalog = build_catalog(
+            [
+                ModelEntry(id="a", base_url=server.base_url, model="gpt-a", api_key="env:MODEL_KEY"),
+                ModelEntry(id="b", base_url=server.base_url + "/", api_key=f"file:{tmp_path / 'key'}"),
+                ModelEntry(id="c", base_url=server.base_url + "?api-version=3", type="rerank"),
+            ]
+        )
+        for model_id in ("a", "b", "c"):
+            await catalog.get(model_id).provider.invoke(ASK)
+        await catalog.close()
+    assert [r.json["model"] for r in server.requests] == ["gpt-a", "b", "c"]
+    assert [r.headers.get("authorization") for r in server.requests] == [
+        "Bearer sk-env",
+        "Bearer sk-file",
+        None,
+    ]
+    assert [r.path for r in server.requests][1:] == [
+        "/v1/chat/completions",
+        "/v1/chat/completions?api-version=3",
+    ]
+    assert [m.resource().operations for m in catalog.list()] == [
+        ["invoke", "stream", "count_tokens"],
+        ["invoke", "stream", "count_tokens"],
+        ["rerank"],
+    ]
+    with pytest.raises(NotFoundError, match="did you mean"):
+        build_catalog([ModelEntry(id="main")]).get("mian")
 
 
 @pytest.mark.parametrize(
@@ -121,46 +117,43 @@ def test_the_estimate_is_near_for_many_scripts(text: str, tokens: int) -> None:
     assert 0.6 <= estimate_text(text) / tokens <= 1.5
 
 
-def test_counting_covers_all_of_a_request_and_says_what_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counting_covers_all_of_a_request_and_says_what_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
 
-    def count(*contents: Any, tools: tuple[FunctionSpec, ...] = ()) -> int:
+    async def count(*contents: Any, tools: tuple[FunctionSpec, ...] = ()) -> int:
         messages = [ModelMessage(role="user", content=content) for content in contents]
-        found = asyncio.run(count_tokens("gpt-4o", messages, tools))
+        found = await count_tokens("gpt-4o", messages, tools)
         assert found.counted_by == "estimate"
         return found.input_tokens
 
-    assert 0 < count("hi") < count("hi", "hi") < count("hi", "hi", tools=(FunctionSpec(name="add"),))
+    one, two = await count("hi"), await count("hi", "hi")
+    assert 0 < one < two < await count("hi", "hi", tools=(FunctionSpec(name="add"),))
     picture = ImageUrlElement(image_url=ImageUrl(url="http://x/1.png"))
-    assert count([TextElement(text="hi"), picture]) > count([TextElement(text="hi")]) + 500
-    assert count("word " * 100_000) == pytest.approx(100_000, rel=0.2)
+    assert await count([TextElement(text="hi"), picture]) > await count([TextElement(text="hi")]) + 500
+    assert await count("word " * 100_000) == pytest.approx(100_000, rel=0.2)
     assert estimate_text("") == 0
 
 
 @pytest.mark.skipif(importlib.util.find_spec("litellm") is not None, reason="the extra is installed")
-def test_litellm_says_how_to_install_it() -> None:
-    async def main() -> None:
-        provider = build_catalog([ModelEntry(id="main", provider="litellm")]).get("main").provider
-        for call in (
-            provider.invoke(ASK),
-            provider.stream(ASK).__anext__(),
-            provider.rerank(RerankRequest("q", ["a"])),
-        ):
-            with pytest.raises(HostlerError, match=r"hostler\[litellm\]"):
-                await call
-        with pytest.raises(InvalidArgumentError, match="api_base"):
-            await provider.invoke(ModelRequest(ASK.messages, extra_args={"api_base": "http://elsewhere"}))
-
-    asyncio.run(main())
+async def test_litellm_says_how_to_install_it() -> None:
+    provider = build_catalog([ModelEntry(id="main", provider="litellm")]).get("main").provider
+    for call in (
+        provider.invoke(ASK),
+        provider.stream(ASK).__anext__(),
+        provider.rerank(RerankRequest("q", ["a"])),
+    ):
+        with pytest.raises(HostlerError, match=r"hostler\[litellm\]"):
+            await call
+    with pytest.raises(InvalidArgumentError, match="api_base"):
+        await provider.invoke(ModelRequest(ASK.messages, extra_args={"api_base": "http://elsewhere"}))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is not None, reason="the extra is installed")
-def test_the_demo_model_says_how_to_install_it() -> None:
-    async def main() -> None:
-        model = build_catalog([ModelEntry(id="main", provider="demo")]).get("main")
-        assert model.context_window == 4096
-        with pytest.raises(HostlerError, match=r"hostler\[demo-model\]"):
-            await model.provider.invoke(ASK)
-        await model.provider.close()
-
-    asyncio.run(main())
+async def test_the_demo_model_says_how_to_install_it() -> None:
+    model = build_catalog([ModelEntry(id="main", provider="demo")]).get("main")
+    assert model.context_window == 4096
+    with pytest.raises(HostlerError, match=r"hostler\[demo-model\]"):
+        await model.provider.invoke(ASK)
+    await model.provider.close()

@@ -35,7 +35,7 @@ from hostler_protocol.errors import (
     RateLimitedError,
 )
 from support.model_server import Answer, Gate, ModelServer
-from support.openai_models import KEY, model_at, read, run
+from support.openai_models import KEY, model_at, read
 
 PNG = b"\x89PNG\r\n\x1a\n rest"
 
@@ -44,8 +44,8 @@ def ask(text: str = "hi", **more: Any) -> ModelRequest:
     return ModelRequest([ModelMessage(role="user", content=text)], **more)
 
 
-def test_an_answer_comes_whole_and_streamed_alike() -> None:
-    async def test(server: ModelServer) -> None:
+async def test_an_answer_comes_whole_and_streamed_alike() -> None:
+    async with ModelServer(api_key=KEY) as server:
         usage = {
             "prompt_tokens": 11,
             "completion_tokens": 7,
@@ -83,11 +83,9 @@ def test_an_answer_comes_whole_and_streamed_alike() -> None:
         assert second.json["temperature"] == 0.1
         assert server.connections == 1, "connections are used again"
 
-    run(test, api_key=KEY)
 
-
-def test_tool_calls_go_both_ways() -> None:
-    async def test(server: ModelServer) -> None:
+async def test_tool_calls_go_both_ways() -> None:
+    async with ModelServer() as server:
         calls = [
             {"id": "a", "name": "add", "arguments": '{"x": 1}'},
             {"id": "b", "name": "find", "arguments": '{"q": "ü"}'},
@@ -118,14 +116,12 @@ def test_tool_calls_go_both_ways() -> None:
         assert sent[2] == {"role": "tool", "content": "3", "tool_call_id": "a"}
         assert server.requests[0].json["tools"][0]["function"]["name"] == "add"
 
-    run(test)
 
-
-def test_pictures_and_files_reach_the_service() -> None:
+async def test_pictures_and_files_reach_the_service() -> None:
     async def artifact(element: ArtifactElement) -> Attachment | None:
         return Attachment(PNG, name="shot.png") if element.artifact_id == "kept" else None
 
-    async def test(server: ModelServer) -> None:
+    async with ModelServer() as server:
         server.always("seen")
         contents: list[ContentElement] = [
             TextElement(text="look"),
@@ -157,8 +153,6 @@ def test_pictures_and_files_reach_the_service() -> None:
         assert pdf["file"] == {"filename": "b.pdf", "file_data": "data:application/pdf;base64,JVBERi0x"}
         assert kept["image_url"]["url"].startswith("data:image/png;base64,")
         assert gone == {"type": "text", "text": "[attachment old.png is no longer available]"}
-
-    run(test)
 
 
 BROKEN = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
@@ -214,7 +208,7 @@ FAILURES: list[tuple[str, Callable[[ModelServer], object], type[HostlerError], b
 @pytest.mark.parametrize(
     ("script", "kind", "retryable", "says", "tries"), [f[1:] for f in FAILURES], ids=[f[0] for f in FAILURES]
 )
-def test_failures_say_what_to_do(
+async def test_failures_say_what_to_do(
     script: Callable[[ModelServer], object],
     kind: type[HostlerError],
     retryable: bool,
@@ -224,8 +218,7 @@ def test_failures_say_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("hostler.models.retry_policy.FIRST_BACKOFF_SECONDS", 0.001)
-
-    async def test(server: ModelServer) -> None:
+    async with ModelServer() as server:
         script(server)
         async with model_at(server.base_url, retries=RetryPolicy(2)) as model:
             with pytest.raises(HostlerError) as caught:
@@ -236,8 +229,6 @@ def test_failures_say_what_to_do(
         assert "main" in caught.value.message
         assert KEY not in caught.value.message + repr(caught.value.details)
         assert len(server.requests) == tries
-
-    run(test)
 
 
 def sse(*events: str) -> bytes:
@@ -262,19 +253,17 @@ BAD_STREAMS: list[tuple[str, bytes, type[HostlerError], str]] = [
 @pytest.mark.parametrize(
     ("body", "kind", "says"), [b[1:] for b in BAD_STREAMS], ids=[b[0] for b in BAD_STREAMS]
 )
-def test_a_bad_stream_is_never_tried_again(body: bytes, kind: type[HostlerError], says: str) -> None:
-    async def test(server: ModelServer) -> None:
+async def test_a_bad_stream_is_never_tried_again(body: bytes, kind: type[HostlerError], says: str) -> None:
+    async with ModelServer() as server:
         server.raw(body, content_type="text/event-stream")
         async with model_at(server.base_url) as model:
             with pytest.raises(kind, match=says):
                 await read(model, ask())
         assert len(server.requests) == 1
 
-    run(test)
 
-
-def test_what_services_do_differently_is_understood() -> None:
-    async def test(server: ModelServer) -> None:
+async def test_what_services_do_differently_is_understood() -> None:
+    async with ModelServer() as server:
         async with model_at(server.base_url) as model:
             server.say("no end mark", done=False)
             server.say("no usage", usage=None)
@@ -295,11 +284,9 @@ def test_what_services_do_differently_is_understood() -> None:
         assert [call.id for call in replies[4].message.tool_calls] == ["a", "b"]
         assert replies[4].finish_reason == "tool_calls"
 
-    run(test)
 
-
-def test_a_service_that_knows_no_stream_options_is_asked_without_them() -> None:
-    async def test(server: ModelServer) -> None:
+async def test_a_service_that_knows_no_stream_options_is_asked_without_them() -> None:
+    async with ModelServer() as server:
         server.fail(400, "unknown field: stream_options")
         server.always("ok")
         async with model_at(server.base_url) as model:
@@ -307,13 +294,10 @@ def test_a_service_that_knows_no_stream_options_is_asked_without_them() -> None:
                 assert (await read(model, ask()))[1].message.content == "ok"
         assert ["stream_options" in r.json for r in server.requests] == [True, False, False]
 
-    run(test)
 
-
-def test_a_retry_after_is_kept_to_and_a_later_try_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_retry_after_is_kept_to_and_a_later_try_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hostler.models.retry_policy.FIRST_BACKOFF_SECONDS", 0.001)
-
-    async def test(server: ModelServer) -> None:
+    async with ModelServer() as server:
         server.fail(429, "slow down", {"retry-after-ms": "300"})
         server.refuse_connection()
         server.say("at last")
@@ -323,28 +307,23 @@ def test_a_retry_after_is_kept_to_and_a_later_try_succeeds(monkeypatch: pytest.M
             assert time.monotonic() - started >= 0.3
         assert len(server.requests) == 3
 
-    run(test)
 
-
-def test_an_endpoint_that_is_not_there() -> None:
-    async def main() -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-            async with asyncio.timeout(110), model_at(url, retries=RetryPolicy(0)) as model:
-                with pytest.raises(errors.ModelUnreachableError, match="connection refused") as caught:
-                    await model.invoke(ask())
-        assert url in caught.value.message
-        assert "base_url" in caught.value.message
-        assert caught.value.retryable
-
-    asyncio.run(main())
+async def test_an_endpoint_that_is_not_there() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+        async with asyncio.timeout(110), model_at(url, retries=RetryPolicy(0)) as model:
+            with pytest.raises(errors.ModelUnreachableError, match="connection refused") as caught:
+                await model.invoke(ask())
+    assert url in caught.value.message
+    assert "base_url" in caught.value.message
+    assert caught.value.retryable
 
 
 @pytest.mark.parametrize("where", ["before the answer", "within the answer"])
 @pytest.mark.parametrize("what", ["silence", "deadline", "cancelled", "cancelled twice"])
-def test_a_call_that_ends_early_closes_its_connection(what: str, where: str) -> None:
-    async def test(server: ModelServer) -> None:
+async def test_a_call_that_ends_early_closes_its_connection(what: str, where: str) -> None:
+    async with ModelServer() as server:
         gate = Gate()
         if where == "before the answer":
             server.say("late", hold=gate)
@@ -369,11 +348,9 @@ def test_a_call_that_ends_early_closes_its_connection(what: str, where: str) -> 
                     await call
             await server.disconnected()
 
-    run(test)
 
-
-def test_a_reader_that_stops_early_closes_the_connection() -> None:
-    async def test(server: ModelServer) -> None:
+async def test_a_reader_that_stops_early_closes_the_connection() -> None:
+    async with ModelServer() as server:
         server.say(["first", Gate(), "never"])
         async with model_at(server.base_url) as model:
             async with contextlib.aclosing(model.stream(ask())) as answer:
@@ -381,25 +358,20 @@ def test_a_reader_that_stops_early_closes_the_connection() -> None:
                     break
             await server.disconnected()
 
-    run(test)
 
-
-def test_no_try_begins_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_try_begins_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("FIRST_BACKOFF_SECONDS", "MAX_BACKOFF_SECONDS"):
         monkeypatch.setattr(f"hostler.models.retry_policy.{name}", 600.0)
-
-    async def test(server: ModelServer) -> None:
+    async with ModelServer() as server:
         server.fail(503, times=9)
         async with model_at(server.base_url, retries=RetryPolicy(8)) as model:
             with pytest.raises(errors.ModelFailedError):
                 await model.invoke(ask(deadline=time.time() + 60))
         assert len(server.requests) == 1
 
-    run(test)
 
-
-def test_an_endless_answer_is_refused() -> None:
-    async def test(server: ModelServer) -> None:
+async def test_an_endless_answer_is_refused() -> None:
+    async with ModelServer() as server:
         piece = "x" * 300_000
         server.say([piece] * (MAX_ANSWER_BYTES // len(piece) + 1))
         server.raw(b" " * (17 * 1024 * 1024))
@@ -409,18 +381,14 @@ def test_an_endless_answer_is_refused() -> None:
             with pytest.raises(errors.ModelAnswerError, match="larger than"):
                 await model.invoke(ask())
 
-    run(test)
-
 
 @pytest.mark.parametrize("name", ["model", "models", "stream", "messages", "fallbacks"])
-def test_extra_args_cannot_reach_beyond_the_call(name: str) -> None:
-    async def test(server: ModelServer) -> None:
+async def test_extra_args_cannot_reach_beyond_the_call(name: str) -> None:
+    async with ModelServer() as server:
         async with model_at(server.base_url) as model:
             with pytest.raises(InvalidArgumentError, match=name):
                 await model.invoke(ask(extra_args={name: "other"}))
         assert not server.requests
-
-    run(test)
 
 
 @pytest.mark.parametrize(
@@ -432,8 +400,8 @@ def test_extra_args_cannot_reach_beyond_the_call(name: str) -> None:
     ],
     ids=["cohere and jina", "voyage", "tei"],
 )
-def test_rerank_gives_the_best_first(answer: Any) -> None:
-    async def test(server: ModelServer) -> None:
+async def test_rerank_gives_the_best_first(answer: Any) -> None:
+    async with ModelServer() as server:
         server.raw(json.dumps(answer).encode())
         async with model_at(server.base_url) as model:
             reply = await model.rerank(RerankRequest("q", ["a", "b", "c"], top_k=2))
@@ -446,20 +414,15 @@ def test_rerank_gives_the_best_first(answer: Any) -> None:
             "top_n": 2,
         }
 
-    run(test)
 
-
-def test_rerank_refusals() -> None:
-    async def test(server: ModelServer) -> None:
-        async with model_at(server.base_url) as model:
-            server.fail(404, "no route")
-            with pytest.raises(errors.ModelUnsupportedError, match="no rerank"):
+async def test_rerank_refusals() -> None:
+    async with ModelServer() as server, model_at(server.base_url) as model:
+        server.fail(404, "no route")
+        with pytest.raises(errors.ModelUnsupportedError, match="no rerank"):
+            await model.rerank(RerankRequest("q", ["a"]))
+        for bad in (b"{}", b'{"results": [{"index": 7, "score": 1}]}', b'{"results": [{"index": 0}]}'):
+            server.raw(bad)
+            with pytest.raises(errors.ModelAnswerError, match="rerank"):
                 await model.rerank(RerankRequest("q", ["a"]))
-            for bad in (b"{}", b'{"results": [{"index": 7, "score": 1}]}', b'{"results": [{"index": 0}]}'):
-                server.raw(bad)
-                with pytest.raises(errors.ModelAnswerError, match="rerank"):
-                    await model.rerank(RerankRequest("q", ["a"]))
-            with pytest.raises(InvalidArgumentError, match="1 to 64"):
-                await model.rerank(RerankRequest("q", ["a"] * 65))
-
-    run(test)
+        with pytest.raises(InvalidArgumentError, match="1 to 64"):
+            await model.rerank(RerankRequest("q", ["a"] * 65))

@@ -63,59 +63,52 @@ async def litellm_model(
 
 @needs_litellm
 @pytest.mark.filterwarnings("default")
-def test_litellm_answers_like_the_other_providers(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(110), ModelServer() as server, litellm_model(server, monkeypatch) as model:
-            for _ in range(2):
-                server.say(["Grüß ", "dich"], reasoning=["hm"])
-            whole = await model.invoke(ask("hi", extra_args={"temperature": 0.5}))
-            chunks, streamed = await read(model, ask("hi"))
-            assert whole.message.content == streamed.message.content == "Grüß dich"
-            assert "".join(str(chunk.delta.content or "") for chunk in chunks) == "Grüß dich"
-            for reply in (whole, streamed):
-                assert reply.finish_reason == "stop"
-                assert reply.usage is not None
-                assert (reply.usage.input_tokens, reply.usage.output_tokens) == (11, 7)
-            assert server.requests[0].json["temperature"] == 0.5
-            assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-            server.call_tool("add", {"a": 1})
-            _, called = await read(model, ask("hi", tools=[FunctionSpec(name="add")]))
-            assert called.message.tool_calls[0].function.arguments == '{"a": 1}'
-
-    asyncio.run(main())
+async def test_litellm_answers_like_the_other_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with asyncio.timeout(110), ModelServer() as server, litellm_model(server, monkeypatch) as model:
+        for _ in range(2):
+            server.say(["Grüß ", "dich"], reasoning=["hm"])
+        whole = await model.invoke(ask("hi", extra_args={"temperature": 0.5}))
+        chunks, streamed = await read(model, ask("hi"))
+        assert whole.message.content == streamed.message.content == "Grüß dich"
+        assert "".join(str(chunk.delta.content or "") for chunk in chunks) == "Grüß dich"
+        for reply in (whole, streamed):
+            assert reply.finish_reason == "stop"
+            assert reply.usage is not None
+            assert (reply.usage.input_tokens, reply.usage.output_tokens) == (11, 7)
+        assert server.requests[0].json["temperature"] == 0.5
+        assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+        server.call_tool("add", {"a": 1})
+        _, called = await read(model, ask("hi", tools=[FunctionSpec(name="add")]))
+        assert called.message.tool_calls[0].function.arguments == '{"a": 1}'
 
 
 @needs_litellm
 @pytest.mark.filterwarnings("default")
-def test_litellm_failures_are_ours_and_its_other_arguments_are_refused(
+async def test_litellm_failures_are_ours_and_its_other_arguments_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("hostler.models.retry_policy.FIRST_BACKOFF_SECONDS", 0.001)
-
-    async def main() -> None:
-        async with asyncio.timeout(110), ModelServer() as server, litellm_model(server, monkeypatch) as model:
-            for status, kind in (
-                (401, errors.ModelKeyError),
-                (404, errors.ModelUnknownError),
-                (400, InvalidArgumentError),
-                (429, RateLimitedError),
-                (503, errors.ModelFailedError),
-            ):
-                server.fail(status, f"no {KEY}", times=2)
-                with pytest.raises(HostlerError) as caught:
-                    await model.invoke(ask("hi"))
-                assert type(caught.value) is kind
-                assert KEY not in caught.value.message
-                server._queue.clear()
-            with pytest.raises(InvalidArgumentError, match="api_base"):
-                await model.invoke(ask("hi", extra_args={"api_base": "http://elsewhere"}))
-            server.say(["first", Gate(), "never"])
-            async with contextlib.aclosing(model.stream(ask("hi"))) as answer:
-                async for _ in answer:
-                    break
-            await server.disconnected()
-
-    asyncio.run(main())
+    async with asyncio.timeout(110), ModelServer() as server, litellm_model(server, monkeypatch) as model:
+        for status, kind in (
+            (401, errors.ModelKeyError),
+            (404, errors.ModelUnknownError),
+            (400, InvalidArgumentError),
+            (429, RateLimitedError),
+            (503, errors.ModelFailedError),
+        ):
+            server.fail(status, f"no {KEY}", times=2)
+            with pytest.raises(HostlerError) as caught:
+                await model.invoke(ask("hi"))
+            assert type(caught.value) is kind
+            assert KEY not in caught.value.message
+            server._queue.clear()
+        with pytest.raises(InvalidArgumentError, match="api_base"):
+            await model.invoke(ask("hi", extra_args={"api_base": "http://elsewhere"}))
+        server.say(["first", Gate(), "never"])
+        async with contextlib.aclosing(model.stream(ask("hi"))) as answer:
+            async for _ in answer:
+                break
+        await server.disconnected()
 
 
 THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": "Two sums, I think.", "signature": "EqoBCkgIARAB"}
@@ -175,31 +168,30 @@ def _anthropic_block(index: int, block: dict[str, Any]) -> list[dict[str, Any]]:
 @needs_litellm
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_signed_thinking_goes_back_through_litellm(monkeypatch: pytest.MonkeyPatch, streamed: bool) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(110), ModelServer() as server:
-            server.always(anthropic)
-            async with litellm_model(server, monkeypatch, "anthropic/claude-sonnet-4-5") as provider:
-                extra = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
-                messages = [ModelMessage(role="user", content="sums")]
-                for _ in range(2):
-                    request = ModelRequest(messages, tools=[FunctionSpec(name="add")], extra_args=extra)
-                    reply = (await read(provider, request))[1] if streamed else await provider.invoke(request)
-                    results = [
-                        ModelMessage(role="tool", content="3", tool_call_id=call.id)
-                        for call in reply.message.tool_calls
-                    ]
-                    messages = [*messages, reply.message, *results]
-            assert messages[1].reasoning == THOUGHT["thinking"]
-            assert reply.message.content == "It is 7."
-            assert len(server.requests) == 2
-
-    asyncio.run(main())
+async def test_signed_thinking_goes_back_through_litellm(
+    monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    async with asyncio.timeout(110), ModelServer() as server:
+        server.always(anthropic)
+        async with litellm_model(server, monkeypatch, "anthropic/claude-sonnet-4-5") as provider:
+            extra = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+            messages = [ModelMessage(role="user", content="sums")]
+            for _ in range(2):
+                request = ModelRequest(messages, tools=[FunctionSpec(name="add")], extra_args=extra)
+                reply = (await read(provider, request))[1] if streamed else await provider.invoke(request)
+                results = [
+                    ModelMessage(role="tool", content="3", tool_call_id=call.id)
+                    for call in reply.message.tool_calls
+                ]
+                messages = [*messages, reply.message, *results]
+        assert messages[1].reasoning == THOUGHT["thinking"]
+        assert reply.message.content == "It is 7."
+        assert len(server.requests) == 2
 
 
 @needs_litellm
 @pytest.mark.filterwarnings("default")
-def test_a_service_behind_litellm_that_refuses_its_own_fields_is_asked_without_them(
+async def test_a_service_behind_litellm_that_refuses_its_own_fields_is_asked_without_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def strict(request: Recorded) -> str | Answer:
@@ -208,42 +200,36 @@ def test_a_service_behind_litellm_that_refuses_its_own_fields_is_asked_without_t
             return refused("'messages.1' : property 'reasoning_content' is unsupported")
         return "ok" if len(messages) > 1 else Answer(pieces=["hm"], reasoning=["Let me see."])
 
-    async def main() -> None:
-        async with asyncio.timeout(110), ModelServer() as server, litellm_model(server, monkeypatch) as model:
-            server.always(strict)
-            first = await model.invoke(ask("hi"))
-            assert first.message.reasoning == "Let me see."
-            for _ in range(2):
-                messages = [ModelMessage(role="user", content="hi"), first.message]
-                reply = await model.invoke(ModelRequest([*messages, ModelMessage(role="user", content="?")]))
-                assert reply.message.content == "ok"
-
-    asyncio.run(main())
+    async with asyncio.timeout(110), ModelServer() as server, litellm_model(server, monkeypatch) as model:
+        server.always(strict)
+        first = await model.invoke(ask("hi"))
+        assert first.message.reasoning == "Let me see."
+        for _ in range(2):
+            messages = [ModelMessage(role="user", content="hi"), first.message]
+            reply = await model.invoke(ModelRequest([*messages, ModelMessage(role="user", content="?")]))
+            assert reply.message.content == "ok"
 
 
 @needs_demo_model
-def test_the_demo_model_answers_offline_and_ends_with_its_host() -> None:
-    async def main() -> None:
-        catalog = build_catalog([ModelEntry(id="demo", provider="demo")])
-        model = catalog.get("demo").provider
-        async with asyncio.timeout(110):
-            chunks, reply = await read(
-                model, ask("What is the capital of France?", extra_args={"temperature": 0})
-            )
-            assert str(reply.message.content).strip()
-            assert len(chunks) > 2
-            assert reply.usage is not None
-            with pytest.raises(InvalidArgumentError) as caught:
-                await model.invoke(ask("too long " * 4000))
-            assert caught.value.details == {"reason": errors.CONTEXT_OVERFLOW}
-            with pytest.raises(HostlerError, match="cannot rerank"):
-                await model.rerank(RerankRequest("q", ["a"]))
-            await catalog.close()
-            _, again = await read(model, ask("Hi", extra_args={"max_tokens": 2}))  # it starts anew
-            assert again.finish_reason == "length"
-            await catalog.close()
-
-    asyncio.run(main())
+async def test_the_demo_model_answers_offline_and_ends_with_its_host() -> None:
+    catalog = build_catalog([ModelEntry(id="demo", provider="demo")])
+    model = catalog.get("demo").provider
+    async with asyncio.timeout(110):
+        chunks, reply = await read(
+            model, ask("What is the capital of France?", extra_args={"temperature": 0})
+        )
+        assert str(reply.message.content).strip()
+        assert len(chunks) > 2
+        assert reply.usage is not None
+        with pytest.raises(InvalidArgumentError) as caught:
+            await model.invoke(ask("too long " * 4000))
+        assert caught.value.details == {"reason": errors.CONTEXT_OVERFLOW}
+        with pytest.raises(HostlerError, match="cannot rerank"):
+            await model.rerank(RerankRequest("q", ["a"]))
+        await catalog.close()
+        _, again = await read(model, ask("Hi", extra_args={"max_tokens": 2}))  # it starts anew
+        assert again.finish_reason == "length"
+        await catalog.close()
 
 
 @needs_demo_model

@@ -22,7 +22,6 @@ from hostler.pauses.encryption import open_vault
 from hostler.storage.port import Tx
 from hostler_protocol.pausing import FormField
 from support.command_line import environment
-from support.databases import run
 from support.http_host import ADMIN_KEY, serving
 from support.pauses import WORKSPACE, call, open_pause, open_run
 
@@ -52,33 +51,30 @@ def open_all(tx: Tx) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_every_command_works_in_its_order(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with serving(tmp_path / "data", agent=False, workspace=WORKSPACE) as served:
-            await served.host.db.write(open_all)
-            names = {"HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY, "PAUSE": "p1", "OTHER": "p2"}
-            python = f'python() {{ "{sys.executable}" "$@"; }}'
-            functions = f'{python}; hostler() {{ python -m hostler "$@"; }};'
-            for block in blocks("sh"):
-                # --json came with curl 7.82; its meaning is spelled out for older ones.
-                script = block.replace("--json '", "-H 'Content-Type: application/json' --data '")
-                shell = await asyncio.create_subprocess_exec(
-                    "bash",
-                    "-ec",
-                    f"{functions} {script}",
-                    env=environment(tmp_path / "none", **names),
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.PIPE,
-                )
-                out, err = await shell.communicate()
-                assert (shell.returncode, err) == (0, b""), block
-                assert b"urn:hostler:problem:" not in out, (block, out)
-            first = (await served.client.get("/v1/pauses/p1")).json()
-            assert [one["decision"] for one in first["calls"]] == ["approved", "answered", "answered"]
-            assert first["calls"][0]["args"] == {"customer_id": "c7", "seats": 1}
-            assert (await served.client.get("/v1/pauses/p2")).json()["status"] == "cancelled"
-
-    run(scenario())
+async def test_every_command_works_in_its_order(tmp_path: Path) -> None:
+    async with serving(tmp_path / "data", agent=False, workspace=WORKSPACE) as served:
+        await served.host.db.write(open_all)
+        names = {"HOSTLER_URL": served.url, "HOSTLER_KEY": ADMIN_KEY, "PAUSE": "p1", "OTHER": "p2"}
+        python = f'python() {{ "{sys.executable}" "$@"; }}'
+        functions = f'{python}; hostler() {{ python -m hostler "$@"; }};'
+        for block in blocks("sh"):
+            # --json came with curl 7.82; its meaning is spelled out for older ones.
+            script = block.replace("--json '", "-H 'Content-Type: application/json' --data '")
+            shell = await asyncio.create_subprocess_exec(
+                "bash",
+                "-ec",
+                f"{functions} {script}",
+                env=environment(tmp_path / "none", **names),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            out, err = await shell.communicate()
+            assert (shell.returncode, err) == (0, b""), block
+            assert b"urn:hostler:problem:" not in out, (block, out)
+        first = (await served.client.get("/v1/pauses/p1")).json()
+        assert [one["decision"] for one in first["calls"]] == ["approved", "answered", "answered"]
+        assert first["calls"][0]["args"] == {"customer_id": "c7", "seats": 1}
+        assert (await served.client.get("/v1/pauses/p2")).json()["status"] == "cancelled"
 
 
 def test_the_configurations_are_taken_and_say_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,187 +20,185 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores import approval_rules, pause_claims, runs
 from hostler_protocol.errors import NotFoundError
-from support.databases import read, run, write
 from support.pause_desk import DeskWorld, approve, deny
 from support.pauses import PIN, WORKSPACE, call, calls_of, claim_run, rule
 
 
 @pytest.fixture
-def world(database: SqlDatabase) -> DeskWorld:
-    return DeskWorld(database)
+async def world(database: SqlDatabase) -> DeskWorld:
+    return await DeskWorld.opened(database)
 
 
 # -- who may --------------------------------------------------------------------------------------------
 
 
-def test_17_only_those_whom_the_rule_names_decide(world: DeskWorld) -> None:
-    world.opens(call("k1"), call("k2", rule=rule("user:mike")))
-    stranger = world.person("eve")
-    reader = world.person("zoe", "admin", rights=("pauses:read",))
+async def test_17_only_those_whom_the_rule_names_decide(world: DeskWorld) -> None:
+    await world.opens(call("k1"), call("k2", rule=rule("user:mike")))
+    stranger = await world.person("eve")
+    reader = await world.person("zoe", "admin", rights=("pauses:read",))
     with pytest.raises(NotFoundError):
-        world.act(stranger, approve("k1"))
+        await world.act(stranger, approve("k1"))
     with pytest.raises(NotFoundError):
-        run(world.desk.get(stranger, "p1"))
-    assert world.refused(NotApproverError, world.mike, approve("k1")).details["reason"] == "not_approver"
-    world.refused(NotApproverError, world.rita, approve("k1"), approve("k2"))
-    world.refused(NotApproverError, reader, approve("k1"))
-    may = {one.call_id: one.may_decide for one in world.seen(world.mike).calls}
+        await world.desk.get(stranger, "p1")
+    assert (await world.refused(NotApproverError, world.mike, approve("k1"))).details[
+        "reason"
+    ] == "not_approver"
+    await world.refused(NotApproverError, world.rita, approve("k1"), approve("k2"))
+    await world.refused(NotApproverError, reader, approve("k1"))
+    may = {one.call_id: one.may_decide for one in (await world.seen(world.mike)).calls}
     assert may == {"k1": False, "k2": True}
     foreign = Caller("w2", "boss", world.boss.key_id, world.boss.roles, world.boss.rights)
     with pytest.raises(NotFoundError):
-        world.act(foreign, approve("k1"))
-    world.act(world.mike, approve("k2"))
-    world.act(world.boss, approve("k1"))
-    assert world.status() == "ready"
+        await world.act(foreign, approve("k1"))
+    await world.act(world.mike, approve("k2"))
+    await world.act(world.boss, approve("k1"))
+    assert await world.status() == "ready"
 
 
-def test_separation_of_duty_keeps_the_requester_out(world: DeskWorld) -> None:
-    world.opens(call(rule=rule("requester", "role:admin", separation=True)))
-    world.refused(NotApproverError, world.rita, approve())
-    world.act(world.boss, approve())
-    assert world.decision() == ("approved", "boss")
+async def test_separation_of_duty_keeps_the_requester_out(world: DeskWorld) -> None:
+    await world.opens(call(rule=rule("requester", "role:admin", separation=True)))
+    await world.refused(NotApproverError, world.rita, approve())
+    await world.act(world.boss, approve())
+    assert await world.decision() == ("approved", "boss")
 
 
-def test_a_quorum_needs_different_people_and_one_denial_is_enough(world: DeskWorld) -> None:
-    world.opens(call("k1", rule=rule("*", needed=2)), call("k2", rule=rule("*", needed=2)))
-    assert world.act(world.rita, approve("k1")).remaining == 2
-    facts = world.facts()
-    assert world.act(world.rita, approve("k1")).remaining == 2, "the same person counts once"
-    assert world.facts() == facts
-    world.refused(AlreadyDecidedError, world.rita, deny("k1"))
-    assert world.act(world.mike, approve("k1")).remaining == 1
-    assert world.decision("k1") == ("approved", "mike")
-    world.act(world.rita, approve("k2"))
-    world.act(world.mike, deny("k2"))
-    assert world.decision("k2") == ("denied", "mike")
-    assert [vote.subject for vote in world.seen().calls[0].votes] == ["rita", "mike"]
+async def test_a_quorum_needs_different_people_and_one_denial_is_enough(world: DeskWorld) -> None:
+    await world.opens(call("k1", rule=rule("*", needed=2)), call("k2", rule=rule("*", needed=2)))
+    assert (await world.act(world.rita, approve("k1"))).remaining == 2
+    facts = await world.facts()
+    assert (await world.act(world.rita, approve("k1"))).remaining == 2, "the same person counts once"
+    assert await world.facts() == facts
+    await world.refused(AlreadyDecidedError, world.rita, deny("k1"))
+    assert (await world.act(world.mike, approve("k1"))).remaining == 1
+    assert await world.decision("k1") == ("approved", "mike")
+    await world.act(world.rita, approve("k2"))
+    await world.act(world.mike, deny("k2"))
+    assert await world.decision("k2") == ("denied", "mike")
+    assert [vote.subject for vote in (await world.seen()).calls[0].votes] == ["rita", "mike"]
 
 
-def test_17_a_revoked_vote_no_longer_counts(world: DeskWorld) -> None:
-    world.opens(call(rule=rule("*", needed=2)))
-    world.act(world.rita, approve())
-    write(world.database, lambda tx: keys.revoke(tx, WORKSPACE, world.rita.key_id))
-    assert world.act(world.mike, approve()).remaining == 1
-    again = world.person("rita")
-    assert world.act(again, approve()).remaining == 0
+async def test_17_a_revoked_vote_no_longer_counts(world: DeskWorld) -> None:
+    await world.opens(call(rule=rule("*", needed=2)))
+    await world.act(world.rita, approve())
+    await world.database.write(lambda tx: keys.revoke(tx, WORKSPACE, world.rita.key_id))
+    assert (await world.act(world.mike, approve())).remaining == 1
+    again = await world.person("rita")
+    assert (await world.act(again, approve())).remaining == 0
 
 
-def test_17_who_approved_is_looked_at_again_before_the_execution(world: DeskWorld) -> None:
-    world.opens()
-    world.act(world.rita, approve())
-    write(world.database, lambda tx: keys.revoke(tx, WORKSPACE, world.rita.key_id))
-    write(world.database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
-    refused = write(world.database, lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e1"))
+async def test_17_who_approved_is_looked_at_again_before_the_execution(world: DeskWorld) -> None:
+    await world.opens()
+    await world.act(world.rita, approve())
+    await world.database.write(lambda tx: keys.revoke(tx, WORKSPACE, world.rita.key_id))
+    await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
+    refused = await world.database.write(lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e1"))
     assert isinstance(refused, pause_claims.Refused)
     assert refused.reason == "revoked"
-    write(
-        world.database,
+    await world.database.write(
         lambda tx: pause_claims.ask_again(tx, "r1", "k1", 1, "revoked", cause="its approver is gone"),
     )
-    view = world.seen()
+    view = await world.seen()
     assert (view.status, view.revision, view.calls[0].decision) == ("open", 2, "undecided")
-    world.refused(StaleViewError, world.boss, approve())
-    world.act(world.boss, approve(), revision=2)
-    assert world.decision() == ("approved", "boss")
+    await world.refused(StaleViewError, world.boss, approve())
+    await world.act(world.boss, approve(), revision=2)
+    assert await world.decision() == ("approved", "boss")
 
 
-def test_24_a_tool_that_comes_back_is_asked_about_again(world: DeskWorld) -> None:
-    world.opens(parked=True)
-    world.act(world.rita, approve())
-    write(world.database, claim_run)
-    write(world.database, lambda tx: pause_claims.begin_resuming(tx, "r1", 2))
-    write(
-        world.database,
+async def test_24_a_tool_that_comes_back_is_asked_about_again(world: DeskWorld) -> None:
+    await world.opens(parked=True)
+    await world.act(world.rita, approve())
+    await world.database.write(claim_run)
+    await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 2))
+    await world.database.write(
         lambda tx: pause_claims.ask_again(tx, "r1", "k1", 2, "changed", cause="its tool is gone"),
     )
-    assert run(world.desk.sweep()) == 0
-    view = world.seen()
+    assert await world.desk.sweep() == 0
+    view = await world.seen()
     assert (view.status, view.calls[0].review, view.calls[0].decision) == (
         "needs_review",
         "changed",
         "undecided",
     )
-    world.refused(StaleViewError, world.rita, approve())
+    await world.refused(StaleViewError, world.rita, approve())
     there = {"tool": False}
     changed: list[str] = []
     pin = PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest="s2")
     desk = PauseService(
         world.database, on_changed=changed.append, pin=lambda ws, name: pin if there["tool"] else None
     )
-    assert run(desk.sweep()) == 0
+    assert await desk.sweep() == 0
     there["tool"] = True
-    assert run(desk.sweep()) == 1
+    assert await desk.sweep() == 1
     assert changed == ["r1"]
-    view = world.seen()
+    view = await world.seen()
     assert (view.status, view.revision, view.calls[0].review) == ("open", 2, None)
-    world.act(world.rita, approve(), revision=2)
-    assert read(world.database, calls_of)["k1"].asked.pin == pin
+    await world.act(world.rita, approve(), revision=2)
+    assert (await world.database.read(calls_of))["k1"].asked.pin == pin
 
 
-def test_24_a_call_whose_tool_is_gone_can_be_denied(world: DeskWorld) -> None:
-    world.opens()
-    world.act(world.rita, approve())
-    write(world.database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
-    write(
-        world.database,
+async def test_24_a_call_whose_tool_is_gone_can_be_denied(world: DeskWorld) -> None:
+    await world.opens()
+    await world.act(world.rita, approve())
+    await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
+    await world.database.write(
         lambda tx: pause_claims.ask_again(tx, "r1", "k1", 1, "changed", cause="its tool is gone"),
     )
-    assert world.act(world.rita, deny()).status == "ready"
+    assert (await world.act(world.rita, deny())).status == "ready"
 
 
 # -- in doubt -------------------------------------------------------------------------------------------
 
 
-def test_a_call_in_doubt_is_resolved_by_a_person_once(world: DeskWorld) -> None:
-    world.opens(call("k1", "in_doubt", effect_key="e1"), parked=True)
-    assert world.status() == "needs_review"
-    world.refused(UnprocessableError, world.rita, approve())
+async def test_a_call_in_doubt_is_resolved_by_a_person_once(world: DeskWorld) -> None:
+    await world.opens(call("k1", "in_doubt", effect_key="e1"), parked=True)
+    assert await world.status() == "needs_review"
+    await world.refused(UnprocessableError, world.rita, approve())
     with pytest.raises(NotFoundError):
-        run(world.desk.resolve(world.person("eve"), "p1", "k1", "happened", 1))
+        await world.desk.resolve(await world.person("eve"), "p1", "k1", "happened", 1)
     with pytest.raises(NotApproverError):
-        run(world.desk.resolve(world.person("ann", rights=("admin",)), "p1", "k1", "happened", 1))
-    view = run(world.desk.resolve(world.rita, "p1", "k1", "happened", {"seat": 12}))
+        await world.desk.resolve(await world.person("ann", rights=("admin",)), "p1", "k1", "happened", 1)
+    view = await world.desk.resolve(world.rita, "p1", "k1", "happened", {"seat": 12})
     assert (view.status, view.calls[0].decision, view.calls[0].execution) == (
         "ready",
         "answered",
         "succeeded",
     )
     assert view.calls[0].result == {"seat": 12}
-    assert world.run_status() == "queued"
-    facts = world.facts()
-    assert run(world.desk.resolve(world.rita, "p1", "k1", "happened", {"seat": 12})).status == "ready"
-    assert world.facts() == facts
+    assert await world.run_status() == "queued"
+    facts = await world.facts()
+    assert (await world.desk.resolve(world.rita, "p1", "k1", "happened", {"seat": 12})).status == "ready"
+    assert await world.facts() == facts
     for outcome, result in (("happened", {"seat": 13}), ("not_happened", None)):
         with pytest.raises(AlreadyDecidedError):
-            run(world.desk.resolve(world.boss, "p1", "k1", outcome, result))  # type: ignore[arg-type]
+            await world.desk.resolve(world.boss, "p1", "k1", outcome, result)  # type: ignore[arg-type]
 
 
-def test_what_did_not_happen_may_be_made_under_another_key(world: DeskWorld) -> None:
-    world.opens(call("k1", "in_doubt", effect_key="e1"))
-    run(world.desk.resolve(world.rita, "p1", "k1", "not_happened"))
-    one = read(world.database, calls_of)["k1"]
+async def test_what_did_not_happen_may_be_made_under_another_key(world: DeskWorld) -> None:
+    await world.opens(call("k1", "in_doubt", effect_key="e1"))
+    await world.desk.resolve(world.rita, "p1", "k1", "not_happened")
+    one = (await world.database.read(calls_of))["k1"]
     assert (one.decision, one.execution, one.resolution, one.review) == ("approved", "none", 1, None)
-    write(world.database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
-    made = write(world.database, lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e2"))
+    await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
+    made = await world.database.write(lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e2"))
     assert not isinstance(made, pause_claims.Refused)
     assert made.effect_key == "e2"
 
 
-def test_an_approved_call_that_comes_into_doubt_keeps_its_approval(world: DeskWorld) -> None:
-    world.opens()
-    world.act(world.rita, approve())
-    write(world.database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
-    write(world.database, lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e1"))
-    write(world.database, lambda tx: pause_claims.doubt(tx, "r1", "k1", 1, cause="the process died"))
-    assert world.status() == "needs_review"
-    view = run(world.desk.resolve(world.boss, "p1", "k1", "happened", "booked"))
+async def test_an_approved_call_that_comes_into_doubt_keeps_its_approval(world: DeskWorld) -> None:
+    await world.opens()
+    await world.act(world.rita, approve())
+    await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
+    await world.database.write(lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e1"))
+    await world.database.write(lambda tx: pause_claims.doubt(tx, "r1", "k1", 1, cause="the process died"))
+    assert await world.status() == "needs_review"
+    view = await world.desk.resolve(world.boss, "p1", "k1", "happened", "booked")
     assert (view.status, view.calls[0].decision, view.calls[0].result) == ("ready", "approved", "booked")
 
 
 # -- approve similar ------------------------------------------------------------------------------------
 
 
-def similar(database: SqlDatabase, **arguments: Any) -> Any:
+async def similar(database: SqlDatabase, **arguments: Any) -> Any:
     def take(tx: Tx) -> Any:
         return approval_rules.take(
             tx,
@@ -212,37 +210,37 @@ def similar(database: SqlDatabase, **arguments: Any) -> Any:
             call_id="later",
         )
 
-    return write(database, take)
+    return await database.write(take)
 
 
-def test_an_approval_may_stand_for_a_bounded_number_of_similar_calls(world: DeskWorld) -> None:
-    world.opens(call("k1"), call("k2"))
+async def test_an_approval_may_stand_for_a_bounded_number_of_similar_calls(world: DeskWorld) -> None:
+    await world.opens(call("k1"), call("k2"))
     for bad in (Similar(), Similar(uses=0), Similar(uses=101), Similar(minutes=0), Similar(minutes=2_000)):
-        world.refused(UnprocessableError, world.rita, approve("k1", similar=bad))
-    world.act(world.rita, approve("k1", similar=Similar(uses=3, arguments=["seats"])))
-    assert world.decision("k2") == ("approved", "rita"), "what waits beside it is approved at once"
-    assert similar(world.database, item="k7", seats=2) is None, "other arguments"
+        await world.refused(UnprocessableError, world.rita, approve("k1", similar=bad))
+    await world.act(world.rita, approve("k1", similar=Similar(uses=3, arguments=["seats"])))
+    assert await world.decision("k2") == ("approved", "rita"), "what waits beside it is approved at once"
+    assert await similar(world.database, item="k7", seats=2) is None, "other arguments"
     other_tool = PIN.__class__(tool_id=PIN.tool_id, owner=PIN.owner, schema_digest="s2")
-    assert similar(world.database, item="k7", seats=1, pin=other_tool) is None, "the tool changed"
-    assert similar(world.database, item="k7", seats=1).subject == "rita"
-    assert similar(world.database, item="k8", seats=1).uses_left == 1
-    assert similar(world.database, item="k9", seats=1) is None, "used up"
+    assert await similar(world.database, item="k7", seats=1, pin=other_tool) is None, "the tool changed"
+    assert (await similar(world.database, item="k7", seats=1)).subject == "rita"
+    assert (await similar(world.database, item="k8", seats=1)).uses_left == 1
+    assert await similar(world.database, item="k9", seats=1) is None, "used up"
 
 
-def test_17_a_standing_approval_ends_with_its_maker(world: DeskWorld) -> None:
-    world.opens(call("k1"), call("k2"))
-    world.act(world.rita, approve("k1", similar=Similar(minutes=5)))
-    assert world.decision("k2") == ("undecided", None), "all arguments must be equal"
-    made = similar(world.database, item="k1", seats=1)
-    assert write(world.database, lambda tx: approval_rules.revoke(tx, WORKSPACE, made.rule_id, "boss"))
-    assert similar(world.database, item="k1", seats=1) is None
-    assert [fact for fact in world.facts() if fact.startswith("approval_rule")] == [
+async def test_17_a_standing_approval_ends_with_its_maker(world: DeskWorld) -> None:
+    await world.opens(call("k1"), call("k2"))
+    await world.act(world.rita, approve("k1", similar=Similar(minutes=5)))
+    assert await world.decision("k2") == ("undecided", None), "all arguments must be equal"
+    made = await similar(world.database, item="k1", seats=1)
+    assert await world.database.write(lambda tx: approval_rules.revoke(tx, WORKSPACE, made.rule_id, "boss"))
+    assert await similar(world.database, item="k1", seats=1) is None
+    assert [fact for fact in await world.facts() if fact.startswith("approval_rule")] == [
         "approval_rule.revoked",
         "approval_rule.used",
         "approval_rule.created",
     ]
 
 
-def test_what_needs_several_people_is_not_approved_ahead(world: DeskWorld) -> None:
-    world.opens(call(rule=rule("*", needed=2)))
-    world.refused(UnprocessableError, world.rita, approve(similar=Similar(uses=1)))
+async def test_what_needs_several_people_is_not_approved_ahead(world: DeskWorld) -> None:
+    await world.opens(call(rule=rule("*", needed=2)))
+    await world.refused(UnprocessableError, world.rita, approve(similar=Similar(uses=1)))

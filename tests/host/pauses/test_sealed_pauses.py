@@ -13,45 +13,40 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import parse
 from hostler.storage.stores import pauses
 from hostler.storage.stores.blobs import BlobFolder
-from support.databases import run
 from support.pauses import WORKSPACE, call, open_pause, open_run
 
 CANARY = "canary-4711-in-the-state"
 
 
 @pytest.mark.parametrize("padding", [0, 400_000], ids=["in the row", "in a file"])
-def test_26_a_sealed_state_is_readable_nowhere_and_gone_with_its_key(
+async def test_26_a_sealed_state_is_readable_nowhere_and_gone_with_its_key(
     database: SqlDatabase, tmp_path: Path, padding: int
 ) -> None:
     blobs, vault = BlobFolder(tmp_path / "blobs"), PauseCipher([b"k" * 32])
-
-    async def scenario() -> None:
-        state = {"secret": CANARY, "more": "x" * padding}
-        kept = await explicit_states.keep(blobs, vault, "p1", state)
-        await database.write(open_run)
-        await database.write(
-            lambda tx: open_pause(
-                tx,
-                call("k1"),
-                form="explicit",
-                state=kept.state,
-                state_digest=kept.state_digest,
-                state_blob=kept.state_blob,
-                state_format=kept.state_format,
-                data_key=kept.data_key,
-            )
+    state = {"secret": CANARY, "more": "x" * padding}
+    kept = await explicit_states.keep(blobs, vault, "p1", state)
+    await database.write(open_run)
+    await database.write(
+        lambda tx: open_pause(
+            tx,
+            call("k1"),
+            form="explicit",
+            state=kept.state,
+            state_digest=kept.state_digest,
+            state_blob=kept.state_blob,
+            state_format=kept.state_format,
+            data_key=kept.data_key,
         )
-        pause = await database.read(lambda tx: pauses.get(tx, WORKSPACE, "p1"))
-        assert await explicit_states.load(blobs, vault, pause) == state
-        for table, row in await everything(database):
-            assert CANARY not in row, table
-        for file in tmp_path.rglob("*"):
-            if file.is_file():
-                assert CANARY.encode() not in file.read_bytes(), file
-        with pytest.raises(SealedError):
-            await explicit_states.load(blobs, PauseCipher([b"o" * 32]), pause)
-
-    run(scenario())
+    )
+    pause = await database.read(lambda tx: pauses.get(tx, WORKSPACE, "p1"))
+    assert await explicit_states.load(blobs, vault, pause) == state
+    for table, row in await everything(database):
+        assert CANARY not in row, table
+    for file in tmp_path.rglob("*"):
+        if file.is_file():
+            assert CANARY.encode() not in file.read_bytes(), file
+    with pytest.raises(SealedError):
+        await explicit_states.load(blobs, PauseCipher([b"o" * 32]), pause)
 
 
 async def everything(database: SqlDatabase) -> list[tuple[str, str]]:

@@ -40,24 +40,20 @@ def _ask(python: str, code: str) -> str:
     return done.stdout.strip()
 
 
-def test_without_requirements_the_hosts_own_interpreter_serves(tmp_path: Path) -> None:
+async def test_without_requirements_the_hosts_own_interpreter_serves(tmp_path: Path) -> None:
     environments = _environments(tmp_path)
-    assert asyncio.run(environments.python_for((), base=tmp_path)) == sys.executable
+    assert await environments.python_for((), base=tmp_path) == sys.executable
     assert not environments.folder.exists()
 
 
-def test_an_environment_holds_what_is_required_and_the_hosts_own_sdk_and_is_built_once(
+async def test_an_environment_holds_what_is_required_and_the_hosts_own_sdk_and_is_built_once(
     tmp_path: Path,
 ) -> None:
     # a package that itself asks for the SDK must find the host's, not look for it in an index
     write_wheel(tmp_path, requires="hostler-sdk")
-
-    async def main() -> set[str]:
-        both = (_environments(tmp_path), _environments(tmp_path))  # two hosts on one folder
-        builds = (e.python_for([TINY], base=tmp_path, allowed=[TINY]) for e in both for _ in range(3))
-        return set(await asyncio.gather(*builds))
-
-    pythons = asyncio.run(main())
+    both = (_environments(tmp_path), _environments(tmp_path))  # two hosts on one folder
+    builds = (e.python_for([TINY], base=tmp_path, allowed=[TINY]) for e in both for _ in range(3))
+    pythons = set(await asyncio.gather(*builds))
     assert len(pythons) == 1
     python = pythons.pop()
     assert python != sys.executable
@@ -71,15 +67,12 @@ def test_an_environment_holds_what_is_required_and_the_hosts_own_sdk_and_is_buil
     assert built == [Path(python).parent.parent]
 
 
-def test_changed_requirements_give_another_environment(tmp_path: Path) -> None:
-    async def main() -> tuple[str, str]:
-        environments = _environments(tmp_path)
-        write_wheel(tmp_path)
-        first = await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
-        write_wheel(tmp_path, text="VALUE = 22\n")
-        return first, await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
-
-    first, second = asyncio.run(main())
+async def test_changed_requirements_give_another_environment(tmp_path: Path) -> None:
+    environments = _environments(tmp_path)
+    write_wheel(tmp_path)
+    first = await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
+    write_wheel(tmp_path, text="VALUE = 22\n")
+    second = await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
     assert first != second
     assert _ask(second, "import tiny; print(tiny.VALUE)") == "22"
 
@@ -91,18 +84,18 @@ def test_changed_requirements_give_another_environment(tmp_path: Path) -> None:
         (["./missing.whl"], "missing.whl"),
     ],
 )
-def test_a_failing_build_gives_uvs_reason_in_a_line_and_leaves_nothing(
+async def test_a_failing_build_gives_uvs_reason_in_a_line_and_leaves_nothing(
     tmp_path: Path, requires: list[str], says: str
 ) -> None:
     with pytest.raises(PluginStartError) as caught:
-        asyncio.run(_environments(tmp_path).python_for(requires, base=tmp_path, allowed=["./missing.whl"]))
+        await _environments(tmp_path).python_for(requires, base=tmp_path, allowed=["./missing.whl"])
     assert caught.value.message.startswith("its environment cannot be built: ")
     assert says in caught.value.message
     assert "\n" not in caught.value.message
     assert [path for path in (tmp_path / "environments").iterdir() if path.is_dir()] == []
 
 
-def test_a_host_killed_while_building_leaves_no_half_environment(tmp_path: Path) -> None:
+async def test_a_host_killed_while_building_leaves_no_half_environment(tmp_path: Path) -> None:
     write_wheel(tmp_path)
     code = (
         "import asyncio, sys\nfrom pathlib import Path\n"
@@ -117,32 +110,32 @@ def test_a_host_killed_while_building_leaves_no_half_environment(tmp_path: Path)
         while not list(folder.glob(".building-*/environment/pyvenv.cfg")) and host.poll() is None:
             pass
         host.send_signal(signal.SIGKILL)
-    python = asyncio.run(_environments(tmp_path).python_for([TINY], base=tmp_path, allowed=[TINY]))
+    python = await _environments(tmp_path).python_for([TINY], base=tmp_path, allowed=[TINY])
     assert _ask(python, "import tiny, hostler_sdk; print(tiny.VALUE)") == "1"
 
 
-def test_environments_that_are_not_used_are_swept(tmp_path: Path) -> None:
+async def test_environments_that_are_not_used_are_swept(tmp_path: Path) -> None:
     async def build(value: int, limits: StartLimits) -> Path:
         write_wheel(tmp_path, text=f"VALUE = {10**value}\n")
         environments = _environments(tmp_path, limits)
         python = await environments.python_for([TINY], base=tmp_path, allowed=[TINY])
         return Path(python).parent.parent
 
-    first, second = (asyncio.run(build(n, DEFAULT_START_LIMITS)) for n in range(2))
+    first, second = [await build(n, DEFAULT_START_LIMITS) for n in range(2)]
     long_ago = first.stat().st_mtime - 31 * 24 * 3600
     os.utime(first, (long_ago, long_ago))
     half = tmp_path / "environments" / ".building-0123"
     half.mkdir()
     os.utime(half, (long_ago, long_ago))
-    third = asyncio.run(build(2, DEFAULT_START_LIMITS))
+    third = await build(2, DEFAULT_START_LIMITS)
     assert not first.exists()
     assert not half.exists()
     assert second.exists()
-    fourth = asyncio.run(build(3, replace(DEFAULT_START_LIMITS, environments=1)))
+    fourth = await build(3, replace(DEFAULT_START_LIMITS, environments=1))
     assert [second.exists(), third.exists(), fourth.exists()] == [False, False, True]
 
 
-def test_a_plugin_with_requirements_serves_from_its_own_environment(tmp_path: Path) -> None:
+async def test_a_plugin_with_requirements_serves_from_its_own_environment(tmp_path: Path) -> None:
     folder = tmp_path / "needy"
     folder.mkdir()
     write_wheel(folder, text="VALUE = 'from the wheel'\n")
@@ -155,11 +148,7 @@ def test_a_plugin_with_requirements_serves_from_its_own_environment(tmp_path: Pa
         "import tiny\nfrom hostler_sdk import Runner\n\n"
         'class Needy(Runner):\n    """Needs."""\n\n    async def run(self, ctx):\n        return tiny.VALUE\n'
     )
-
-    async def main() -> None:
-        supervisor = Supervisor(tmp_path / "data")
-        connection = await supervisor.connection(supervisor.add(Folder(folder, allow_requires=(TINY,))))
-        assert (await run(connection, "hello")).texts == ["from the wheel"]
-        await supervisor.close(5.0)
-
-    asyncio.run(main())
+    supervisor = Supervisor(tmp_path / "data")
+    connection = await supervisor.connection(supervisor.add(Folder(folder, allow_requires=(TINY,))))
+    assert (await run(connection, "hello")).texts == ["from the wheel"]
+    await supervisor.close(5.0)

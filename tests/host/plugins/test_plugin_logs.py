@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -100,9 +99,9 @@ def test_the_tail_does_not_depend_on_how_the_bytes_are_cut(data: st.DataObject) 
     assert max(map(len, log.lines)) == 100
 
 
-def test_what_this_machine_offers_is_said_in_words(tmp_path: Path) -> None:
-    found = asyncio.run(probe_containment(tmp_path))
+async def test_what_this_machine_offers_is_said_in_words(tmp_path: Path) -> None:
+    found = await probe_containment(tmp_path)
     assert found.mode in ("namespace", "subreaper", "group")
-    weaker = asyncio.run(probe_containment(tmp_path, "group"))
+    weaker = await probe_containment(tmp_path, "group")
     assert weaker.mode == "group"
     assert "left its session" in weaker.text

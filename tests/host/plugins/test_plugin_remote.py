@@ -97,96 +97,83 @@ async def tell(socket: ClientConnection, method: str, params: Any) -> None:
     await socket.send(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
 
 
-def test_a_remote_plugin_serves_runs_until_it_goes_and_may_come_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with listening(tmp_path) as (host, url, ends):
-            for _ in range(2):
-                ready = asyncio.Event()
-                async with connect(url, max_size=None) as socket:
-                    plugin = asyncio.create_task(far_plugin(socket, ready=ready.set))
-                    await ready.wait()
-                    while (status := host.status()[0]).state != "ready":
-                        await asyncio.sleep(0.001)
-                    assert status.runners == ("default",)
-                    connection = await host.connection("acme/far")
-                    texts = [f"text {n}" for n in range(50)]
-                    recorders = await asyncio.gather(*(run(connection, text) for text in texts))
-                    assert [recorder.texts[0] for recorder in recorders] == texts
-                    big = "x" * 700_000
-                    assert (await run(connection, big)).texts == [big]
-                    waiting = await begin(connection, "wait")
-                    await socket.close()
-                    assert isinstance(await waiting.over, PluginCrashedError)
-                    await plugin
-                assert await ends.get() is None
-                with pytest.raises(PluginStartError, match="is not connected"):
-                    await host.connection("acme/far")
-                assert host.status()[0].state == "disconnected"
-
-    asyncio.run(main())
-
-
-def test_a_second_connection_of_the_same_plugin_is_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with listening(tmp_path) as (host, url, ends), connect(url) as first:
+async def test_a_remote_plugin_serves_runs_until_it_goes_and_may_come_again(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (host, url, ends):
+        for _ in range(2):
             ready = asyncio.Event()
-            plugin = asyncio.create_task(far_plugin(first, ready=ready.set))
-            await ready.wait()
-            async with connect(url) as second:
-                assert isinstance(await ends.get(), ConflictError)
-                with pytest.raises(ConnectionClosed):
-                    await second.recv()
-            connection = await host.connection("acme/far")
-            assert (await run(connection, "still here")).texts == ["still here"]
-            await first.close()
-            await plugin
+            async with connect(url, max_size=None) as socket:
+                plugin = asyncio.create_task(far_plugin(socket, ready=ready.set))
+                await ready.wait()
+                while (status := host.status()[0]).state != "ready":
+                    await asyncio.sleep(0.001)
+                assert status.runners == ("default",)
+                connection = await host.connection("acme/far")
+                texts = [f"text {n}" for n in range(50)]
+                recorders = await asyncio.gather(*(run(connection, text) for text in texts))
+                assert [recorder.texts[0] for recorder in recorders] == texts
+                big = "x" * 700_000
+                assert (await run(connection, big)).texts == [big]
+                waiting = await begin(connection, "wait")
+                await socket.close()
+                assert isinstance(await waiting.over, PluginCrashedError)
+                await plugin
+            assert await ends.get() is None
+            with pytest.raises(PluginStartError, match="is not connected"):
+                await host.connection("acme/far")
+            assert host.status()[0].state == "disconnected"
 
-    asyncio.run(main())
+
+async def test_a_second_connection_of_the_same_plugin_is_refused(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (host, url, ends), connect(url) as first:
+        ready = asyncio.Event()
+        plugin = asyncio.create_task(far_plugin(first, ready=ready.set))
+        await ready.wait()
+        async with connect(url) as second:
+            assert isinstance(await ends.get(), ConflictError)
+            with pytest.raises(ConnectionClosed):
+                await second.recv()
+        connection = await host.connection("acme/far")
+        assert (await run(connection, "still here")).texts == ["still here"]
+        await first.close()
+        await plugin
 
 
 @pytest.mark.parametrize(
     ("author", "says"), [("somebody", "says that it is somebody/far, but acme/far was expected")]
 )
-def test_the_identity_is_that_of_the_token_whatever_the_process_says(
+async def test_the_identity_is_that_of_the_token_whatever_the_process_says(
     tmp_path: Path, author: str, says: str
 ) -> None:
-    async def main() -> None:
-        async with listening(tmp_path) as (_, url, ends), connect(url) as socket:
-            plugin = asyncio.create_task(far_plugin(socket, author))
-            error = await ends.get()
-            assert isinstance(error, PluginStartError)
-            assert says in error.message
-            await plugin  # its socket was closed
-
-    asyncio.run(main())
+    async with listening(tmp_path) as (_, url, ends), connect(url) as socket:
+        plugin = asyncio.create_task(far_plugin(socket, author))
+        error = await ends.get()
+        assert isinstance(error, PluginStartError)
+        assert says in error.message
+        await plugin  # its socket was closed
 
 
-def test_noise_closes_the_connection(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with listening(tmp_path) as (_, url, ends), connect(url) as socket:
-            await socket.send("hello?")
-            error = await ends.get()
-            assert isinstance(error, PluginStartError)
-            assert "not a JSON-RPC message" in error.message
-
-    asyncio.run(main())
+async def test_noise_closes_the_connection(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (_, url, ends), connect(url) as socket:
+        await socket.send("hello?")
+        error = await ends.get()
+        assert isinstance(error, PluginStartError)
+        assert "not a JSON-RPC message" in error.message
 
 
-def test_a_remote_process_that_does_not_leave_a_run_is_cut_off_and_may_come_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with listening(tmp_path) as (host, url, ends):
-            for _ in range(2):
-                ready = asyncio.Event()
-                async with connect(url) as socket:
-                    plugin = asyncio.create_task(far_plugin(socket, ready=ready.set))
-                    await ready.wait()
-                    while host.status()[0].state != "ready":
-                        await asyncio.sleep(0.001)
-                    connection = await host.connection("acme/far")
-                    waiting = await begin(connection, "wait")
-                    host.replace(connection, "it does not leave a run")
-                    assert isinstance(await waiting.over, PluginCrashedError)
-                    await plugin
-                assert await ends.get() is None
-
-    asyncio.run(main())
+async def test_a_remote_process_that_does_not_leave_a_run_is_cut_off_and_may_come_again(
+    tmp_path: Path,
+) -> None:
+    async with listening(tmp_path) as (host, url, ends):
+        for _ in range(2):
+            ready = asyncio.Event()
+            async with connect(url) as socket:
+                plugin = asyncio.create_task(far_plugin(socket, ready=ready.set))
+                await ready.wait()
+                while host.status()[0].state != "ready":
+                    await asyncio.sleep(0.001)
+                connection = await host.connection("acme/far")
+                waiting = await begin(connection, "wait")
+                host.replace(connection, "it does not leave a run")
+                assert isinstance(await waiting.over, PluginCrashedError)
+                await plugin
+            assert await ends.get() is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -45,22 +44,22 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         yield serving
 
 
-def build(
+async def build(
     tmp_path: Path, requires: list[str], *, allowed: tuple[str, ...] = (), limits: object = None
 ) -> Path:
     """The environment that is built for it."""
     environments = Environments(tmp_path / "environments", limits or DEFAULT_START_LIMITS)  # type: ignore[arg-type]
-    python = asyncio.run(environments.python_for(requires, base=tmp_path / "plugin", allowed=allowed))
+    python = await environments.python_for(requires, base=tmp_path / "plugin", allowed=allowed)
     return Path(python).parent.parent
 
 
-def refused(tmp_path: Path, requires: list[str], **options: object) -> str:
+async def refused(tmp_path: Path, requires: list[str], **options: object) -> str:
     def left() -> set[Path]:
         return {path for path in (tmp_path / "environments").glob("*") if path.is_dir()}
 
     before = left()
     with pytest.raises(PluginStartError) as caught:
-        build(tmp_path, requires, **options)  # type: ignore[arg-type]
+        await build(tmp_path, requires, **options)  # type: ignore[arg-type]
     assert left() == before
     return caught.value.message
 
@@ -113,7 +112,7 @@ def modules(environment: Path) -> set[str]:
         "x" * 600,
     ],
 )
-def test_what_is_no_package_by_name_is_refused_before_uv_is_started(
+async def test_what_is_no_package_by_name_is_refused_before_uv_is_started(
     tmp_path: Path, index: Index, mark: Path, text: str
 ) -> None:
     plugin = tmp_path / "plugin"
@@ -121,7 +120,7 @@ def test_what_is_no_package_by_name_is_refused_before_uv_is_started(
     write_source(index.folder, "evil", mark)
     (plugin / "requirements.txt").write_text("./evil\n")
     wanted = text.format(plugin=str(plugin).lstrip("/"), index=index.url)
-    message = refused(tmp_path, [wanted])
+    message = await refused(tmp_path, [wanted])
     assert message.startswith("requires: ")
     assert "httpx>=0.28" in message or "characters" in message or "line break" in message
     assert not mark.exists()
@@ -133,21 +132,21 @@ def test_what_is_no_package_by_name_is_refused_before_uv_is_started(
         launch_of(Folder(plugin))
 
 
-def test_there_is_a_most_of_requirements(tmp_path: Path) -> None:
-    assert "at most 100" in refused(tmp_path, ["tiny"] * 101)
+async def test_there_is_a_most_of_requirements(tmp_path: Path) -> None:
+    assert "at most 100" in await refused(tmp_path, ["tiny"] * 101)
 
 
 # -- what the operator lists ----------------------------------------------------------------------
 
 
-def test_an_operator_may_list_wheels_and_nothing_that_is_built(tmp_path: Path, index: Index) -> None:
+async def test_an_operator_may_list_wheels_and_nothing_that_is_built(tmp_path: Path, index: Index) -> None:
     plugin = tmp_path / "plugin"
     write_wheel(plugin / "wheels", "local")
     write_wheel(index.folder, "afar")
     far = f"afar @ {index.url.removesuffix('/simple')}/files/afar-1.0-py3-none-any.whl"
     near = "./wheels/local-1.0-py3-none-any.whl"
-    assert "local" in refused(tmp_path, [near])
-    found = modules(build(tmp_path, [near, far], allowed=(near, far)))
+    assert "local" in await refused(tmp_path, [near])
+    found = modules(await build(tmp_path, [near, far], allowed=(near, far)))
     assert {"local.py", "afar.py"} <= found
     for text in (
         "./evil",
@@ -160,7 +159,7 @@ def test_an_operator_may_list_wheels_and_nothing_that_is_built(tmp_path: Path, i
             parse_config(
                 json.dumps({"plugins": [{"path": "./p", "allow_requires": [text]}]}), name="hostler.yaml"
             )
-        assert "wheel" in refused(tmp_path, [text], allowed=(text,))
+        assert "wheel" in await refused(tmp_path, [text], allowed=(text,))
     entry = PluginEntry(path="./p", allow_requires=[near, far])
     assert entry.allow_requires == [near, far]
 
@@ -169,18 +168,18 @@ def test_an_operator_may_list_wheels_and_nothing_that_is_built(tmp_path: Path, i
 
 
 @pytest.mark.parametrize("by", ["itself", "another"])
-def test_a_source_distribution_of_the_index_is_never_built(
+async def test_a_source_distribution_of_the_index_is_never_built(
     tmp_path: Path, index: Index, mark: Path, by: str
 ) -> None:
     write_source(index.folder, "evil", mark)
     write_wheel(index.folder, "another", requires="evil")
-    message = refused(tmp_path, ["evil" if by == "itself" else "another"])
+    message = await refused(tmp_path, ["evil" if by == "itself" else "another"])
     assert "evil" in message
     assert "wheel" in message.lower()
     assert not mark.exists()
 
 
-def test_a_listed_wheel_with_a_dependency_that_would_be_built_is_refused(
+async def test_a_listed_wheel_with_a_dependency_that_would_be_built_is_refused(
     tmp_path: Path, index: Index, mark: Path
 ) -> None:
     write_source(index.folder, "evil", mark)
@@ -188,11 +187,11 @@ def test_a_listed_wheel_with_a_dependency_that_would_be_built_is_refused(
     place = f"evil @ file://{tmp_path / 'plugin' / 'evil'}"
     write_wheel(tmp_path / "plugin", "tiny", requires=place)
     listed = "./tiny-1.0-py3-none-any.whl"
-    assert "evil" in refused(tmp_path, [listed], allowed=(listed,))
+    assert "evil" in await refused(tmp_path, [listed], allowed=(listed,))
     assert not mark.exists()
 
 
-def test_a_folder_of_wheels_is_named_from_where_the_host_runs(
+async def test_a_folder_of_wheels_is_named_from_where_the_host_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_wheel(tmp_path / "links", "tiny")
@@ -200,13 +199,15 @@ def test_a_folder_of_wheels_is_named_from_where_the_host_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_FIND_LINKS", f"links,{tmp_path}/more")
-    assert "tiny.py" in modules(build(tmp_path, ["tiny"]))
+    assert "tiny.py" in modules(await build(tmp_path, ["tiny"]))
 
 
 # -- what lies in the plugin's folder -------------------------------------------------------------
 
 
-def test_no_configuration_of_the_plugins_folder_is_read(tmp_path: Path, index: Index, mark: Path) -> None:
+async def test_no_configuration_of_the_plugins_folder_is_read(
+    tmp_path: Path, index: Index, mark: Path
+) -> None:
     write_wheel(index.folder, "tiny", "VALUE = 'of the operator'\n")
     plugin = tmp_path / "plugin"
     (tmp_path / "theirs").mkdir()
@@ -218,7 +219,7 @@ def test_no_configuration_of_the_plugins_folder_is_read(tmp_path: Path, index: I
         (plugin / "pyproject.toml").write_text(f'[project]\nname = "x"\nversion = "1"\n[tool.uv]\n{setting}')
         (plugin / ".python-version").write_text("3.1\n")
         (plugin / ".env").write_text(f"UV_DEFAULT_INDEX={theirs.url}\n")
-        built = build(tmp_path, ["tiny"])
+        built = await build(tmp_path, ["tiny"])
         assert theirs.asked == []
     text = next((built / "lib").glob("python*/site-packages/tiny.py")).read_text()
     assert "of the operator" in text
@@ -228,13 +229,13 @@ def test_no_configuration_of_the_plugins_folder_is_read(tmp_path: Path, index: I
 # -- what packages bring --------------------------------------------------------------------------
 
 
-def test_nothing_of_a_package_is_executed_while_it_is_installed(
+async def test_nothing_of_a_package_is_executed_while_it_is_installed(
     tmp_path: Path, index: Index, mark: Path
 ) -> None:
     """A `.pth` file is code for whoever starts the interpreter."""
     line = f"import pathlib; pathlib.Path({str(mark)!r}).write_text('x')\n"
     write_wheel(index.folder, "tiny", files={"tiny.pth": line, "sitecustomize.py": line})
-    environment = build(tmp_path, ["tiny"])
+    environment = await build(tmp_path, ["tiny"])
     assert not mark.exists()
     python = environment / "bin" / "python"
     subprocess.run([python, "-c", ""], check=True, timeout=60)
@@ -251,58 +252,58 @@ def test_nothing_of_a_package_is_executed_while_it_is_installed(
         "tiny-1.0.data/data/bin/python3",
     ],
 )
-def test_a_package_does_not_choose_the_interpreter(tmp_path: Path, index: Index, file: str) -> None:
+async def test_a_package_does_not_choose_the_interpreter(tmp_path: Path, index: Index, file: str) -> None:
     """The folder that pyvenv.cfg names as the interpreter's home is shown to the plugin."""
     interpreter = os.path.realpath(sys.executable)
     write_wheel(index.folder, "tiny", files={file: f"home = {tmp_path}/secrets/bin\n"})
-    message = refused(tmp_path, ["tiny"])
+    message = await refused(tmp_path, ["tiny"])
     assert "interpreter" in message or "reserved name" in message or "cannot be built" in message
     assert os.path.realpath(sys.executable) == interpreter
     assert Path(interpreter).read_bytes()[:4] == b"\x7fELF"
 
 
-def test_the_hosts_own_packages_are_looked_up_nowhere(tmp_path: Path, index: Index) -> None:
+async def test_the_hosts_own_packages_are_looked_up_nowhere(tmp_path: Path, index: Index) -> None:
     for name in ("hostler_sdk", "hostler_protocol", "msgspec"):
         write_wheel(index.folder, name, "raise SystemExit('not the one of the host')\n", version="99.0")
     write_wheel(index.folder, "tiny", requires="hostler-sdk")
-    environment = build(tmp_path, ["tiny", "hostler-sdk", "msgspec>=0.1"])
+    environment = await build(tmp_path, ["tiny", "hostler-sdk", "msgspec>=0.1"])
     assert {"hostler_sdk", "hostler_protocol", "msgspec"} <= modules(environment)
     assert not [path for path in index.asked if "hostler" in path or "msgspec" in path]
 
 
-def test_another_version_of_the_hosts_own_packages_is_a_mistake(tmp_path: Path, index: Index) -> None:
+async def test_another_version_of_the_hosts_own_packages_is_a_mistake(tmp_path: Path, index: Index) -> None:
     write_wheel(index.folder, "tiny", requires="hostler-sdk>=99")
-    assert "tiny 1.0 requires hostler-sdk>=99" in refused(tmp_path, ["tiny"])
-    assert "it requires msgspec<0.1" in refused(tmp_path, ["msgspec<0.1"])
+    assert "tiny 1.0 requires hostler-sdk>=99" in await refused(tmp_path, ["tiny"])
+    assert "it requires msgspec<0.1" in await refused(tmp_path, ["msgspec<0.1"])
 
 
-def test_an_environment_has_a_most_of_bytes(tmp_path: Path, index: Index) -> None:
+async def test_an_environment_has_a_most_of_bytes(tmp_path: Path, index: Index) -> None:
     write_wheel(index.folder, "tiny", files={f"large{n}.txt": "x" * 8_000_000 for n in range(12)})
     limits = replace(DEFAULT_START_LIMITS, environment_bytes=1_000_000)
-    assert "too large" in refused(tmp_path, ["tiny"], limits=limits)
+    assert "too large" in await refused(tmp_path, ["tiny"], limits=limits)
 
 
 # -- the plan -------------------------------------------------------------------------------------
 
 
-def test_what_is_built_again_is_the_same(tmp_path: Path, index: Index) -> None:
+async def test_what_is_built_again_is_the_same(tmp_path: Path, index: Index) -> None:
     write_wheel(index.folder, "other")
     first = write_wheel(index.folder, "tiny", requires="other>=1")
-    environment = build(tmp_path, ["tiny"])
+    environment = await build(tmp_path, ["tiny"])
     plan = next((tmp_path / "environments").glob("*.requires.txt"))
     lines = [line.strip(" \\") for line in plan.read_text().splitlines()]
     assert [line for line in lines if "==" in line] == ["other==1.0", "tiny==1.0"]
     assert sum(line.startswith("--hash=sha256:") for line in lines) == 2
     shutil.rmtree(environment)
     write_wheel(index.folder, "tiny", version="2.0")
-    assert modules(build(tmp_path, ["tiny"])) >= {"tiny-1.0.dist-info", "other-1.0.dist-info"}
+    assert modules(await build(tmp_path, ["tiny"])) >= {"tiny-1.0.dist-info", "other-1.0.dist-info"}
 
     shutil.rmtree(environment)
     first.unlink()
     write_wheel(index.folder, "tiny", "VALUE = 'exchanged'\n", requires="other>=1")
-    assert "hash" in refused(tmp_path, ["tiny"]).lower()
+    assert "hash" in (await refused(tmp_path, ["tiny"])).lower()
     plan.unlink()
-    assert modules(build(tmp_path, ["tiny"])) >= {"tiny-2.0.dist-info"}
+    assert modules(await build(tmp_path, ["tiny"])) >= {"tiny-2.0.dist-info"}
 
 
 # -- what uv gets ---------------------------------------------------------------------------------
@@ -329,7 +330,7 @@ sys.exit(1)
 """
 
 
-def test_uv_sees_what_it_needs_and_nothing_else_of_the_host(
+async def test_uv_sees_what_it_needs_and_nothing_else_of_the_host(
     tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In its place a program that writes down what it is given, and tries to reach files of the host."""
@@ -355,7 +356,7 @@ def test_uv_sees_what_it_needs_and_nothing_else_of_the_host(
     fake.write_text(LOOK.format(python=python, paths=paths, written=written, there=str(seen_file)))
     monkeypatch.setattr("hostler.plugins.environment._remove", lambda path: None)
     with pytest.raises(PluginStartError, match="seen enough"):
-        build(tmp_path, ["tiny"])
+        await build(tmp_path, ["tiny"])
     seen = json.loads(seen_file.read_text().splitlines()[0])
     assert seen["cwd"] == str(environments / ".building-known")
     assert "--no-config" in seen["argv"]

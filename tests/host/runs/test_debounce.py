@@ -24,7 +24,6 @@ from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import NewRun
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.runs import RunRecord
-from support.databases import run
 from support.pauses import call, open_pause, park
 from support.server_process import PLUGINS
 from support.stepping import CALLER, WORKSPACE, Stage, stage, within
@@ -62,166 +61,143 @@ def _url(database_url: str) -> str | None:
     return database_url if database_url.startswith("postgres") else None
 
 
-def test_a_burst_of_five_is_one_run_with_all_of_them_in_order(
+async def test_a_burst_of_five_is_one_run_with_all_of_them_in_order(
     tmp_path: Path, database_url: str, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(gathering, "MAX_GATHERED", 5)  # it begins with the fifth, however slow they come
-
-    async def story() -> None:
-        async with (
-            within(),
-            stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
-        ):
-            await _agent(made, 60.0)
-            texts = [f"part {number}" for number in range(5)]
-            answers = [await _say(made, text) for text in texts]
-            assert [one.outcome for one in answers] == ["queued"] * 5
-            ids = {one.run.run_id for one in answers if one.run is not None}
-            assert len(ids) == 1
-            ended = await made.ended(ids.pop())
-            assert json.loads(ended.said[0]) == ["\n".join(texts)]
-            context = ended.entries("context")[0]["data"]
-            assert [element["text"] for element in context["input"]["contents"]] == texts
-            assert context["event"]["event_id"] == "part-4" == ended.record.event_id
-            assert not context["context"]["has_history_before"], "what is its input is not its history too"
-            page = await made.host.db.read(lambda tx: transcripts.page(tx, WORKSPACE, conversation_id="c"))
-            assert [item.content for item in reversed(page.items)] == [*texts, ended.said[0]]
-            for text in texts:
-                event = await made.host.db.read(
-                    lambda tx, text=text: events.find(tx, WORKSPACE, text.replace(" ", "-"))  # type: ignore[misc]
-                )
-                assert event is not None
-                assert event.envelope is not None
-                assert (event.envelope.input.text, event.run_id) == (text, ended.record.run_id)
-            again = await _say(made, "part 2")
-            assert (again.duplicate, again.outcome) == (True, "queued")
-
-    run(story(), SECONDS)
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
+    ):
+        await _agent(made, 60.0)
+        texts = [f"part {number}" for number in range(5)]
+        answers = [await _say(made, text) for text in texts]
+        assert [one.outcome for one in answers] == ["queued"] * 5
+        ids = {one.run.run_id for one in answers if one.run is not None}
+        assert len(ids) == 1
+        ended = await made.ended(ids.pop())
+        assert json.loads(ended.said[0]) == ["\n".join(texts)]
+        context = ended.entries("context")[0]["data"]
+        assert [element["text"] for element in context["input"]["contents"]] == texts
+        assert context["event"]["event_id"] == "part-4" == ended.record.event_id
+        assert not context["context"]["has_history_before"], "what is its input is not its history too"
+        page = await made.host.db.read(lambda tx: transcripts.page(tx, WORKSPACE, conversation_id="c"))
+        assert [item.content for item in reversed(page.items)] == [*texts, ended.said[0]]
+        for text in texts:
+            event = await made.host.db.read(
+                lambda tx, text=text: events.find(tx, WORKSPACE, text.replace(" ", "-"))  # type: ignore[misc]
+            )
+            assert event is not None
+            assert event.envelope is not None
+            assert (event.envelope.input.text, event.run_id) == (text, ended.record.run_id)
+        again = await _say(made, "part 2")
+        assert (again.duplicate, again.outcome) == (True, "queued")
 
 
-def test_what_comes_after_the_start_is_a_steer(tmp_path: Path, database_url: str) -> None:
-    async def story() -> None:
-        async with (
-            within(),
-            stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
-        ):
-            await _agent(made, 0.3)
-            latch = tmp_path / "latch"
-            first = await _say(made, f"wait {latch}")
-            assert first.run is not None
-            while (await made.host.run_record(WORKSPACE, first.run.run_id)).status != "running":
-                await asyncio.sleep(0.02)
-            late = await _say(made, "one more thing")
-            assert (late.outcome, late.run and late.run.run_id) == ("steered", first.run.run_id)
-            latch.touch()
-            ended = await made.ended(first.run.run_id)
-            assert json.loads(ended.said[0]) == [f"wait {latch}", "one more thing"]
-
-    run(story(), SECONDS)
+async def test_what_comes_after_the_start_is_a_steer(tmp_path: Path, database_url: str) -> None:
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
+    ):
+        await _agent(made, 0.3)
+        latch = tmp_path / "latch"
+        first = await _say(made, f"wait {latch}")
+        assert first.run is not None
+        while (await made.host.run_record(WORKSPACE, first.run.run_id)).status != "running":
+            await asyncio.sleep(0.02)
+        late = await _say(made, "one more thing")
+        assert (late.outcome, late.run and late.run.run_id) == ("steered", first.run.run_id)
+        latch.touch()
+        ended = await made.ended(first.run.run_id)
+        assert json.loads(ended.said[0]) == [f"wait {latch}", "one more thing"]
 
 
-def test_two_people_are_two_turns(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_two_people_are_two_turns(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(gathering, "MAX_GATHERED", 2)
-
-    async def story() -> None:
-        async with within(), stage(tmp_path / "d", plugin=LISTENER, agent=False) as made:
-            await _agent(made, 60.0, on_busy="queue")
-            answers = [await _say(made, f"{who} {number}", who) for number in range(2) for who in "ab"]
-            runs_ = [one.run.run_id for one in answers if one.run is not None]
-            assert runs_[0] == runs_[2] != runs_[1] == runs_[3]
-            assert json.loads((await made.ended(runs_[0])).said[0])[0] == "a 0\na 1"
-            assert json.loads((await made.ended(runs_[1])).said[0])[0] == "b 0\nb 1"
-
-    run(story(), SECONDS)
+    async with within(), stage(tmp_path / "d", plugin=LISTENER, agent=False) as made:
+        await _agent(made, 60.0, on_busy="queue")
+        answers = [await _say(made, f"{who} {number}", who) for number in range(2) for who in "ab"]
+        runs_ = [one.run.run_id for one in answers if one.run is not None]
+        assert runs_[0] == runs_[2] != runs_[1] == runs_[3]
+        assert json.loads((await made.ended(runs_[0])).said[0])[0] == "a 0\na 1"
+        assert json.loads((await made.ended(runs_[1])).said[0])[0] == "b 0\nb 1"
 
 
-def test_a_turn_that_is_full_begins(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_a_turn_that_is_full_begins(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(gathering, "MAX_GATHERED", 3)
-
-    async def story() -> None:
-        async with within(), stage(tmp_path / "d", plugin=LISTENER, agent=False) as made:
-            await _agent(made, 60.0, on_busy="queue")
-            answers = [await _say(made, f"m {number}") for number in range(3)]
-            record = await _over(made, answers[0])  # it does not wait a minute
-            assert record.output is not None
-            assert json.loads(record.output.text)[0] == "m 0\nm 1\nm 2"
-
-    run(story(), SECONDS)
+    async with within(), stage(tmp_path / "d", plugin=LISTENER, agent=False) as made:
+        await _agent(made, 60.0, on_busy="queue")
+        answers = [await _say(made, f"m {number}") for number in range(3)]
+        record = await _over(made, answers[0])  # it does not wait a minute
+        assert record.output is not None
+        assert json.loads(record.output.text)[0] == "m 0\nm 1\nm 2"
 
 
-def test_a_turn_too_large_for_one_more_begins_without_it(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_a_turn_too_large_for_one_more_begins_without_it(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(gathering, "MAX_GATHERED_BYTES", 500)
-
-    async def story() -> None:
-        async with within(), stage(tmp_path / "d", plugin=LISTENER, agent=False) as made:
-            await _agent(made, 60.0, on_busy="queue")
-            first = await _say(made, "x" * 100)
-            second = await _say(made, "y" * 150)
-            assert first.run is not None
-            assert second.run is not None
-            assert first.run.run_id != second.run.run_id
-            assert (await _over(made, first)).status == "completed"
-
-    run(story(), SECONDS)
+    async with within(), stage(tmp_path / "d", plugin=LISTENER, agent=False) as made:
+        await _agent(made, 60.0, on_busy="queue")
+        first = await _say(made, "x" * 100)
+        second = await _say(made, "y" * 150)
+        assert first.run is not None
+        assert second.run is not None
+        assert first.run.run_id != second.run.run_id
+        assert (await _over(made, first)).status == "completed"
 
 
-def test_an_event_with_a_delay_begins_later_and_stands_in_nobodys_way(
+async def test_an_event_with_a_delay_begins_later_and_stands_in_nobodys_way(
     tmp_path: Path, database_url: str
 ) -> None:
-    async def story() -> None:
-        async with (
-            within(),
-            stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
-        ):
-            await _agent(made, 0.0)
-            envelope = {"event_type": "message.received", "conversation_id": "c"}
-            later = await made.host.accept(
-                msgspec.convert({**envelope, "input": {"text": "later"}}, EventEnvelope), CALLER, delay=3600
-            )
-            assert later.outcome == "queued"
-            at_once = await _say(made, "at once")
-            assert at_once.outcome == "started"
-            assert (await _over(made, at_once)).status == "completed"
-            assert later.run is not None
-            assert later.run.status == "queued"
-            elsewhere = {**envelope, "conversation_id": "d", "input": {"text": "soon"}}
-            began = time.time()
-            soon = await made.host.accept(msgspec.convert(elsewhere, EventEnvelope), CALLER, delay=0.5)
-            assert ((await _over(made, soon)).started_at or 0) - began >= 0.49
-            waits = await made.host.run_record(WORKSPACE, later.run.run_id)
-            assert waits.status == "queued"
-
-    run(story(), SECONDS)
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
+    ):
+        await _agent(made, 0.0)
+        envelope = {"event_type": "message.received", "conversation_id": "c"}
+        later = await made.host.accept(
+            msgspec.convert({**envelope, "input": {"text": "later"}}, EventEnvelope), CALLER, delay=3600
+        )
+        assert later.outcome == "queued"
+        at_once = await _say(made, "at once")
+        assert at_once.outcome == "started"
+        assert (await _over(made, at_once)).status == "completed"
+        assert later.run is not None
+        assert later.run.status == "queued"
+        elsewhere = {**envelope, "conversation_id": "d", "input": {"text": "soon"}}
+        began = time.time()
+        soon = await made.host.accept(msgspec.convert(elsewhere, EventEnvelope), CALLER, delay=0.5)
+        assert ((await _over(made, soon)).started_at or 0) - began >= 0.49
+        waits = await made.host.run_record(WORKSPACE, later.run.run_id)
+        assert waits.status == "queued"
 
 
 # -- while a run waits for a person ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("on_pause", ["hold", "supersede", "reject"])
-def test_a_message_that_comes_while_a_run_is_paused(tmp_path: Path, database_url: str, on_pause: str) -> None:
-    async def story() -> None:
-        async with (
-            within(),
-            stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
-        ):
-            await _agent(made, 0.0, on_pause=on_pause)
-            await made.host.db.write(_paused)
-            sent = await _say(made, "hello again")
-            if on_pause == "reject":
-                assert (sent.outcome, sent.run) == ("rejected", None)
-                return
-            assert sent.outcome == "queued"
-            if on_pause == "hold":
-                assert sent.run is not None
-                assert sent.run.status == "queued"
-                await made.cancel("asks")  # which is one way a pause ends
-            assert (await _over(made, sent)).status == "completed"
-            asked = await made.ended("asks")
-            assert asked.record.status == "cancelled"
-            pause = await made.host.db.read(lambda tx: pauses.get(tx, WORKSPACE, "p1"))
-            assert pause.status == ("superseded" if on_pause == "supersede" else "cancelled")
-
-    run(story(), SECONDS)
+async def test_a_message_that_comes_while_a_run_is_paused(
+    tmp_path: Path, database_url: str, on_pause: str
+) -> None:
+    async with (
+        within(),
+        stage(tmp_path / "d", database=_url(database_url), plugin=LISTENER, agent=False) as made,
+    ):
+        await _agent(made, 0.0, on_pause=on_pause)
+        await made.host.db.write(_paused)
+        sent = await _say(made, "hello again")
+        if on_pause == "reject":
+            assert (sent.outcome, sent.run) == ("rejected", None)
+            return
+        assert sent.outcome == "queued"
+        if on_pause == "hold":
+            assert sent.run is not None
+            assert sent.run.status == "queued"
+            await made.cancel("asks")  # which is one way a pause ends
+        assert (await _over(made, sent)).status == "completed"
+        asked = await made.ended("asks")
+        assert asked.record.status == "cancelled"
+        pause = await made.host.db.read(lambda tx: pauses.get(tx, WORKSPACE, "p1"))
+        assert pause.status == ("superseded" if on_pause == "supersede" else "cancelled")
 
 
 def _paused(tx: Tx) -> None:

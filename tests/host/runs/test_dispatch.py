@@ -20,7 +20,6 @@ from hostler.storage.stores import agents, hosts, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_rows import Attempt, NewRun, Run
 from hostler_protocol.errors import RateLimitedError, StorageError
-from support.databases import run
 
 HOST = Membership("h1")
 
@@ -170,238 +169,198 @@ async def dispatching(database: SqlDatabase, **limits: Any) -> AsyncIterator[Sta
         assert stage.dispatcher.active == 0
 
 
-def test_as_many_at_once_as_there_are_slots_and_the_next_when_one_is_free(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=2) as stage:
-            one = agent()
-            opened = [await stage.open(f"r{n}", one) for n in range(5)]
-            assert opened == ["claimed", "claimed", "queued", "queued", "queued"]
-            assert (stage.dispatcher.active, await stage.waiting()) == (2, 3)
-            await stage.until("r0", "r1")
-            stage.turns["r1"].let.set()
-            await stage.until("r0", "r1", "r2")
-            stage.turns["r0"].let.set()
-            await stage.until("r0", "r1", "r2", "r3")
-            assert stage.dispatcher.active == 2
-            stage.turns["r2"].let.set()
-            await stage.until("r0", "r1", "r2", "r3", "r4")
-            assert await stage.waiting() == 0
-
-    run(story())
-
-
-def test_an_agent_with_a_limit_holds_back_no_other(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=10) as stage:
-            few, many = agent("few", limit=1), agent("many")
-            assert await stage.open("f0", few) == "claimed"
-            assert await stage.open("f1", few) == "queued"
-            assert await stage.open("f2", few) == "queued"
-            assert await stage.open("m0", many) == "claimed"
-            await stage.until("f0", "m0")
-            stage.turns["m0"].let.set()
-            stage.turns["f0"].let.set()
-            await stage.until("f0", "m0", "f1")
-            assert await stage.statuses("f1", "f2") == ["claimed", "queued"]
-            stage.turns["f1"].let.set()
-            await stage.until("f0", "m0", "f1", "f2")
-
-    run(story())
-
-
-def test_the_limit_of_an_agent_holds_for_runs_that_waited_before_the_host_came(
+async def test_as_many_at_once_as_there_are_slots_and_the_next_when_one_is_free(
     database: SqlDatabase,
 ) -> None:
-    async def story() -> None:
-        stored = await database.write(lambda tx: agents.apply(tx, "w1", agent("few", limit=1).spec))
-        before = Stage(database, slots=0)
-        for number in range(3):
-            await before.open(f"r{number}", stored)
-        async with dispatching(database, slots=10) as stage:
-            await stage.until("r0")
-            await stage.open("other", agent("other"))
-            await stage.until("r0", "other")
-            stage.turns["r0"].let.set()
-            await stage.until("r0", "other", "r1")
-
-    run(story())
-
-
-def test_a_lane_is_left_to_the_next_one_that_waits(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=10) as stage:
-            one = agent()
-            assert await stage.open("r0", one, lane="l") == "claimed"
-            assert await stage.open("r1", one, lane="l") == "queued"
-            assert await stage.open("r2", one, lane="l") == "queued"
-            await stage.until("r0")
-            for number in range(2):
-                stage.turns[f"r{number}"].let.set()
-                await stage.until(*(f"r{n}" for n in range(number + 2)))
-            assert stage.begun == ["r0", "r1", "r2"]
-
-    run(story())
-
-
-def test_runs_that_waited_when_the_host_came_are_claimed(database: SqlDatabase) -> None:
-    async def story() -> None:
-        before = Stage(database, slots=0)
-        for number in range(4):
-            assert await before.open(f"r{number}", agent()) == "queued"
-        async with dispatching(database, slots=3) as stage:
-            await stage.until("r0", "r1", "r2")
-            stage.turns["r0"].let.set()
-            await stage.until("r0", "r1", "r2", "r3")
-
-    run(story())
-
-
-def test_a_run_that_is_not_due_waits_for_its_time(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=3) as stage:
-            now = await database.read(lambda tx: tx.now)
-            opened = await stage.open("later", agent(), not_before=now + 150)
-            in_time = await database.read(lambda tx: tx.now) < now + 150
-            assert opened == "queued" or not in_time
-            await stage.until("later")
-            assert await database.read(lambda tx: tx.now) >= now + 150
-
-    run(story())
-
-
-def test_a_full_queue_says_so(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=1, queue=2) as stage:
-            full = []
-            for number in range(3):
-                full.append(await stage.dispatcher.queue.is_full())
-                await stage.open(f"r{number}", agent())
-            assert full == [False, False, False]
-            with pytest.raises(RateLimitedError, match="too many runs"):
-                await stage.dispatcher.check_room()
-
-    run(story())
-
-
-def test_a_mistake_of_the_host_ends_that_run_and_frees_its_slot(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=1) as stage:
-            await stage.open("r0", agent(limit=1))
-            await stage.open("r1", agent(limit=1))
-            stage.turns["r0"].broken = True
-            stage.turns["r0"].let.set()
-            await stage.until("r0", "r1")
-            assert await stage.statuses("r0") == ["failed"]
-
-    run(story())
-
-
-def test_a_wish_to_cancel_reaches_the_run_that_is_under_way(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=1) as stage:
-            await stage.open("r0", agent())
-            stage.dispatcher.cancel("r0", "enough")
-            stage.dispatcher.cancel("no such run", "enough")
-            assert stage.turns["r0"].cancelled == ["enough"]
-
-    run(story())
-
-
-def test_a_run_that_was_cancelled_before_its_claim_hears_of_it(database: SqlDatabase) -> None:
-    async def story() -> None:
-        before = Stage(database, slots=0)
-        await before.open("r0", agent())
-        await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "early", by="ada"))
-        async with dispatching(database, slots=1) as stage:
-            await stage.until("r0")
-            assert stage.turns["r0"].cancelled == ["early"]
-
-    run(story())
-
-
-def test_a_host_that_stops_lets_runs_finish_and_hands_the_others_over(database: SqlDatabase) -> None:
-    async def story() -> None:
-        stage = Stage(database, slots=2)
-        stage.begin()
-        for number in range(3):
-            await stage.open(f"r{number}", agent())
+    async with dispatching(database, slots=2) as stage:
+        one = agent()
+        opened = [await stage.open(f"r{n}", one) for n in range(5)]
+        assert opened == ["claimed", "claimed", "queued", "queued", "queued"]
+        assert (stage.dispatcher.active, await stage.waiting()) == (2, 3)
+        await stage.until("r0", "r1")
+        stage.turns["r1"].let.set()
+        await stage.until("r0", "r1", "r2")
         stage.turns["r0"].let.set()
-        await stage.dispatcher.stop(0.05)
-        assert stage.turns["r1"].handed_over
-        assert not stage.turns["r0"].handed_over
-        assert (await stage.statuses("r0", "r1"))[0] == "completed"
-        assert (await stage.statuses("r1"))[0] == "queued"
-        assert stage.dispatcher.reserve(agent()).claim is None
-        assert stage.dispatcher.active == 0
+        await stage.until("r0", "r1", "r2", "r3")
+        assert stage.dispatcher.active == 2
+        stage.turns["r2"].let.set()
+        await stage.until("r0", "r1", "r2", "r3", "r4")
+        assert await stage.waiting() == 0
 
-    run(story())
+
+async def test_an_agent_with_a_limit_holds_back_no_other(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=10) as stage:
+        few, many = agent("few", limit=1), agent("many")
+        assert await stage.open("f0", few) == "claimed"
+        assert await stage.open("f1", few) == "queued"
+        assert await stage.open("f2", few) == "queued"
+        assert await stage.open("m0", many) == "claimed"
+        await stage.until("f0", "m0")
+        stage.turns["m0"].let.set()
+        stage.turns["f0"].let.set()
+        await stage.until("f0", "m0", "f1")
+        assert await stage.statuses("f1", "f2") == ["claimed", "queued"]
+        stage.turns["f1"].let.set()
+        await stage.until("f0", "m0", "f1", "f2")
+
+
+async def test_the_limit_of_an_agent_holds_for_runs_that_waited_before_the_host_came(
+    database: SqlDatabase,
+) -> None:
+    stored = await database.write(lambda tx: agents.apply(tx, "w1", agent("few", limit=1).spec))
+    before = Stage(database, slots=0)
+    for number in range(3):
+        await before.open(f"r{number}", stored)
+    async with dispatching(database, slots=10) as stage:
+        await stage.until("r0")
+        await stage.open("other", agent("other"))
+        await stage.until("r0", "other")
+        stage.turns["r0"].let.set()
+        await stage.until("r0", "other", "r1")
+
+
+async def test_a_lane_is_left_to_the_next_one_that_waits(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=10) as stage:
+        one = agent()
+        assert await stage.open("r0", one, lane="l") == "claimed"
+        assert await stage.open("r1", one, lane="l") == "queued"
+        assert await stage.open("r2", one, lane="l") == "queued"
+        await stage.until("r0")
+        for number in range(2):
+            stage.turns[f"r{number}"].let.set()
+            await stage.until(*(f"r{n}" for n in range(number + 2)))
+        assert stage.begun == ["r0", "r1", "r2"]
+
+
+async def test_runs_that_waited_when_the_host_came_are_claimed(database: SqlDatabase) -> None:
+    before = Stage(database, slots=0)
+    for number in range(4):
+        assert await before.open(f"r{number}", agent()) == "queued"
+    async with dispatching(database, slots=3) as stage:
+        await stage.until("r0", "r1", "r2")
+        stage.turns["r0"].let.set()
+        await stage.until("r0", "r1", "r2", "r3")
+
+
+async def test_a_run_that_is_not_due_waits_for_its_time(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=3) as stage:
+        now = await database.read(lambda tx: tx.now)
+        opened = await stage.open("later", agent(), not_before=now + 150)
+        in_time = await database.read(lambda tx: tx.now) < now + 150
+        assert opened == "queued" or not in_time
+        await stage.until("later")
+        assert await database.read(lambda tx: tx.now) >= now + 150
+
+
+async def test_a_full_queue_says_so(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=1, queue=2) as stage:
+        full = []
+        for number in range(3):
+            full.append(await stage.dispatcher.queue.is_full())
+            await stage.open(f"r{number}", agent())
+        assert full == [False, False, False]
+        with pytest.raises(RateLimitedError, match="too many runs"):
+            await stage.dispatcher.check_room()
+
+
+async def test_a_mistake_of_the_host_ends_that_run_and_frees_its_slot(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=1) as stage:
+        await stage.open("r0", agent(limit=1))
+        await stage.open("r1", agent(limit=1))
+        stage.turns["r0"].broken = True
+        stage.turns["r0"].let.set()
+        await stage.until("r0", "r1")
+        assert await stage.statuses("r0") == ["failed"]
+
+
+async def test_a_wish_to_cancel_reaches_the_run_that_is_under_way(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=1) as stage:
+        await stage.open("r0", agent())
+        stage.dispatcher.cancel("r0", "enough")
+        stage.dispatcher.cancel("no such run", "enough")
+        assert stage.turns["r0"].cancelled == ["enough"]
+
+
+async def test_a_run_that_was_cancelled_before_its_claim_hears_of_it(database: SqlDatabase) -> None:
+    before = Stage(database, slots=0)
+    await before.open("r0", agent())
+    await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "early", by="ada"))
+    async with dispatching(database, slots=1) as stage:
+        await stage.until("r0")
+        assert stage.turns["r0"].cancelled == ["early"]
+
+
+async def test_a_host_that_stops_lets_runs_finish_and_hands_the_others_over(database: SqlDatabase) -> None:
+    stage = Stage(database, slots=2)
+    stage.begin()
+    for number in range(3):
+        await stage.open(f"r{number}", agent())
+    stage.turns["r0"].let.set()
+    await stage.dispatcher.stop(0.05)
+    assert stage.turns["r1"].handed_over
+    assert not stage.turns["r0"].handed_over
+    assert (await stage.statuses("r0", "r1"))[0] == "completed"
+    assert (await stage.statuses("r1"))[0] == "queued"
+    assert stage.dispatcher.reserve(agent()).claim is None
+    assert stage.dispatcher.active == 0
 
 
 # -- limits of workspaces and plugins, and turns ----------------------------------------------------
 
 
-def test_no_workspace_and_no_plugin_has_more_at_once_than_it_may(database: SqlDatabase) -> None:
-    async def story() -> None:
-        before = Stage(database, slots=0)
-        one, two = agent("one"), agent("two", runner="plugin:acme/other/default")
-        for number in range(3):
-            await before.open(f"o{number}", one)
-        await before.open("t0", two)
-        await before.open("x0", agent("x", runner="plugin:acme/other/default"), workspace_id="w2")
-        async with dispatching(database, slots=10, max_per_plugin=2) as stage:
-            await stage.until("o0", "o1", "t0", "x0")
-            assert await stage.open("o3", one) == "queued"
-            assert await stage.open("t1", two) == "queued"
-            stage.turns["o0"].let.set()
-            await stage.until("o0", "o1", "t0", "x0", "o2")
-
-    run(story())
+async def test_no_workspace_and_no_plugin_has_more_at_once_than_it_may(database: SqlDatabase) -> None:
+    before = Stage(database, slots=0)
+    one, two = agent("one"), agent("two", runner="plugin:acme/other/default")
+    for number in range(3):
+        await before.open(f"o{number}", one)
+    await before.open("t0", two)
+    await before.open("x0", agent("x", runner="plugin:acme/other/default"), workspace_id="w2")
+    async with dispatching(database, slots=10, max_per_plugin=2) as stage:
+        await stage.until("o0", "o1", "t0", "x0")
+        assert await stage.open("o3", one) == "queued"
+        assert await stage.open("t1", two) == "queued"
+        stage.turns["o0"].let.set()
+        await stage.until("o0", "o1", "t0", "x0", "o2")
 
 
-def test_a_flood_of_one_workspace_lets_the_others_have_their_turns(database: SqlDatabase) -> None:
-    async def story() -> None:
-        flood, other = agent("flood"), agent("other")
-        before = Stage(database, slots=0)
-        for number in range(20):
-            await before.open(f"f{number}", flood)
-        for number in range(3):
-            await before.open(f"o{number}", other, workspace_id="w2")
-        async with dispatching(database, slots=2) as stage:
-            await stage.until("f0", "o0")
-            for number in range(4):
-                assert await stage.open(f"late {number}", flood) == "queued", "nobody passes the queue"
-            for number in range(2):
-                stage.turns[f"f{number}"].let.set()
-                stage.turns[f"o{number}"].let.set()
-                while not {f"f{number + 1}", f"o{number + 1}"} <= set(stage.begun):
-                    stage.changed.clear()
-                    await stage.changed.wait()
-            assert set(stage.begun) == {"f0", "f1", "f2", "o0", "o1", "o2"}
-            for turn in stage.turns.values():
-                turn.let.set()
-
-    run(story())
+async def test_a_flood_of_one_workspace_lets_the_others_have_their_turns(database: SqlDatabase) -> None:
+    flood, other = agent("flood"), agent("other")
+    before = Stage(database, slots=0)
+    for number in range(20):
+        await before.open(f"f{number}", flood)
+    for number in range(3):
+        await before.open(f"o{number}", other, workspace_id="w2")
+    async with dispatching(database, slots=2) as stage:
+        await stage.until("f0", "o0")
+        for number in range(4):
+            assert await stage.open(f"late {number}", flood) == "queued", "nobody passes the queue"
+        for number in range(2):
+            stage.turns[f"f{number}"].let.set()
+            stage.turns[f"o{number}"].let.set()
+            while not {f"f{number + 1}", f"o{number + 1}"} <= set(stage.begun):
+                stage.changed.clear()
+                await stage.changed.wait()
+        assert set(stage.begun) == {"f0", "f1", "f2", "o0", "o1", "o2"}
+        for turn in stage.turns.values():
+            turn.let.set()
 
 
-def test_a_run_that_absorbed_something_wakes_the_dispatcher_when_it_ends(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=2) as stage:
-            await stage.open("r0", agent())
-            stage.dispatcher.steered("r0")
-            new = NewRun(
-                workspace_id="w1",
-                run_id="next",
-                agent_id="id of a",
-                agent_name="a",
-                agent_version=1,
-                runner_id="plugin:acme/echo/default",
-                lane="the same",
-            )
-            await database.write(lambda tx: runs.open(tx, new, None))  # as its end does, and tells nobody
-            stage.turns["r0"].let.set()
-            await stage.until("r0", "next")
-
-    run(story())
+async def test_a_run_that_absorbed_something_wakes_the_dispatcher_when_it_ends(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=2) as stage:
+        await stage.open("r0", agent())
+        stage.dispatcher.steered("r0")
+        new = NewRun(
+            workspace_id="w1",
+            run_id="next",
+            agent_id="id of a",
+            agent_name="a",
+            agent_version=1,
+            runner_id="plugin:acme/echo/default",
+            lane="the same",
+        )
+        await database.write(lambda tx: runs.open(tx, new, None))  # as its end does, and tells nobody
+        stage.turns["r0"].let.set()
+        await stage.until("r0", "next")
 
 
 # -- what nobody told it of -------------------------------------------------------------------------
@@ -424,204 +383,174 @@ def silently(run_id: str, **fields: Any) -> NewRun:
     )
 
 
-def test_a_run_that_nobody_told_of_starts_at_the_next_look(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=2, look_seconds=SOON) as stage:
-            await stage.open("r0", agent())
-            await stage.until("r0")
-            await database.write(lambda tx: runs.open(tx, silently("r1"), None))
-            await stage.until("r0", "r1")
-
-    run(story())
+async def test_a_run_that_nobody_told_of_starts_at_the_next_look(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=2, look_seconds=SOON) as stage:
+        await stage.open("r0", agent())
+        await stage.until("r0")
+        await database.write(lambda tx: runs.open(tx, silently("r1"), None))
+        await stage.until("r0", "r1")
 
 
-def test_the_only_run_that_waits_starts_when_the_decided_one_before_it_is_over(
+async def test_the_only_run_that_waits_starts_when_the_decided_one_before_it_is_over(
     database: SqlDatabase,
 ) -> None:
     """One waits behind a pause, one is put back into the queue: claiming this one must not hide the other."""
-
-    async def story() -> None:
-        async with dispatching(database, slots=4, look_seconds=NEVER) as stage:
-            await stage.open("r0", agent(), lane="l")
-            await stage.until("r0")
-            stage.turns["r0"].ends_as = "paused"
-            stage.turns["r0"].let.set()
-            while stage.dispatcher.active:
-                await asyncio.sleep(0.005)
-            assert await stage.open("r1", agent(), lane="l") == "queued"
-            paused = await database.read(lambda tx: runs.get(tx, "w1", "r0"))
-            await database.write(lambda tx: _move(tx, paused, "queued"))
-            stage.dispatcher.pause_changed("r0")
-            while stage.begun != ["r0", "r0"]:
-                stage.changed.clear()
-                await stage.changed.wait()
-            stage.turns["r0"].let.set()
-            while stage.begun != ["r0", "r0", "r1"]:
-                stage.changed.clear()
-                await stage.changed.wait()
-
-    run(story())
-
-
-def test_a_wish_to_cancel_that_nobody_passed_on_is_heard_at_the_next_look(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=1, look_seconds=SOON) as stage:
-            await stage.open("r0", agent())
-            await stage.until("r0")
-            await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "enough", by="ada"))
-            while not stage.turns["r0"].cancelled:
-                await asyncio.sleep(0.005)
-            assert stage.turns["r0"].cancelled[0] == "enough"
-
-    run(story())
-
-
-def test_a_run_that_was_claimed_and_is_not_executed_is_settled(database: SqlDatabase) -> None:
-    async def story() -> None:
-        limits: dict[str, Any] = {"look_seconds": SOON, "lost_seconds": SOON}
-        async with dispatching(database, slots=2, **limits) as stage:
-            await stage.open("r0", agent())
-            await database.write(lambda tx: runs.open(tx, silently("lost"), HOST))
-            await stage.until("r0", "lost")
-            assert stage.settled == ["lost"], "and not the one that is executed"
-            (found,) = [one for one in stage.turns.values() if one.run.run_id == "lost"]
-            assert found.run.attempt == 2
-
-    run(story())
-
-
-def test_a_database_that_does_not_answer_for_a_while_stops_nothing_for_good(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=2, look_seconds=SOON) as stage:
-            refused = 0
-
-            async def refuse(_work: Any) -> Any:
-                nonlocal refused
-                refused += 1
-                raise StorageError("the disk is full")
-
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(database, "read", refuse)
-                stage.dispatcher.look()
-                while refused < 2:
-                    await asyncio.sleep(0.005)
-            await database.write(lambda tx: runs.open(tx, silently("r1"), None))
-            await stage.until("r1")
-
-    run(story())
-
-
-def test_an_attempt_waits_until_the_one_before_it_has_left(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=2, look_seconds=SOON) as stage:
-            await stage.open("r0", agent())
-            await stage.until("r0")
-            first = stage.turns["r0"]
-            first.stays = asyncio.Event()
-            await database.write(lambda tx: _move(tx, first.run, "running"))
-            await database.write(lambda tx: _move(tx, first.run, "queued"))  # as another host settles it
-            while not first.fenced:
-                await asyncio.sleep(0.005)
-            second = stage.turns["r0"]
-            assert second is not first
-            assert stage.begun == ["r0"], "two attempts of one run never work at once"
-            first.stays.set()
-            while stage.begun != ["r0", "r0"]:
-                stage.changed.clear()
-                await stage.changed.wait()
-            stage.dispatcher.cancel("r0", "enough")
-            assert (first.cancelled, second.cancelled) == ([], ["enough"])
-
-    run(story())
-
-
-def test_a_host_that_stops_while_it_claims_loses_nothing(database: SqlDatabase) -> None:
-    async def story() -> None:
-        for number in range(20):
-            stage = Stage(database, slots=4)
-            stage.begin()
-            for place in range(4):
-                new = silently(f"r{number}-{place}")
-                await database.write(lambda tx, new=new: runs.open(tx, new, None))  # type: ignore[misc]
-            stage.dispatcher.look()
-            for _ in range(number):
-                await asyncio.sleep(0)
-            await stage.dispatcher.stop(0)
-            assert await database.read(lambda tx: runs.attempts_of(tx, HOST)) == set()
-
-    run(story())
-
-
-def test_a_host_without_its_lease_ends_everything_and_claims_nothing(database: SqlDatabase) -> None:
-    async def story() -> None:
-        stage = Stage(database, slots=4, look_seconds=SOON)
-        stage.begin()
-        for number in range(3):
-            await stage.open(f"r{number}", agent())
-        await stage.until("r0", "r1", "r2")
-        stage.member = None
-        assert sorted(await stage.dispatcher.end_all("the lease is lost")) == ["r0", "r1", "r2"]
-        assert stage.dispatcher.active == 0
-        assert stage.dispatcher._slots.taken == 0
-        assert [turn.fenced for turn in stage.turns.values()] == [["the lease is lost"]] * 3
-        assert await stage.statuses("r0", "r1", "r2") == ["claimed"] * 3, "nothing was written"
-        assert await stage.open("r3", agent()) == "queued"
-        await database.write(lambda tx: hosts.join(tx, HOST.host_id, "here", 60_000))
-        (joined,) = await database.read(hosts.alive)
-        stage.member = joined.member
-        stage.dispatcher.look()
-        while "r3" not in stage.begun:
+    async with dispatching(database, slots=4, look_seconds=NEVER) as stage:
+        await stage.open("r0", agent(), lane="l")
+        await stage.until("r0")
+        stage.turns["r0"].ends_as = "paused"
+        stage.turns["r0"].let.set()
+        while stage.dispatcher.active:
+            await asyncio.sleep(0.005)
+        assert await stage.open("r1", agent(), lane="l") == "queued"
+        paused = await database.read(lambda tx: runs.get(tx, "w1", "r0"))
+        await database.write(lambda tx: _move(tx, paused, "queued"))
+        stage.dispatcher.pause_changed("r0")
+        while stage.begun != ["r0", "r0"]:
             stage.changed.clear()
             await stage.changed.wait()
-        stage.turns["r3"].let.set()
-        await stage.dispatcher.stop(5)
+        stage.turns["r0"].let.set()
+        while stage.begun != ["r0", "r0", "r1"]:
+            stage.changed.clear()
+            await stage.changed.wait()
 
-    run(story())
+
+async def test_a_wish_to_cancel_that_nobody_passed_on_is_heard_at_the_next_look(
+    database: SqlDatabase,
+) -> None:
+    async with dispatching(database, slots=1, look_seconds=SOON) as stage:
+        await stage.open("r0", agent())
+        await stage.until("r0")
+        await database.write(lambda tx: runs.request_cancel(tx, "w1", "r0", "enough", by="ada"))
+        while not stage.turns["r0"].cancelled:
+            await asyncio.sleep(0.005)
+        assert stage.turns["r0"].cancelled[0] == "enough"
 
 
-def test_a_run_that_was_claimed_as_the_lease_was_lost_is_not_executed(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=1, look_seconds=NEVER) as stage:
-            reserved = stage.dispatcher.reserve(agent())
-            assert reserved.claim is not None
-            opened = await database.write(lambda tx: runs.open(tx, silently("r0"), reserved.claim))
-            stage.member = None
-            stage.dispatcher.opened(reserved, opened)
-            assert (stage.dispatcher.active, stage.dispatcher._slots.taken) == (0, 0)
-            assert stage.begun == []
+async def test_a_run_that_was_claimed_and_is_not_executed_is_settled(database: SqlDatabase) -> None:
+    limits: dict[str, Any] = {"look_seconds": SOON, "lost_seconds": SOON}
+    async with dispatching(database, slots=2, **limits) as stage:
+        await stage.open("r0", agent())
+        await database.write(lambda tx: runs.open(tx, silently("lost"), HOST))
+        await stage.until("r0", "lost")
+        assert stage.settled == ["lost"], "and not the one that is executed"
+        (found,) = [one for one in stage.turns.values() if one.run.run_id == "lost"]
+        assert found.run.attempt == 2
 
-    run(story())
+
+async def test_a_database_that_does_not_answer_for_a_while_stops_nothing_for_good(
+    database: SqlDatabase,
+) -> None:
+    async with dispatching(database, slots=2, look_seconds=SOON) as stage:
+        refused = 0
+
+        async def refuse(_work: Any) -> Any:
+            nonlocal refused
+            refused += 1
+            raise StorageError("the disk is full")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(database, "read", refuse)
+            stage.dispatcher.look()
+            while refused < 2:
+                await asyncio.sleep(0.005)
+        await database.write(lambda tx: runs.open(tx, silently("r1"), None))
+        await stage.until("r1")
+
+
+async def test_an_attempt_waits_until_the_one_before_it_has_left(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=2, look_seconds=SOON) as stage:
+        await stage.open("r0", agent())
+        await stage.until("r0")
+        first = stage.turns["r0"]
+        first.stays = asyncio.Event()
+        await database.write(lambda tx: _move(tx, first.run, "running"))
+        await database.write(lambda tx: _move(tx, first.run, "queued"))  # as another host settles it
+        while not first.fenced:
+            await asyncio.sleep(0.005)
+        second = stage.turns["r0"]
+        assert second is not first
+        assert stage.begun == ["r0"], "two attempts of one run never work at once"
+        first.stays.set()
+        while stage.begun != ["r0", "r0"]:
+            stage.changed.clear()
+            await stage.changed.wait()
+        stage.dispatcher.cancel("r0", "enough")
+        assert (first.cancelled, second.cancelled) == ([], ["enough"])
+
+
+async def test_a_host_that_stops_while_it_claims_loses_nothing(database: SqlDatabase) -> None:
+    for number in range(20):
+        stage = Stage(database, slots=4)
+        stage.begin()
+        for place in range(4):
+            new = silently(f"r{number}-{place}")
+            await database.write(lambda tx, new=new: runs.open(tx, new, None))  # type: ignore[misc]
+        stage.dispatcher.look()
+        for _ in range(number):
+            await asyncio.sleep(0)
+        await stage.dispatcher.stop(0)
+        assert await database.read(lambda tx: runs.attempts_of(tx, HOST)) == set()
+
+
+async def test_a_host_without_its_lease_ends_everything_and_claims_nothing(database: SqlDatabase) -> None:
+    stage = Stage(database, slots=4, look_seconds=SOON)
+    stage.begin()
+    for number in range(3):
+        await stage.open(f"r{number}", agent())
+    await stage.until("r0", "r1", "r2")
+    stage.member = None
+    assert sorted(await stage.dispatcher.end_all("the lease is lost")) == ["r0", "r1", "r2"]
+    assert stage.dispatcher.active == 0
+    assert stage.dispatcher._slots.taken == 0
+    assert [turn.fenced for turn in stage.turns.values()] == [["the lease is lost"]] * 3
+    assert await stage.statuses("r0", "r1", "r2") == ["claimed"] * 3, "nothing was written"
+    assert await stage.open("r3", agent()) == "queued"
+    await database.write(lambda tx: hosts.join(tx, HOST.host_id, "here", 60_000))
+    (joined,) = await database.read(hosts.alive)
+    stage.member = joined.member
+    stage.dispatcher.look()
+    while "r3" not in stage.begun:
+        stage.changed.clear()
+        await stage.changed.wait()
+    stage.turns["r3"].let.set()
+    await stage.dispatcher.stop(5)
+
+
+async def test_a_run_that_was_claimed_as_the_lease_was_lost_is_not_executed(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=1, look_seconds=NEVER) as stage:
+        reserved = stage.dispatcher.reserve(agent())
+        assert reserved.claim is not None
+        opened = await database.write(lambda tx: runs.open(tx, silently("r0"), reserved.claim))
+        stage.member = None
+        stage.dispatcher.opened(reserved, opened)
+        assert (stage.dispatcher.active, stage.dispatcher._slots.taken) == (0, 0)
+        assert stage.begun == []
 
 
 # -- the bound of the queue -------------------------------------------------------------------------
 
 
-def test_no_more_wait_than_may_however_many_come_at_once(database: SqlDatabase) -> None:
-    async def story() -> None:
-        async with dispatching(database, slots=1, queue=5, look_seconds=NEVER) as stage:
-            await stage.open("r0", agent())
-            reserved = [stage.dispatcher.reserve(agent()) for _ in range(20)]
-            assert [one.may_wait for one in reserved] == [True] * 5 + [False] * 15
-            for one in reserved:
-                stage.dispatcher.release(one)
-            assert not await stage.dispatcher.queue.is_full()
-
-    run(story())
+async def test_no_more_wait_than_may_however_many_come_at_once(database: SqlDatabase) -> None:
+    async with dispatching(database, slots=1, queue=5, look_seconds=NEVER) as stage:
+        await stage.open("r0", agent())
+        reserved = [stage.dispatcher.reserve(agent()) for _ in range(20)]
+        assert [one.may_wait for one in reserved] == [True] * 5 + [False] * 15
+        for one in reserved:
+            stage.dispatcher.release(one)
+        assert not await stage.dispatcher.queue.is_full()
 
 
-def test_the_bound_of_the_queue_goes_by_what_the_database_says(database: SqlDatabase) -> None:
-    async def story() -> None:
-        now = 0.0
-        room = QueueLimit(database, 2, clock=lambda: now)
-        assert not await room.is_full()
-        for number in range(2):
-            await database.write(lambda tx, n=number: runs.open(tx, silently(f"r{n}"), None))  # type: ignore[misc]
-        now += 6  # another host queued them
-        assert await room.is_full()
-        await database.write(lambda tx: runs.transition(tx, "r0", 1, "cancelled", cause="t", actor="t"))
-        now += 0.2
-        assert not await room.is_full(), "it is asked again before anything is refused"
-        assert room.enter()
-        assert not room.enter()
-
-    run(story())
+async def test_the_bound_of_the_queue_goes_by_what_the_database_says(database: SqlDatabase) -> None:
+    now = 0.0
+    room = QueueLimit(database, 2, clock=lambda: now)
+    assert not await room.is_full()
+    for number in range(2):
+        await database.write(lambda tx, n=number: runs.open(tx, silently(f"r{n}"), None))  # type: ignore[misc]
+    now += 6  # another host queued them
+    assert await room.is_full()
+    await database.write(lambda tx: runs.transition(tx, "r0", 1, "cancelled", cause="t", actor="t"))
+    now += 0.2
+    assert not await room.is_full(), "it is asked again before anything is refused"
+    assert room.enter()
+    assert not room.enter()

@@ -21,7 +21,6 @@ from hostler.journal.export import tape_of
 from hostler.journal.replayer import Cast, Replayer
 from hostler.plugins.source import Folder
 from hostler.storage.stores import transcripts
-from support.databases import run
 from support.http_host import OTHER, Served, serving
 
 pytestmark = pytest.mark.timeout(120)
@@ -145,168 +144,140 @@ async def tape(served: Served, run_id: str) -> Tape:
     return read_tape(await tape_of(host.db, host.blobs, "default", run_id, host_version="1"))
 
 
-def test_a_fork_changes_nothing_outside_unless_told(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with outside() as there, host(tmp_path, there.port) as served:
-            first = await served.say("a", agent="counts", conversation_id="c")
-            said = first["output"]["text"]
-            assert there.marks == ["a 0", "a 1", "a 2"]
-            recorded = await tape(served, first["run_id"])
-            tools = [call.step for call in recorded.calls if call.method == "tool.call"]
-            there.marks.clear()
+async def test_a_fork_changes_nothing_outside_unless_told(tmp_path: Path) -> None:
+    async with outside() as there, host(tmp_path, there.port) as served:
+        first = await served.say("a", agent="counts", conversation_id="c")
+        said = first["output"]["text"]
+        assert there.marks == ["a 0", "a 1", "a 2"]
+        recorded = await tape(served, first["run_id"])
+        tools = [call.step for call in recorded.calls if call.method == "tool.call"]
+        there.marks.clear()
 
-            whole = await fork(served, first["run_id"])
-            assert (whole["status"], whole["output"]["text"]) == ("completed", said)
-            part = await fork(served, first["run_id"], at=tools[0])
-            assert part["output"]["text"] == "denied after 1, visit 0, 0 before."
-            assert part["forked_at"] == tools[0]
-            edited = await fork(served, first["run_id"], input="b")
-            assert edited["output"]["text"] == "denied after 0, visit 0, 0 before."
-            nothing = await fork(served, first["run_id"], at=0)
-            assert (
-                nothing["output"]["text"] == "denied after 0, visit 1, 0 before."
-            )  # it reads what is there now
-            assert there.marks == []
-            items = await served.host.db.read(
-                lambda tx: transcripts.page(tx, "default", conversation_id="c", limit=50)
-            )
-            assert len(items.items) == 2
-            state = (await served.client.get("/v1/conversations/c/state")).text
-            assert "denied" not in state
+        whole = await fork(served, first["run_id"])
+        assert (whole["status"], whole["output"]["text"]) == ("completed", said)
+        part = await fork(served, first["run_id"], at=tools[0])
+        assert part["output"]["text"] == "denied after 1, visit 0, 0 before."
+        assert part["forked_at"] == tools[0]
+        edited = await fork(served, first["run_id"], input="b")
+        assert edited["output"]["text"] == "denied after 0, visit 0, 0 before."
+        nothing = await fork(served, first["run_id"], at=0)
+        assert nothing["output"]["text"] == "denied after 0, visit 1, 0 before."  # it reads what is there now
+        assert there.marks == []
+        items = await served.host.db.read(
+            lambda tx: transcripts.page(tx, "default", conversation_id="c", limit=50)
+        )
+        assert len(items.items) == 2
+        state = (await served.client.get("/v1/conversations/c/state")).text
+        assert "denied" not in state
 
-            told = await fork(served, first["run_id"], at=tools[0], effects=True)
-            assert told["output"]["text"] == "counted a 2, visit 0, 0 before."
-            assert there.marks == ["a 1", "a 2"]
-
-    run(main(), 90)
+        told = await fork(served, first["run_id"], at=tools[0], effects=True)
+        assert told["output"]["text"] == "counted a 2, visit 0, 0 before."
+        assert there.marks == ["a 1", "a 2"]
 
 
-def test_a_fork_is_a_recording_of_its_own(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with outside() as there, host(tmp_path, there.port) as served:
-            first = await served.say("a", agent="counts", conversation_id="c")
-            whole = await fork(served, first["run_id"])
-            again = await fork(served, whole["run_id"], at=3)
-            tapes = [await tape(served, made["run_id"]) for made in (first, whole, again)]
-            assert there.marks == ["a 0", "a 1", "a 2"]
-        assert [call.name for call in tapes[0].calls] == [call.name for call in tapes[1].calls]
-        assert tapes[0].results == tapes[1].results
-        async with Replayer.open() as replayer:
-            for one in tapes:
-                replayed = await replayer.replay(one, Cast(Folder(tmp_path / "counting"), "default"))
-                assert replayed.divergence is None, replayed.divergence
-
-    run(main(), 90)
+async def test_a_fork_is_a_recording_of_its_own(tmp_path: Path) -> None:
+    async with outside() as there, host(tmp_path, there.port) as served:
+        first = await served.say("a", agent="counts", conversation_id="c")
+        whole = await fork(served, first["run_id"])
+        again = await fork(served, whole["run_id"], at=3)
+        tapes = [await tape(served, made["run_id"]) for made in (first, whole, again)]
+        assert there.marks == ["a 0", "a 1", "a 2"]
+    assert [call.name for call in tapes[0].calls] == [call.name for call in tapes[1].calls]
+    assert tapes[0].results == tapes[1].results
+    async with Replayer.open() as replayer:
+        for one in tapes:
+            replayed = await replayer.replay(one, Cast(Folder(tmp_path / "counting"), "default"))
+            assert replayed.divergence is None, replayed.divergence
 
 
-def test_a_fork_may_have_another_version_of_its_agent(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with outside() as there, host(tmp_path, there.port) as served:
-            first = await served.say("a", agent="counts", conversation_id="c")
-            await apply(served, tmp_path / "counting", {"port": there.port, "end": "!"})
-            own = await fork(served, first["run_id"])
-            other = await fork(served, first["run_id"], agent_version=2)
-            assert (own["agent_version"], own["output"]["text"][-1]) == (1, ".")
-            assert (other["agent_version"], other["output"]["text"][-1]) == (2, "!")
-            assert len(there.marks) == 3
-            missing = await served.client.post(f"/v1/runs/{first['run_id']}/fork", json={"agent_version": 9})
-            assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
-            beyond = await served.client.post(f"/v1/runs/{first['run_id']}/fork", json={"at": 99})
-            assert beyond.status_code == 400
-            assert "steps 1 to" in beyond.json()["detail"]
-
-    run(main(), 90)
+async def test_a_fork_may_have_another_version_of_its_agent(tmp_path: Path) -> None:
+    async with outside() as there, host(tmp_path, there.port) as served:
+        first = await served.say("a", agent="counts", conversation_id="c")
+        await apply(served, tmp_path / "counting", {"port": there.port, "end": "!"})
+        own = await fork(served, first["run_id"])
+        other = await fork(served, first["run_id"], agent_version=2)
+        assert (own["agent_version"], own["output"]["text"][-1]) == (1, ".")
+        assert (other["agent_version"], other["output"]["text"][-1]) == (2, "!")
+        assert len(there.marks) == 3
+        missing = await served.client.post(f"/v1/runs/{first['run_id']}/fork", json={"agent_version": 9})
+        assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+        beyond = await served.client.post(f"/v1/runs/{first['run_id']}/fork", json={"at": 99})
+        assert beyond.status_code == 400
+        assert "steps 1 to" in beyond.json()["detail"]
 
 
-def test_a_retry_does_an_ended_run_again_in_its_place(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with outside() as there, host(tmp_path, there.port) as served:
-            first = await served.say("a", agent="counts", conversation_id="c")
-            await apply(served, tmp_path / "counting", {"port": there.port, "end": "!"})
-            path = f"/v1/runs/{first['run_id']}/retry"
-            headers = {"idempotency-key": "once"}
-            twice = [(await served.client.post(path, json={}, headers=headers)).json() for _ in range(2)]
-            assert twice[0] == twice[1]
-            assert twice[0]["retry_of"] == first["run_id"]
-            ended = await served.host.wait("default", twice[0]["run_id"], 30)
-            assert ended.agent_version == 2
-            assert ended.event_id == first["event_id"]
-            assert ended.output is not None
-            assert (
-                ended.output.text == "counted a 2, visit 1, 0 before!"
-            )  # history ends before its own message
-            assert len(there.marks) == 6
-            old = await served.client.post(path, json={"agent_version": 1})
-            ended = await served.host.wait("default", old.json()["run_id"], 30)
-            assert ended.agent_version == 1
-
-    run(main(), 90)
+async def test_a_retry_does_an_ended_run_again_in_its_place(tmp_path: Path) -> None:
+    async with outside() as there, host(tmp_path, there.port) as served:
+        first = await served.say("a", agent="counts", conversation_id="c")
+        await apply(served, tmp_path / "counting", {"port": there.port, "end": "!"})
+        path = f"/v1/runs/{first['run_id']}/retry"
+        headers = {"idempotency-key": "once"}
+        twice = [(await served.client.post(path, json={}, headers=headers)).json() for _ in range(2)]
+        assert twice[0] == twice[1]
+        assert twice[0]["retry_of"] == first["run_id"]
+        ended = await served.host.wait("default", twice[0]["run_id"], 30)
+        assert ended.agent_version == 2
+        assert ended.event_id == first["event_id"]
+        assert ended.output is not None
+        assert ended.output.text == "counted a 2, visit 1, 0 before!"  # history ends before its own message
+        assert len(there.marks) == 6
+        old = await served.client.post(path, json={"agent_version": 1})
+        ended = await served.host.wait("default", old.json()["run_id"], 30)
+        assert ended.agent_version == 1
 
 
-def test_only_what_is_over_can_be_done_again_and_only_by_whom_it_belongs_to(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with serving(tmp_path) as served:
-            begun = await served.say("hold", wait=None, conversation_id="c")
-            run_id = begun["run"]["run_id"]
-            running = await served.client.post(f"/v1/runs/{run_id}/retry", json={})
-            assert (running.status_code, running.json()["code"]) == (409, "conflict")
-            async with served.as_key(await served.key(OTHER)) as other:
-                for what in ("retry", "fork"):
-                    assert (await other.post(f"/v1/runs/{run_id}/{what}", json={})).status_code == 404
-                assert (await other.get(f"/v1/runs/{run_id}/export")).status_code == 404
-            async with served.as_key(await served.key("default", "runs:read")) as reader:
-                assert (await reader.post(f"/v1/runs/{run_id}/retry", json={})).status_code == 403
-                assert (await reader.get(f"/v1/runs/{run_id}/export")).status_code == 200
-            await served.client.post(f"/v1/runs/{run_id}/cancel", json={})
-
-    run(main(), 90)
+async def test_only_what_is_over_can_be_done_again_and_only_by_whom_it_belongs_to(tmp_path: Path) -> None:
+    async with serving(tmp_path) as served:
+        begun = await served.say("hold", wait=None, conversation_id="c")
+        run_id = begun["run"]["run_id"]
+        running = await served.client.post(f"/v1/runs/{run_id}/retry", json={})
+        assert (running.status_code, running.json()["code"]) == (409, "conflict")
+        async with served.as_key(await served.key(OTHER)) as other:
+            for what in ("retry", "fork"):
+                assert (await other.post(f"/v1/runs/{run_id}/{what}", json={})).status_code == 404
+            assert (await other.get(f"/v1/runs/{run_id}/export")).status_code == 404
+        async with served.as_key(await served.key("default", "runs:read")) as reader:
+            assert (await reader.post(f"/v1/runs/{run_id}/retry", json={})).status_code == 403
+            assert (await reader.get(f"/v1/runs/{run_id}/export")).status_code == 200
+        await served.client.post(f"/v1/runs/{run_id}/cancel", json={})
 
 
-def test_dead_letters_are_listed_until_they_are_done_again(tmp_path: Path) -> None:
+async def test_dead_letters_are_listed_until_they_are_done_again(tmp_path: Path) -> None:
     async def dead(served: Served, **query: Any) -> list[str]:
         answer = await served.client.get("/v1/runs", params={"dead": "true", **query})
         assert answer.status_code == 200, answer.text
         return [one["run_id"] for one in answer.json()["items"]]
 
-    async def main() -> None:
-        async with outside() as there, host(tmp_path, there.port) as served:
-            await served.say("a", agent="counts")
-            crashed = [
-                (await served.say("x", agent="crashes", conversation_id="c"))["run_id"] for _ in range(2)
-            ]
-            assert await dead(served) == crashed[::-1]
-            assert await dead(served, agent="counts") == []
-            page = await served.client.get("/v1/runs", params={"dead": "true", "limit": "1"})
-            cursor = page.json()["next_cursor"]
-            assert await dead(served, limit="1", cursor=cursor) == [crashed[0]]
-            made = (await served.client.post(f"/v1/runs/{crashed[0]}/retry", json={})).json()
-            assert await dead(served) == [crashed[1]]
-            await served.host.wait("default", made["run_id"], 30)
-            assert await dead(served) == [made["run_id"], crashed[1]]
-            mixed = await served.client.get("/v1/runs", params={"dead": "true", "status": "failed"})
-            assert mixed.status_code == 400
-
-    run(main(), 90)
+    async with outside() as there, host(tmp_path, there.port) as served:
+        await served.say("a", agent="counts")
+        crashed = [(await served.say("x", agent="crashes", conversation_id="c"))["run_id"] for _ in range(2)]
+        assert await dead(served) == crashed[::-1]
+        assert await dead(served, agent="counts") == []
+        page = await served.client.get("/v1/runs", params={"dead": "true", "limit": "1"})
+        cursor = page.json()["next_cursor"]
+        assert await dead(served, limit="1", cursor=cursor) == [crashed[0]]
+        made = (await served.client.post(f"/v1/runs/{crashed[0]}/retry", json={})).json()
+        assert await dead(served) == [crashed[1]]
+        await served.host.wait("default", made["run_id"], 30)
+        assert await dead(served) == [made["run_id"], crashed[1]]
+        mixed = await served.client.get("/v1/runs", params={"dead": "true", "status": "failed"})
+        assert mixed.status_code == 400
 
 
-def test_an_export_leaves_out_what_is_too_large_and_says_so(
+async def test_an_export_leaves_out_what_is_too_large_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "MAX_BLOB_BYTES", 1000)
-
-    async def main() -> None:
-        async with outside() as there, host(tmp_path, there.port) as served:
-            await served.say("y" * 200_000, agent="counts", conversation_id="c")
-            second = await served.say("a", agent="counts", conversation_id="c")
-            answer = await served.client.get(f"/v1/runs/{second['run_id']}/export")
-        document = msgspec.json.decode(answer.content)
-        left_out = [entry for entry in document["entries"] if entry["left_out"]]
-        assert [entry["type"] for entry in left_out] == ["history.page"]
-        assert left_out[0]["left_out"] > 200_000
-        one = read_tape(decode_tape(answer.content))
-        async with Replayer.open() as replayer:
-            replayed = await replayer.replay(one, Cast(Folder(tmp_path / "counting"), "default"))
-        assert replayed.divergence is not None
-        assert replayed.divergence.kind == "left_out"
-
-    run(main(), 90)
+    async with outside() as there, host(tmp_path, there.port) as served:
+        await served.say("y" * 200_000, agent="counts", conversation_id="c")
+        second = await served.say("a", agent="counts", conversation_id="c")
+        answer = await served.client.get(f"/v1/runs/{second['run_id']}/export")
+    document = msgspec.json.decode(answer.content)
+    left_out = [entry for entry in document["entries"] if entry["left_out"]]
+    assert [entry["type"] for entry in left_out] == ["history.page"]
+    assert left_out[0]["left_out"] > 200_000
+    one = read_tape(decode_tape(answer.content))
+    async with Replayer.open() as replayer:
+        replayed = await replayer.replay(one, Cast(Folder(tmp_path / "counting"), "default"))
+    assert replayed.divergence is not None
+    assert replayed.divergence.kind == "left_out"

@@ -49,38 +49,35 @@ def python(code: str, folder: Path, **changes: Any) -> SandboxSpec:
     )
 
 
-def run(mechanism: str, spec: SandboxSpec, **options: Any) -> CommandResult:
-    async def main() -> CommandResult:
-        sandbox = await find_sandbox(mechanism)  # type: ignore[arg-type]
-        async with asyncio.timeout(BOUND_SECONDS):
-            return await sandbox.run(spec, **options)
-
-    return asyncio.run(main())
+async def run(mechanism: str, spec: SandboxSpec, **options: Any) -> CommandResult:
+    sandbox = await find_sandbox(mechanism)  # type: ignore[arg-type]
+    async with asyncio.timeout(BOUND_SECONDS):
+        return await sandbox.run(spec, **options)
 
 
-def test_what_a_process_wrote_is_there_after_its_end() -> None:
+async def test_what_a_process_wrote_is_there_after_its_end() -> None:
     """A quick command is over, with its shim, before a busy host comes to read."""
-
-    async def main() -> None:
-        async with asyncio.timeout(BOUND_SECONDS):
-            for _ in range(2):
-                process = ChildProcess()
-                await process.begin(Command(["/bin/echo", "hi"], Path("/"), {}), marker=secrets.token_hex(16))
-                await asyncio.shield(process.gone)
-                with process.take_pipe(1, "rb") as output, process.take_pipe(0, "wb"):
-                    assert output.read() == b"hi\n"
-                before = len(os.listdir("/proc/self/fd"))
-                await process.wait_gone()
-                assert len(os.listdir("/proc/self/fd")) == before - 1  # the third, that nobody took
-
-    asyncio.run(main())
+    async with asyncio.timeout(BOUND_SECONDS):
+        for _ in range(2):
+            process = ChildProcess()
+            await process.begin(Command(["/bin/echo", "hi"], Path("/"), {}), marker=secrets.token_hex(16))
+            await asyncio.shield(process.gone)
+            with process.take_pipe(1, "rb") as output, process.take_pipe(0, "wb"):
+                assert output.read() == b"hi\n"
+            before = len(os.listdir("/proc/self/fd"))
+            await process.wait_gone()
+            assert len(os.listdir("/proc/self/fd")) == before - 1  # the third, that nobody took
 
 
 @on_each
-def test_a_command_reads_its_input_and_gives_output_errors_and_status(mechanism: str, folder: Path) -> None:
+async def test_a_command_reads_its_input_and_gives_output_errors_and_status(
+    mechanism: str, folder: Path
+) -> None:
     heard: list[tuple[int, bytes]] = []
     code = "import sys; sys.stdout.write(sys.stdin.read()[::-1]); sys.stderr.write('oh'); sys.exit(5)"
-    made = run(mechanism, python(code, folder), stdin=b"abc", on_output=lambda *said: heard.append(said))
+    made = await run(
+        mechanism, python(code, folder), stdin=b"abc", on_output=lambda *said: heard.append(said)
+    )
     assert (made.stdout, made.stderr, made.status.code, made.limit_reached) == (b"cba", b"oh", 5, None)
     assert sorted(heard) == [(1, b"cba"), (2, b"oh")]
 
@@ -99,47 +96,45 @@ def test_a_command_reads_its_input_and_gives_output_errors_and_status(mechanism:
         ),
     ],
 )
-def test_the_limit_that_ends_a_command_is_named(
+async def test_the_limit_that_ends_a_command_is_named(
     mechanism: str, limit: str, code: str, limits: dict[str, Any], folder: Path
 ) -> None:
     wanted = SandboxLimits(**{"memory_bytes": 256 * MIB, "seconds": 60.0, "output_bytes": 100_000, **limits})
-    made = run(mechanism, python(code, folder, limits=wanted))
+    made = await run(mechanism, python(code, folder, limits=wanted))
     assert made.limit_reached == limit
     assert len(made.stdout) + len(made.stderr) <= 100_000
 
 
 @on_each
-def test_a_command_that_is_given_up_leaves_nothing(mechanism: str, folder: Path) -> None:
+async def test_a_command_that_is_given_up_leaves_nothing(mechanism: str, folder: Path) -> None:
     code = "import os, time\nif os.fork() == 0: os.setsid()\nprint('up', flush=True)\ntime.sleep(86397)"
-
-    async def main() -> None:
-        up = asyncio.Event()
-        sandbox = await find_sandbox(mechanism)  # type: ignore[arg-type]
-        task = asyncio.create_task(sandbox.run(python(code, folder), on_output=lambda *_: up.set()))
-        async with asyncio.timeout(BOUND_SECONDS):
-            await up.wait()
-            task.cancel()
-            await asyncio.wait([task])
-        assert task.cancelled()
-        lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-        assert not [line for line in lines if b"time.sleep(86397)" in line]
-
-    asyncio.run(main())
+    up = asyncio.Event()
+    sandbox = await find_sandbox(mechanism)  # type: ignore[arg-type]
+    task = asyncio.create_task(sandbox.run(python(code, folder), on_output=lambda *_: up.set()))
+    async with asyncio.timeout(BOUND_SECONDS):
+        await up.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
+    lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not [line for line in lines if b"time.sleep(86397)" in line]
 
 
 @on_each
-def test_files_of_the_workspace_last_and_links_in_it_are_not_followed_by_the_host(
+async def test_files_of_the_workspace_last_and_links_in_it_are_not_followed_by_the_host(
     mechanism: str, folder: Path
 ) -> None:
     outside = folder.with_name(f"{folder.name}-outside")
     outside.write_text("mine")
     owner = outside.stat().st_uid
     try:
-        run(
+        await run(
             mechanism,
             python(f"import os; open('kept', 'w').write('1'); os.symlink('{outside}', 'link')", folder),
         )
-        made = run(mechanism, python("print(open('kept').read()); open('kept', 'a').write('2')", folder))
+        made = await run(
+            mechanism, python("print(open('kept').read()); open('kept', 'a').write('2')", folder)
+        )
         assert made.stdout == b"1\n"
         assert (folder / "kept").read_text() == "12"
         assert outside.stat().st_uid == owner
@@ -147,23 +142,19 @@ def test_files_of_the_workspace_last_and_links_in_it_are_not_followed_by_the_hos
         outside.unlink()
 
 
-def test_where_there_is_no_sandbox_nothing_starts_and_the_reason_is_said(folder: Path) -> None:
+async def test_where_there_is_no_sandbox_nothing_starts_and_the_reason_is_said(folder: Path) -> None:
     capabilities = SandboxCapabilities(
         (), (("bubblewrap", "no namespaces"), ("landlock", "not in this kernel"))
     )
-
-    async def main() -> None:
-        with pytest.raises(UnavailableError, match=r"no namespaces.*level: trusted"):
-            await MachineSandbox(capabilities.best(), capabilities).run(python("", folder))
-
-    asyncio.run(main())
+    with pytest.raises(UnavailableError, match=r"no namespaces.*level: trusted"):
+        await MachineSandbox(capabilities.best(), capabilities).run(python("", folder))
 
 
-def test_a_command_that_is_not_there_is_an_error(folder: Path) -> None:
+async def test_a_command_that_is_not_there_is_an_error(folder: Path) -> None:
     spec = SandboxSpec("test", ["/no/such/program"], folder, {}, writable=(folder,), limits=LIMITS)
     for mechanism in MECHANISMS:
         with pytest.raises(UnavailableError, match="No such file"):
-            run(mechanism, spec)
+            await run(mechanism, spec)
 
 
 # -- network --------------------------------------------------------------------------------------
@@ -207,24 +198,21 @@ async def server(asked: list[str]) -> AsyncIterator[int]:
 
 
 @pytest.mark.skipif("bubblewrap" not in MECHANISMS, reason="an allowed network needs a network namespace")
-def test_only_the_allowed_place_is_reached_and_others_are_told_by_name(folder: Path) -> None:
-    async def main() -> None:
-        asked: list[str] = []
-        sandbox = await find_sandbox("bubblewrap")
-        async with server(asked) as port, server(asked) as other:
-            places = [f"127.0.0.1:{port}", f"127.0.0.1:{other}"]
-            spec = python(f"PLACES = {places}\n{ASK}", folder, network=(places[0],))
-            async with asyncio.timeout(BOUND_SECONDS):
-                made = await sandbox.run(spec)
-        lines = made.stdout.decode().splitlines()
-        assert lines[:2] == ["200 hi", "200"], (lines, made.stderr)
-        assert lines[2] == f"403 {places[1]} is not among what it may reach ({places[0]})"
-        assert "403" in lines[3]
-        assert lines[4] == "ConnectionRefusedError"  # it is alone in its network
-        assert asked == ["/hello", "/through"]
-        assert [(told.kind, told.subject) for told in made.violations] == [("network", places[1])]
-
-    asyncio.run(main())
+async def test_only_the_allowed_place_is_reached_and_others_are_told_by_name(folder: Path) -> None:
+    asked: list[str] = []
+    sandbox = await find_sandbox("bubblewrap")
+    async with server(asked) as port, server(asked) as other:
+        places = [f"127.0.0.1:{port}", f"127.0.0.1:{other}"]
+        spec = python(f"PLACES = {places}\n{ASK}", folder, network=(places[0],))
+        async with asyncio.timeout(BOUND_SECONDS):
+            made = await sandbox.run(spec)
+    lines = made.stdout.decode().splitlines()
+    assert lines[:2] == ["200 hi", "200"], (lines, made.stderr)
+    assert lines[2] == f"403 {places[1]} is not among what it may reach ({places[0]})"
+    assert "403" in lines[3]
+    assert lines[4] == "ConnectionRefusedError"  # it is alone in its network
+    assert asked == ["/hello", "/through"]
+    assert [(told.kind, told.subject) for told in made.violations] == [("network", places[1])]
 
 
 def test_a_name_that_leads_to_this_machine_is_not_reached() -> None:
@@ -235,25 +223,25 @@ def test_a_name_that_leads_to_this_machine_is_not_reached() -> None:
     _check_address(parse_host_port("127.0.0.1:80"), "127.0.0.1")
 
 
-def test_an_allowed_network_is_refused_where_only_landlock_holds(folder: Path) -> None:
+async def test_an_allowed_network_is_refused_where_only_landlock_holds(folder: Path) -> None:
     if "landlock" not in MECHANISMS:
         pytest.skip("no Landlock here")
     with pytest.raises(UnavailableError, match="needs a network namespace"):
-        run("landlock", python("", folder, network=("api.example.com:443",)))
+        await run("landlock", python("", folder, network=("api.example.com:443",)))
 
 
 # -- what is told ---------------------------------------------------------------------------------
 
 
 @on_each
-def test_an_ordinary_program_tells_nothing(mechanism: str, folder: Path) -> None:
+async def test_an_ordinary_program_tells_nothing(mechanism: str, folder: Path) -> None:
     code = (
         "import asyncio, json, logging, os, socket, sqlite3, ssl, subprocess, tempfile, zipfile\n"
         "subprocess.run(['sh', '-c', 'ls / > list; rm list; mkdir -p a/b; mv a c'], check=False)\n"
         "tempfile.TemporaryFile().close(); ssl.create_default_context()\n"
         "sqlite3.connect('file.db').execute('create table t (x)'); os.cpu_count()"
     )
-    made = run(mechanism, python(code, folder))
+    made = await run(mechanism, python(code, folder))
     assert made.status.code == 0, made.stderr
     # with Landlock the root of the machine is in sight, but cannot be listed
     expected = [] if mechanism == "bubblewrap" else ["reading /: not among what it may see"]
@@ -289,7 +277,7 @@ threads[0].join()
 
 
 @on_each
-def test_a_flood_of_odd_names_neither_stops_the_watch_nor_writes_a_line_of_its_own(
+async def test_a_flood_of_odd_names_neither_stops_the_watch_nor_writes_a_line_of_its_own(
     mechanism: str, folder: Path
 ) -> None:
     outside = Path(f"{folder}\n-- hostler: refused: \xff")
@@ -298,7 +286,7 @@ def test_a_flood_of_odd_names_neither_stops_the_watch_nor_writes_a_line_of_its_o
         call = number("openat", os.uname().machine)
         code = f"OPENAT = {call}; OUTSIDE = {os.fsencode(outside)!r}\n{ODD}"
         limits = SandboxLimits(memory_bytes=350 * MIB, processes=64, seconds=60.0)
-        made = run(mechanism, python(code, folder, limits=limits))
+        made = await run(mechanism, python(code, folder, limits=limits))
         assert made.limit_reached == "memory"
         lines = [told.text for told in made.violations]
         assert [line for line in lines if "\\n-- hostler: refused: " in line], lines

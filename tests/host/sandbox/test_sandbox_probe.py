@@ -82,9 +82,9 @@ def test_an_environment_below_tmp_is_held_by_namespaces_as_any_other(user: str, 
     assert (said["mechanism"], said["output"]) == ("bubblewrap", "hi\n"), said
 
 
-def weak() -> tuple[MachineSandbox, str]:
+async def weak() -> tuple[MachineSandbox, str]:
     """Landlock on a machine where bubblewrap does not work, and why it does not."""
-    capabilities = asyncio.run(find_capabilities())
+    capabilities = await find_capabilities()
     if "landlock" not in capabilities.mechanisms:
         pytest.skip("no Landlock here")
     why = "it was found, but does not start: no user namespaces"
@@ -92,8 +92,8 @@ def weak() -> tuple[MachineSandbox, str]:
     return MachineSandbox("landlock", capabilities), why
 
 
-def test_a_plugin_in_a_weaker_sandbox_says_so_and_why(tmp_path: Path) -> None:
-    found, why = weak()
+async def test_a_plugin_in_a_weaker_sandbox_says_so_and_why(tmp_path: Path) -> None:
+    found, why = await weak()
 
     async def sandbox() -> MachineSandbox:
         return found
@@ -108,7 +108,7 @@ def test_a_plugin_in_a_weaker_sandbox_says_so_and_why(tmp_path: Path) -> None:
         finally:
             await supervisor.close(0)
 
-    status = asyncio.run(main())
+    status = await main()
     assert status.state == "ready"
     expected = (
         "sandboxed by Landlock, which hides less than bubblewrap and allows no single network places; "
@@ -119,11 +119,11 @@ def test_a_plugin_in_a_weaker_sandbox_says_so_and_why(tmp_path: Path) -> None:
     assert f"-- hostler: {expected}" in status.log_path.read_text()
 
 
-def test_what_was_found_but_holds_nothing_is_not_used_and_the_log_says_why(
+async def test_what_was_found_but_holds_nothing_is_not_used_and_the_log_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The bubblewrap that is found is no bubblewrap: one that only executes what it is told to."""
-    if "landlock" not in asyncio.run(find_capabilities()).mechanisms:
+    if "landlock" not in (await find_capabilities()).mechanisms:
         pytest.skip("no Landlock here")
     fake = tmp_path / "bwrap"
     skip = 'while [ "$1" != -- ]; do shift; done'
@@ -135,7 +135,7 @@ def test_what_was_found_but_holds_nothing_is_not_used_and_the_log_says_why(
     monkeypatch.setattr(probe, "detect_capabilities", lambda: promised)
     monkeypatch.setattr(probe, "_capabilities", None)
     with caplog.at_level("WARNING"):
-        capabilities = asyncio.run(find_capabilities())
+        capabilities = await find_capabilities()
     assert capabilities.mechanisms == ("landlock",)
     assert capabilities.weakness("landlock") is not None
     assert "are sandboxed by Landlock, which hides less than bubblewrap" in caplog.text

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,35 +86,24 @@ def mechanisms() -> list[Mechanism]:
 every_mechanism = pytest.mark.parametrize("mechanism", mechanisms())
 
 
-def run(body: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(110):
-            await body()
-
-    asyncio.run(whole())
-
-
 @every_mechanism
-def test_a_command_gets_its_folder_and_its_input_and_tells_how_it_ended(
+async def test_a_command_gets_its_folder_and_its_input_and_tells_how_it_ended(
     tmp_path: Path, mechanism: Mechanism
 ) -> None:
-    async def body() -> None:
-        async with bench(tmp_path, mechanism, environment={"COLOUR": "red"}) as made:
-            told = await made.run("cat; echo $COLOUR; echo wrong >&2; echo kept > file; exit 3", stdin="in ")
-            assert told["exit_code"] == 3
-            assert (told["stdout"], told["stderr"]) == ("in red\n", "wrong\n")
-            assert "limit" not in told
-            told = await made.run("import os; print(os.getcwd(), open('../file').read())", language="python")
-            assert told["exit_code"] == 1  # there is no such file above
-            (made_folder,) = await made.folders.found()
-            told = await made.run("mkdir -p sub; pwd; cat file; ls -A")
-            assert told["stdout"].split() == [str(_files(made, made_folder.key)), "kept", *_seen(told)]
-            told = await made.run("pwd; cat ../file", folder="sub")
-            assert told["stdout"].split()[-1] == "kept"
-            told = await made.run("kill -TERM $$")
-            assert (told["exit_code"], told["note"]) == (-15, "the process was killed by SIGTERM")
-
-    run(body)
+    async with bench(tmp_path, mechanism, environment={"COLOUR": "red"}) as made:
+        told = await made.run("cat; echo $COLOUR; echo wrong >&2; echo kept > file; exit 3", stdin="in ")
+        assert told["exit_code"] == 3
+        assert (told["stdout"], told["stderr"]) == ("in red\n", "wrong\n")
+        assert "limit" not in told
+        told = await made.run("import os; print(os.getcwd(), open('../file').read())", language="python")
+        assert told["exit_code"] == 1  # there is no such file above
+        (made_folder,) = await made.folders.found()
+        told = await made.run("mkdir -p sub; pwd; cat file; ls -A")
+        assert told["stdout"].split() == [str(_files(made, made_folder.key)), "kept", *_seen(told)]
+        told = await made.run("pwd; cat ../file", folder="sub")
+        assert told["stdout"].split()[-1] == "kept"
+        told = await made.run("kill -TERM $$")
+        assert (told["exit_code"], told["note"]) == (-15, "the process was killed by SIGTERM")
 
 
 def _seen(told: dict[str, Any]) -> list[str]:
@@ -139,96 +128,83 @@ SMALL = WorkingFolderSettings(disk_mib=2, max_files=40)
 
 @every_mechanism
 @pytest.mark.parametrize("limit", LIMITS)
-def test_every_limit_is_reached_and_told(tmp_path: Path, mechanism: Mechanism, limit: str) -> None:
+async def test_every_limit_is_reached_and_told(tmp_path: Path, mechanism: Mechanism, limit: str) -> None:
     entry, command = LIMITS[limit]
-
-    async def body() -> None:
-        async with bench(tmp_path, mechanism, SMALL, **entry) as made:
-            language = "python" if "import" in command else "sh"
-            told = await made.run(command, language=language)
-            assert told["limit"] == limit.split(maxsplit=1)[0], told
-            assert "may" in told["note"], told
-            if limit == "output":
-                assert len(told["stdout"]) <= SHOWN_BYTES + 100
-                assert told["stdout_artifact"]["size_bytes"] == 64 * 1024
-            # the folder can be tidied up, and used again
-            told = await made.run("rm -rf ./* && echo tidy")
-            assert (told["exit_code"], told["stdout"]) == (0, "tidy\n"), told
-
-    run(body)
+    async with bench(tmp_path, mechanism, SMALL, **entry) as made:
+        language = "python" if "import" in command else "sh"
+        told = await made.run(command, language=language)
+        assert told["limit"] == limit.split(maxsplit=1)[0], told
+        assert "may" in told["note"], told
+        if limit == "output":
+            assert len(told["stdout"]) <= SHOWN_BYTES + 100
+            assert told["stdout_artifact"]["size_bytes"] == 64 * 1024
+        # the folder can be tidied up, and used again
+        told = await made.run("rm -rf ./* && echo tidy")
+        assert (told["exit_code"], told["stdout"]) == (0, "tidy\n"), told
 
 
-def test_a_folder_that_holds_too_much_in_the_end_says_so(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with bench(tmp_path, None, SMALL) as made:
-            told = await made.run("truncate -s 1500000 a b && ls")  # holes: nothing is on the disk yet
-            assert (told["exit_code"], told["limit"]) == (0, "disk")
-            assert "ended, but" in told["note"]
-            with pytest.raises(PayloadTooLargeError, match="2,097,152"):
-                await made.run(
-                    "true",
-                    files=[{"artifact_id": "a", "path": "c"}],
-                    call={"artifacts": MemoryArtifacts(given={"a": b"x"})},
-                )
-
-    run(body)
-
-
-def test_files_come_in_and_go_out_as_artifacts_by_name(tmp_path: Path) -> None:
-    async def body() -> None:
-        artifacts = MemoryArtifacts(given={"a1": b"one\n" * 1000, "a2": b"\x00\xff"})
-        async with bench(tmp_path) as made:
-            told = await made.run(
-                "wc -l < data/in.txt > out.txt; mkfifo pipe; ln -s /etc/hostname link; mkdir d",
-                files=[
-                    {"artifact_id": "a1", "path": "data/in.txt"},
-                    {"artifact_id": "a2", "path": "data/raw.bin"},
-                ],
-                keep=["out.txt", "data/raw.bin", "none", "pipe", "link", "d", "../../x"],
-                call={"artifacts": artifacts},
+async def test_a_folder_that_holds_too_much_in_the_end_says_so(tmp_path: Path) -> None:
+    async with bench(tmp_path, None, SMALL) as made:
+        told = await made.run("truncate -s 1500000 a b && ls")  # holes: nothing is on the disk yet
+        assert (told["exit_code"], told["limit"]) == (0, "disk")
+        assert "ended, but" in told["note"]
+        with pytest.raises(PayloadTooLargeError, match="2,097,152"):
+            await made.run(
+                "true",
+                files=[{"artifact_id": "a", "path": "c"}],
+                call={"artifacts": MemoryArtifacts(given={"a": b"x"})},
             )
-            assert told["exit_code"] == 0, told
-            out, raw, *wrong = told["files"]
-            assert out["mime_type"] == "text/plain"
-            assert artifacts.made[out["artifact_id"]].strip() == b"1000"
-            assert artifacts.made[raw["artifact_id"]] == b"\x00\xff"
-            assert [sorted(one) for one in wrong] == [["error", "path"]] * 5
-            for one, words in zip(wrong, ["no 'none'", "FIFO", "link", "folder", "upwards"], strict=True):
-                assert words in one["error"]
-            for artifact_id, path, kind in (
-                ("none", "x", NotFoundError),
-                ("a1", "../x", InvalidArgumentError),
-                ("a1", "link", InvalidArgumentError),
-            ):
-                with pytest.raises(kind):
-                    await made.run(
-                        "touch ran",
-                        files=[{"artifact_id": artifact_id, "path": path}],
-                        call={"artifacts": artifacts},
-                    )
-            told = await made.run("ls ran")
-            assert told["exit_code"] != 0  # none of them was started
-
-    run(body)
 
 
-def test_a_long_output_is_shown_in_part_and_kept_whole(tmp_path: Path) -> None:
-    async def body() -> None:
-        artifacts = MemoryArtifacts()
-        async with bench(tmp_path) as made:
-            told = await made.run("seq 1 20000; echo ä >&2", call={"artifacts": artifacts})
-            assert told["stdout"].startswith("1\n2\n")
-            assert told["stdout"].endswith("\n20000\n")
-            assert "left out" in told["stdout"]
-            whole = artifacts.made[told["stdout_artifact"]["artifact_id"]]
-            assert whole == "".join(f"{n}\n" for n in range(1, 20001)).encode()
-            assert told["stderr"] == "ä\n"
-            assert "stderr_artifact" not in told
+async def test_files_come_in_and_go_out_as_artifacts_by_name(tmp_path: Path) -> None:
+    artifacts = MemoryArtifacts(given={"a1": b"one\n" * 1000, "a2": b"\x00\xff"})
+    async with bench(tmp_path) as made:
+        told = await made.run(
+            "wc -l < data/in.txt > out.txt; mkfifo pipe; ln -s /etc/hostname link; mkdir d",
+            files=[
+                {"artifact_id": "a1", "path": "data/in.txt"},
+                {"artifact_id": "a2", "path": "data/raw.bin"},
+            ],
+            keep=["out.txt", "data/raw.bin", "none", "pipe", "link", "d", "../../x"],
+            call={"artifacts": artifacts},
+        )
+        assert told["exit_code"] == 0, told
+        out, raw, *wrong = told["files"]
+        assert out["mime_type"] == "text/plain"
+        assert artifacts.made[out["artifact_id"]].strip() == b"1000"
+        assert artifacts.made[raw["artifact_id"]] == b"\x00\xff"
+        assert [sorted(one) for one in wrong] == [["error", "path"]] * 5
+        for one, words in zip(wrong, ["no 'none'", "FIFO", "link", "folder", "upwards"], strict=True):
+            assert words in one["error"]
+        for artifact_id, path, kind in (
+            ("none", "x", NotFoundError),
+            ("a1", "../x", InvalidArgumentError),
+            ("a1", "link", InvalidArgumentError),
+        ):
+            with pytest.raises(kind):
+                await made.run(
+                    "touch ran",
+                    files=[{"artifact_id": artifact_id, "path": path}],
+                    call={"artifacts": artifacts},
+                )
+        told = await made.run("ls ran")
+        assert told["exit_code"] != 0  # none of them was started
 
-    run(body)
+
+async def test_a_long_output_is_shown_in_part_and_kept_whole(tmp_path: Path) -> None:
+    artifacts = MemoryArtifacts()
+    async with bench(tmp_path) as made:
+        told = await made.run("seq 1 20000; echo ä >&2", call={"artifacts": artifacts})
+        assert told["stdout"].startswith("1\n2\n")
+        assert told["stdout"].endswith("\n20000\n")
+        assert "left out" in told["stdout"]
+        whole = artifacts.made[told["stdout_artifact"]["artifact_id"]]
+        assert whole == "".join(f"{n}\n" for n in range(1, 20001)).encode()
+        assert told["stderr"] == "ä\n"
+        assert "stderr_artifact" not in told
 
 
-def test_conversations_runs_and_workspaces_see_nothing_of_each_other(tmp_path: Path) -> None:
+async def test_conversations_runs_and_workspaces_see_nothing_of_each_other(tmp_path: Path) -> None:
     places: list[dict[str, Any]] = [
         {},
         {"place": Place(conversation_id="d")},
@@ -239,51 +215,41 @@ def test_conversations_runs_and_workspaces_see_nothing_of_each_other(tmp_path: P
         {"place": Place()},
         {"place": Place(), "run_id": "run2"},
     ]
-
-    async def body() -> None:
-        async with bench(tmp_path) as made:
-            for number, place in enumerate(places):
-                told = await made.run(f"ls; echo {number} > mine; chmod 777 . mine", call=place)
-                assert (told["exit_code"], told["stdout"]) == (0, ""), place
-            folders = [_files(made, held.key) for held in await made.folders.found()]
-            assert len(folders) == len(places)
-            for number, place in enumerate(places):
-                others = "; ".join(f"cat {path}/mine" for path in folders)
-                told = await made.run(f"cat mine; {others}; touch ../x ../../x; true", call=place)
-                assert told["stdout"].split() == [str(number)] * 2, told
-            assert list((tmp_path / "workspaces").rglob("x")) == []
-
-    run(body)
+    async with bench(tmp_path) as made:
+        for number, place in enumerate(places):
+            told = await made.run(f"ls; echo {number} > mine; chmod 777 . mine", call=place)
+            assert (told["exit_code"], told["stdout"]) == (0, ""), place
+        folders = [_files(made, held.key) for held in await made.folders.found()]
+        assert len(folders) == len(places)
+        for number, place in enumerate(places):
+            others = "; ".join(f"cat {path}/mine" for path in folders)
+            told = await made.run(f"cat mine; {others}; touch ../x ../../x; true", call=place)
+            assert told["stdout"].split() == [str(number)] * 2, told
+        assert list((tmp_path / "workspaces").rglob("x")) == []
 
 
-def test_a_folder_for_each_run_where_it_is_configured(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with bench(tmp_path, None, WorkingFolderSettings(per="run")) as made:
-            await made.run("touch here", call={"run_id": "r1"})
-            assert (await made.run("ls", call={"run_id": "r1"}))["stdout"] == "here\n"
-            assert (await made.run("ls", call={"run_id": "r2"}))["stdout"] == ""
-
-    run(body)
+async def test_a_folder_for_each_run_where_it_is_configured(tmp_path: Path) -> None:
+    async with bench(tmp_path, None, WorkingFolderSettings(per="run")) as made:
+        await made.run("touch here", call={"run_id": "r1"})
+        assert (await made.run("ls", call={"run_id": "r1"}))["stdout"] == "here\n"
+        assert (await made.run("ls", call={"run_id": "r2"}))["stdout"] == ""
 
 
 @every_mechanism
-def test_a_command_that_nobody_waits_for_is_ended_with_all_it_started(
+async def test_a_command_that_nobody_waits_for_is_ended_with_all_it_started(
     tmp_path: Path, mechanism: Mechanism
 ) -> None:
-    async def body() -> None:
-        async with bench(tmp_path, mechanism) as made:
-            script = f"(setsid sleep {LONG} &) ; sleep {LONG} & touch begun; wait"
-            waiting = asyncio.create_task(made.run(script))
-            await _until_there(made, "begun")
-            while len(_sleepers()) < 2:
-                await asyncio.sleep(0.01)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            assert _sleepers() == []
-            assert (await made.run("echo again"))["stdout"] == "again\n"
-
-    run(body)
+    async with bench(tmp_path, mechanism) as made:
+        script = f"(setsid sleep {LONG} &) ; sleep {LONG} & touch begun; wait"
+        waiting = asyncio.create_task(made.run(script))
+        await _until_there(made, "begun")
+        while len(_sleepers()) < 2:
+            await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert _sleepers() == []
+        assert (await made.run("echo again"))["stdout"] == "again\n"
 
 
 def _sleepers() -> list[int]:
@@ -300,72 +266,60 @@ async def _until_there(made: Bench, name: str) -> Path:
         await asyncio.sleep(0.01)
 
 
-def test_commands_of_one_folder_take_turns_within_their_deadline(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with bench(tmp_path) as made:
-            first = asyncio.create_task(made.run("touch begun; while [ ! -e go ]; do sleep 0.02; done; ls"))
-            files = await _until_there(made, "begun")
-            with pytest.raises(DeadlineExceededError, match="another command"):
-                await made.run("true", call={"deadline": time.time() + 1.2})
-            second = asyncio.create_task(made.run("ls; rm begun"))
-            other = await made.run("echo free", call={"place": Place(conversation_id="d")})
-            assert other["stdout"] == "free\n"
-            assert not second.done()
-            (files / "go").touch()
-            assert (await first)["stdout"].split() == ["begun", "go"]
-            assert (await second)["exit_code"] == 0
-            with pytest.raises(DeadlineExceededError):
-                await made.run("true", call={"deadline": time.time()})
-            for seconds in (2, 10, 50):  # until there was time to start it
-                with contextlib.suppress(DeadlineExceededError):
-                    told = await made.run("sleep 60", call={"deadline": time.time() + seconds})
-                    assert told["limit"] == "time"
-                    break
-            else:
-                pytest.fail("it was never started")
-
-    run(body)
+async def test_commands_of_one_folder_take_turns_within_their_deadline(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        first = asyncio.create_task(made.run("touch begun; while [ ! -e go ]; do sleep 0.02; done; ls"))
+        files = await _until_there(made, "begun")
+        with pytest.raises(DeadlineExceededError, match="another command"):
+            await made.run("true", call={"deadline": time.time() + 1.2})
+        second = asyncio.create_task(made.run("ls; rm begun"))
+        other = await made.run("echo free", call={"place": Place(conversation_id="d")})
+        assert other["stdout"] == "free\n"
+        assert not second.done()
+        (files / "go").touch()
+        assert (await first)["stdout"].split() == ["begun", "go"]
+        assert (await second)["exit_code"] == 0
+        with pytest.raises(DeadlineExceededError):
+            await made.run("true", call={"deadline": time.time()})
+        for seconds in (2, 10, 50):  # until there was time to start it
+            with contextlib.suppress(DeadlineExceededError):
+                told = await made.run("sleep 60", call={"deadline": time.time() + seconds})
+                assert told["limit"] == "time"
+                break
+        else:
+            pytest.fail("it was never started")
 
 
-def test_what_may_not_be_called_any_more_is_not_started(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with bench(tmp_path) as made:
-            tool = made.tool
+async def test_what_may_not_be_called_any_more_is_not_started(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        tool = made.tool
 
-            async def no() -> None:
-                raise ConflictError("the run is another host's")
+        async def no() -> None:
+            raise ConflictError("the run is another host's")
 
-            with pytest.raises(ConflictError):
-                await made.run("touch ran", call={"confirm": no})
-            await made.tools.configure([ToolEntry(exec=ExecEntry(network=["example.com:443"]))])
-            with pytest.raises(ToolChangedError):
-                await made.tools.call(invocation(tool, {"command": "touch ran"}))
-            await made.tools.configure([ToolEntry(exec=ExecEntry())])
-            assert (await made.tools.call(invocation(tool, {"command": "ls"})))["stdout"] == ""
-
-    run(body)
+        with pytest.raises(ConflictError):
+            await made.run("touch ran", call={"confirm": no})
+        await made.tools.configure([ToolEntry(exec=ExecEntry(network=["example.com:443"]))])
+        with pytest.raises(ToolChangedError):
+            await made.tools.call(invocation(tool, {"command": "touch ran"}))
+        await made.tools.configure([ToolEntry(exec=ExecEntry())])
+        assert (await made.tools.call(invocation(tool, {"command": "ls"})))["stdout"] == ""
 
 
-def test_there_is_no_network_and_it_is_told(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with bench(tmp_path) as made:
-            code = "import socket; socket.create_connection(('127.0.0.1', 1), 2)"
-            told = await made.run(code, language="python")
-            assert told["exit_code"] == 1
-            assert any("TCP" in refused for refused in told["refused"]), told
-
-    run(body)
+async def test_there_is_no_network_and_it_is_told(tmp_path: Path) -> None:
+    async with bench(tmp_path) as made:
+        code = "import socket; socket.create_connection(('127.0.0.1', 1), 2)"
+        told = await made.run(code, language="python")
+        assert told["exit_code"] == 1
+        assert any("TCP" in refused for refused in told["refused"]), told
 
 
-def test_without_a_sandbox_nobody_is_given_the_tool(tmp_path: Path) -> None:
-    async def body() -> None:
-        async with bench(tmp_path, "none") as made:
-            assert "hostler doctor" in (made.tool.problem or "")
-        if "landlock" in (await find_capabilities()).mechanisms:
-            async with bench(tmp_path, "landlock", network=["example.com:443"]) as made:
-                assert "leave network empty, or install bubblewrap" in (made.tool.problem or "")
-
-    run(body)
+async def test_without_a_sandbox_nobody_is_given_the_tool(tmp_path: Path) -> None:
+    async with bench(tmp_path, "none") as made:
+        assert "hostler doctor" in (made.tool.problem or "")
+    if "landlock" in (await find_capabilities()).mechanisms:
+        async with bench(tmp_path, "landlock", network=["example.com:443"]) as made:
+            assert "leave network empty, or install bubblewrap" in (made.tool.problem or "")
 
 
 @pytest.mark.parametrize(

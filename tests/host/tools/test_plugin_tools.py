@@ -84,17 +84,14 @@ async def bench(tmp_path: Path, limits: ConnectionLimits, *names: str) -> AsyncI
         await supervisor.close(1.0)
 
 
-def with_bench(
+async def with_bench(
     tmp_path: Path,
     body: Callable[[Bench], Awaitable[None]],
     *names: str,
     limits: ConnectionLimits = FAST,
 ) -> None:
-    async def whole() -> None:
-        async with bench(tmp_path, limits, *(names or ("toolbox",))) as made:
-            await body(made)
-
-    asyncio.run(whole())
+    async with bench(tmp_path, limits, *(names or ("toolbox",))) as made:
+        await body(made)
 
 
 async def until_held(made: Bench, tool: str, name: str) -> asyncio.Task[Any]:
@@ -107,7 +104,7 @@ async def until_held(made: Bench, tool: str, name: str) -> asyncio.Task[Any]:
 # -- what is offered ------------------------------------------------------------------------------
 
 
-def test_tools_of_a_plugin_without_runners_are_known_by_its_name(tmp_path: Path) -> None:
+async def test_tools_of_a_plugin_without_runners_are_known_by_its_name(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         offered = made.tools.offered("main")
         assert all(name.startswith("toolbox.") for name in offered)
@@ -128,10 +125,10 @@ def test_tools_of_a_plugin_without_runners_are_known_by_its_name(tmp_path: Path)
             await made.tools.check("main", "shop.echo", {})
         assert made.tools.pin("main", "toolbox.gone") is None
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
-def test_a_name_that_two_plugins_offer_is_nobodys(tmp_path: Path) -> None:
+async def test_a_name_that_two_plugins_offer_is_nobodys(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         pin = made.tools.pin("main", "toolbox.echo")
         assert pin is not None
@@ -150,10 +147,10 @@ def test_a_name_that_two_plugins_offer_is_nobodys(tmp_path: Path) -> None:
         await made.supervisor.remove(key)
         assert made.tools.pin("main", "toolbox.echo") == pin
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
-def test_a_tool_that_changed_is_not_called_under_its_old_pin(tmp_path: Path) -> None:
+async def test_a_tool_that_changed_is_not_called_under_its_old_pin(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         pin = made.tools.pin("main", "toolbox.keep")
         assert pin is not None
@@ -173,13 +170,13 @@ def test_a_tool_that_changed_is_not_called_under_its_old_pin(tmp_path: Path) -> 
         with pytest.raises(ToolChangedError):
             await made.call("toolbox.gone", {"pin": gone})
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
 # -- calls ----------------------------------------------------------------------------------------
 
 
-def test_a_call_carries_its_context_and_gives_plain_json(tmp_path: Path) -> None:
+async def test_a_call_carries_its_context_and_gives_plain_json(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         deadline = time.time() + 500
         more = {"deadline": deadline, "actor": Actor(actor_id="ada"), "effect_key": "key"}
@@ -193,10 +190,10 @@ def test_a_call_carries_its_context_and_gives_plain_json(tmp_path: Path) -> None
             "deadline": deadline,
         }
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
-def test_more_calls_than_there_is_room_for_wait_their_turn(tmp_path: Path) -> None:
+async def test_more_calls_than_there_is_room_for_wait_their_turn(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         many = FAST.tool_calls * 2
         assert await asyncio.gather(*(made.call("toolbox.echo", value=n) for n in range(many))) == list(
@@ -207,7 +204,7 @@ def test_more_calls_than_there_is_room_for_wait_their_turn(tmp_path: Path) -> No
             await made.call("toolbox.release", name=f"h{n}")
         assert await asyncio.gather(*waiting) == [f"h{n}" for n in range(50)]
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +219,7 @@ def test_more_calls_than_there_is_room_for_wait_their_turn(tmp_path: Path) -> No
         ("quit_itself", {}, "runtime_error", "SystemExit"),
     ],
 )
-def test_a_tools_own_error_is_an_outcome(
+async def test_a_tools_own_error_is_an_outcome(
     tmp_path: Path, tool: str, parameters: dict[str, Any], code: str, words: str
 ) -> None:
     async def body(made: Bench) -> None:
@@ -232,10 +229,12 @@ def test_a_tools_own_error_is_an_outcome(
         assert fault.code == code
         assert words in fault.message
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
-def test_a_process_that_dies_in_the_middle_leaves_the_outcome_unknown_and_comes_back(tmp_path: Path) -> None:
+async def test_a_process_that_dies_in_the_middle_leaves_the_outcome_unknown_and_comes_back(
+    tmp_path: Path,
+) -> None:
     async def body(made: Bench) -> None:
         waiting = await until_held(made, "hold", "h")
         with pytest.raises(OutcomeUnknownError, match="may have done its work"):
@@ -247,20 +246,20 @@ def test_a_process_that_dies_in_the_middle_leaves_the_outcome_unknown_and_comes_
         assert await made.tools.lookup(made.invocation("toolbox.keep", {}, effect_key="other")) is None
         assert await made.call("toolbox.echo", value=1) == 1
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
-def test_killed_from_outside_every_open_call_is_unknown(tmp_path: Path) -> None:
+async def test_killed_from_outside_every_open_call_is_unknown(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         waiting = [await until_held(made, "hold", f"h{n}") for n in range(20)]
         os.kill(made.pid("acme/toolbox"), signal.SIGKILL)
         ends = await asyncio.gather(*waiting, return_exceptions=True)
         assert {type(end) for end in ends} == {OutcomeUnknownError}
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
-def test_what_cannot_be_asked_was_not_asked(tmp_path: Path) -> None:
+async def test_what_cannot_be_asked_was_not_asked(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         pin = made.tools.pin("main", "toolbox.keep")
         with pytest.raises(InvalidArgumentError, match="client"):
@@ -277,10 +276,10 @@ def test_what_cannot_be_asked_was_not_asked(tmp_path: Path) -> None:
             await made.call("toolbox.keep", {"pin": pin}, value="v")
         assert list((tmp_path / "toolbox").glob("kept-*")) == []
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
-def test_confirm_is_asked_right_before_and_may_forbid_the_call(tmp_path: Path) -> None:
+async def test_confirm_is_asked_right_before_and_may_forbid_the_call(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         order: list[str] = []
 
@@ -303,24 +302,24 @@ def test_confirm_is_asked_right_before_and_may_forbid_the_call(tmp_path: Path) -
         assert await made.call("toolbox.keep", {"confirm": allowed}, value="v") == "v"
         assert order == ["confirmed"]
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
 # -- deadlines and cancelling ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tool", ["hold", "hold_stubbornly"])
-def test_a_tool_out_of_time_is_stopped_and_its_outcome_unknown(tmp_path: Path, tool: str) -> None:
+async def test_a_tool_out_of_time_is_stopped_and_its_outcome_unknown(tmp_path: Path, tool: str) -> None:
     async def body(made: Bench) -> None:
         await made.stop_the_clock("acme/toolbox")
         with pytest.raises(OutcomeUnknownError):
             await made.call(f"toolbox.{tool}", SOON, name="h")
         assert await made.call("toolbox.echo", value=1) == 1
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
-def test_a_caller_that_leaves_stops_the_tool(tmp_path: Path) -> None:
+async def test_a_caller_that_leaves_stops_the_tool(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         waiting = await until_held(made, "hold", "h")
         waiting.cancel()
@@ -329,13 +328,13 @@ def test_a_caller_that_leaves_stops_the_tool(tmp_path: Path) -> None:
         while await made.call("toolbox.held", name="h") != "cancelled":
             await asyncio.sleep(0.01)
 
-    with_bench(tmp_path, body)
+    await with_bench(tmp_path, body)
 
 
 # -- plugins that lie -----------------------------------------------------------------------------
 
 
-def test_hostile_answers_cost_their_own_call_alone(tmp_path: Path) -> None:
+async def test_hostile_answers_cost_their_own_call_alone(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         (status,) = made.supervisor.status()
         assert len(status.warnings) == 3
@@ -360,33 +359,35 @@ def test_hostile_answers_cost_their_own_call_alone(tmp_path: Path) -> None:
             assert "decided_by" not in to_fault(caught.value).details
         assert await made.call("liar.good") == "good"
 
-    with_bench(tmp_path, body, "liar")
+    await with_bench(tmp_path, body, "liar")
 
 
 @pytest.mark.parametrize("way", ["flood", "deep", "garbage"])
-def test_a_plugin_that_breaks_the_wire_is_ended_and_its_calls_are_unknown(tmp_path: Path, way: str) -> None:
+async def test_a_plugin_that_breaks_the_wire_is_ended_and_its_calls_are_unknown(
+    tmp_path: Path, way: str
+) -> None:
     async def body(made: Bench) -> None:
         with pytest.raises(OutcomeUnknownError):
             await made.call(f"liar.{way}")
         assert await made.call("liar.good") == "good"
         assert await made.call("toolbox.echo", value=1) == 1
 
-    with_bench(tmp_path, body, "liar", "toolbox")
+    await with_bench(tmp_path, body, "liar", "toolbox")
 
 
-def test_an_answer_within_the_grace_counts(tmp_path: Path) -> None:
+async def test_an_answer_within_the_grace_counts(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         await made.stop_the_clock("evil/liar")
         assert await made.call("liar.late", SOON) == "after all"
 
-    with_bench(tmp_path, body, "liar", limits=PATIENT)
+    await with_bench(tmp_path, body, "liar", limits=PATIENT)
 
 
-def test_a_tool_that_never_answers_is_given_up(tmp_path: Path) -> None:
+async def test_a_tool_that_never_answers_is_given_up(tmp_path: Path) -> None:
     async def body(made: Bench) -> None:
         await made.stop_the_clock("evil/liar")
         with pytest.raises(OutcomeUnknownError, match="by its deadline"):
             await made.call("liar.silent", SOON)
         assert await made.call("liar.good") == "good"
 
-    with_bench(tmp_path, body, "liar")
+    await with_bench(tmp_path, body, "liar")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from typing import Any
@@ -159,18 +158,14 @@ def test_a_pattern_takes_linear_time() -> None:
     assert time.process_time() - before < 5  # a backtracking engine would take longer than the universe has
 
 
-def test_a_large_value_is_checked_where_nobody_waits_for_it() -> None:
+async def test_a_large_value_is_checked_where_nobody_waits_for_it() -> None:
     threads: list[int] = []
-
-    async def main() -> None:
-        for value in ("small", "x" * BESIDE_BYTES, nested(100_000)):
-            await check_beside(value, lambda: threads.append(threading.get_ident()))
-        schema = ToolSchema({"properties": {"x": {"type": "integer"}}})
-        large = {"x": "y" * BESIDE_BYTES}
-        with pytest.raises(InvalidArgumentError, match="/x"):
-            await check_beside(large, lambda: schema.check(large, "it"))
-
-    asyncio.run(main())
+    for value in ("small", "x" * BESIDE_BYTES, nested(100_000)):
+        await check_beside(value, lambda: threads.append(threading.get_ident()))
+    schema = ToolSchema({"properties": {"x": {"type": "integer"}}})
+    large = {"x": "y" * BESIDE_BYTES}
+    with pytest.raises(InvalidArgumentError, match="/x"):
+        await check_beside(large, lambda: schema.check(large, "it"))
     assert [thread == threading.get_ident() for thread in threads] == [True, False, False]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,98 +55,80 @@ def invocation(pin: ToolPin | None, n: Any = 1) -> ToolInvocation:
     return ToolInvocation(name, {"n": n}, "r", "c", "k", workspace_id="main", pin=pin)
 
 
-def test_each_tool_is_asked_of_the_source_that_has_it() -> None:
-    async def body() -> None:
-        left, right = Shelf("left:", "a"), Shelf("right:", "b")
-        tools = ToolSources([left, right])
-        assert set(tools.offered("main")) == {"a", "b"}
-        assert (await tools.detail("main", "b")).description == "Is b."
-        assert await tools.call(invocation(tools.pin("main", "b"), 7)) == 7
-        assert (len(left.called), len(right.called)) == (0, 1)
-        assert tools.pin("main", "c") is None
-        with pytest.raises(NotFoundError, match="'c' is gone"):
-            await tools.check("main", "c", {})
-        with pytest.raises(ToolChangedError):
-            await tools.call(invocation(ToolPin(tool_id="other:a", owner="o", schema_digest="0")))
-
-    asyncio.run(body())
+async def test_each_tool_is_asked_of_the_source_that_has_it() -> None:
+    left, right = Shelf("left:", "a"), Shelf("right:", "b")
+    tools = ToolSources([left, right])
+    assert set(tools.offered("main")) == {"a", "b"}
+    assert (await tools.detail("main", "b")).description == "Is b."
+    assert await tools.call(invocation(tools.pin("main", "b"), 7)) == 7
+    assert (len(left.called), len(right.called)) == (0, 1)
+    assert tools.pin("main", "c") is None
+    with pytest.raises(NotFoundError, match="'c' is gone"):
+        await tools.check("main", "c", {})
+    with pytest.raises(ToolChangedError):
+        await tools.call(invocation(ToolPin(tool_id="other:a", owner="o", schema_digest="0")))
 
 
-def test_a_name_that_two_sources_offer_is_nobodys_but_who_holds_the_tool_keeps_it() -> None:
-    async def body() -> None:
-        left, right = Shelf("left:", "a"), Shelf("right:")
-        tools = ToolSources([left, right])
-        pin = tools.pin("main", "a")
-        right.change("a")
-        assert tools.offered("main") == {}
-        assert [tool.pin.owner for tool in tools.refused("main")] == ["left:", "right:"]
-        with pytest.raises(NotFoundError, match="left: and right:"):
-            await tools.check("main", "a", {"n": 1})
-        assert await tools.call(invocation(pin)) == 1
-
-    asyncio.run(body())
-
-
-def test_arguments_are_held_against_the_schema_as_it_stands() -> None:
-    async def body() -> None:
-        shelf = Shelf("left:", "a")
-        tools = ToolSources([shelf])
+async def test_a_name_that_two_sources_offer_is_nobodys_but_who_holds_the_tool_keeps_it() -> None:
+    left, right = Shelf("left:", "a"), Shelf("right:")
+    tools = ToolSources([left, right])
+    pin = tools.pin("main", "a")
+    right.change("a")
+    assert tools.offered("main") == {}
+    assert [tool.pin.owner for tool in tools.refused("main")] == ["left:", "right:"]
+    with pytest.raises(NotFoundError, match="left: and right:"):
         await tools.check("main", "a", {"n": 1})
-        with pytest.raises(InvalidArgumentError, match="at /n"):
-            await tools.check("main", "a", {"n": "one"})
-        with pytest.raises(PayloadTooLargeError):
-            await tools.check("main", "a", {"n": "x" * MAX_TOOL_ARGUMENT_BYTES})
-        shelf.change("a", parameters={"type": "object", "properties": {"n": {"type": "string"}}})
+    assert await tools.call(invocation(pin)) == 1
+
+
+async def test_arguments_are_held_against_the_schema_as_it_stands() -> None:
+    shelf = Shelf("left:", "a")
+    tools = ToolSources([shelf])
+    await tools.check("main", "a", {"n": 1})
+    with pytest.raises(InvalidArgumentError, match="at /n"):
         await tools.check("main", "a", {"n": "one"})
-        shelf.change("a", parameters={"type": "nothing"})
-        with pytest.raises(InvalidArgumentError, match="schema of tool 'a' can't be used"):
-            await tools.check("main", "a", {})
-
-    asyncio.run(body())
-
-
-def test_a_result_that_is_not_what_the_tool_declares_is_its_failure() -> None:
-    async def body() -> None:
-        shelf = Shelf("left:")
-        shelf.change("a", output_schema={"type": "integer"})
-        tools = ToolSources([shelf])
-        pin = tools.pin("main", "a")
-        assert await tools.call(invocation(pin, 1)) == 1
-        with pytest.raises(ToolFailedError, match="not what it declares") as caught:
-            await tools.call(invocation(pin, "one"))
-        assert to_fault(caught.value).code == "runtime_error"
-        assert len(shelf.called) == 2
-
-    asyncio.run(body())
+    with pytest.raises(PayloadTooLargeError):
+        await tools.check("main", "a", {"n": "x" * MAX_TOOL_ARGUMENT_BYTES})
+    shelf.change("a", parameters={"type": "object", "properties": {"n": {"type": "string"}}})
+    await tools.check("main", "a", {"n": "one"})
+    shelf.change("a", parameters={"type": "nothing"})
+    with pytest.raises(InvalidArgumentError, match="schema of tool 'a' can't be used"):
+        await tools.check("main", "a", {})
 
 
-def test_a_tool_with_a_problem_is_told_of_and_not_called() -> None:
-    async def body() -> None:
-        shelf = Shelf("left:", "a")
-        tools = ToolSources([shelf])
-        pin = tools.pin("main", "a")
-        shelf.change("a", problem="it changed and waits to be confirmed")
-        assert tools.offered("main") == {}
-        assert [tool.problem for tool in tools.refused("main")] == ["it changed and waits to be confirmed"]
-        with pytest.raises(NotFoundError, match="waits to be confirmed"):
-            await tools.check("main", "a", {"n": 1})
-        with pytest.raises(ToolChangedError, match="waits to be confirmed"):
-            await tools.call(invocation(pin))
-        assert shelf.called == []
-
-    asyncio.run(body())
+async def test_a_result_that_is_not_what_the_tool_declares_is_its_failure() -> None:
+    shelf = Shelf("left:")
+    shelf.change("a", output_schema={"type": "integer"})
+    tools = ToolSources([shelf])
+    pin = tools.pin("main", "a")
+    assert await tools.call(invocation(pin, 1)) == 1
+    with pytest.raises(ToolFailedError, match="not what it declares") as caught:
+        await tools.call(invocation(pin, "one"))
+    assert to_fault(caught.value).code == "runtime_error"
+    assert len(shelf.called) == 2
 
 
-def test_only_a_reconcilable_tool_is_looked_up() -> None:
-    async def body() -> None:
-        tools = ToolSources([Shelf("left:", "a")])
-        pin = tools.pin("main", "a")
-        with pytest.raises(InvalidArgumentError, match="can't tell"):
-            await tools.lookup(invocation(pin))
-        known = ToolPin(tool_id="left:a", owner="left:", schema_digest="0", effect="reconcilable")
-        assert await tools.lookup(invocation(known)) == Found("k")
+async def test_a_tool_with_a_problem_is_told_of_and_not_called() -> None:
+    shelf = Shelf("left:", "a")
+    tools = ToolSources([shelf])
+    pin = tools.pin("main", "a")
+    shelf.change("a", problem="it changed and waits to be confirmed")
+    assert tools.offered("main") == {}
+    assert [tool.problem for tool in tools.refused("main")] == ["it changed and waits to be confirmed"]
+    with pytest.raises(NotFoundError, match="waits to be confirmed"):
+        await tools.check("main", "a", {"n": 1})
+    with pytest.raises(ToolChangedError, match="waits to be confirmed"):
+        await tools.call(invocation(pin))
+    assert shelf.called == []
 
-    asyncio.run(body())
+
+async def test_only_a_reconcilable_tool_is_looked_up() -> None:
+    tools = ToolSources([Shelf("left:", "a")])
+    pin = tools.pin("main", "a")
+    with pytest.raises(InvalidArgumentError, match="can't tell"):
+        await tools.lookup(invocation(pin))
+    known = ToolPin(tool_id="left:a", owner="left:", schema_digest="0", effect="reconcilable")
+    assert await tools.lookup(invocation(known)) == Found("k")
 
 
 def test_two_sources_can_not_claim_the_same_ids() -> None:

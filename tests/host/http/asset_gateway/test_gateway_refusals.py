@@ -16,7 +16,6 @@ from mcp.client.client import Client
 
 from hostler.domain.token_bucket import TokenBuckets
 from hostler.http.asset_gateway import gateway, sessions
-from support.databases import run
 from support.gates import BOUND_SECONDS
 from support.http_host import OTHER, WORKSPACE
 from support.lending import Lending, Lent, client_of, lending
@@ -25,12 +24,9 @@ JSON_TYPE = {"content-type": "application/json", "accept": "application/json, te
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 
-def within(tmp_path: Path, scenario: Any) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(100), lending(tmp_path) as made:
-            await scenario(made)
-
-    run(whole())
+async def within(tmp_path: Path, scenario: Any) -> None:
+    async with asyncio.timeout(100), lending(tmp_path) as made:
+        await scenario(made)
 
 
 class Raw:
@@ -88,7 +84,7 @@ async def cannot_connect(lent: Lent, token: str | None = None) -> None:
                 await client.list_tools()
 
 
-def test_wrong_foreign_expired_and_ended_tokens_are_refused_and_audited(tmp_path: Path) -> None:
+async def test_wrong_foreign_expired_and_ended_tokens_are_refused_and_audited(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         victim, lent = await made.open(conversation_id="a"), await made.open(conversation_id="b")
         key = await made.served.key(WORKSPACE)
@@ -119,10 +115,10 @@ def test_wrong_foreign_expired_and_ended_tokens_are_refused_and_audited(tmp_path
             assert (await stranger.get("/v1/audit")).json()["items"] == []
         lent.end()
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
-def test_a_stranger_who_guesses_is_slowed_down_and_does_not_fill_the_audit_log(tmp_path: Path) -> None:
+async def test_a_stranger_who_guesses_is_slowed_down_and_does_not_fill_the_audit_log(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         async with raw(made, "hostler_run_guessed") as client:
             made.served.server.app.assets._failures = TokenBuckets(
@@ -141,7 +137,7 @@ def test_a_stranger_who_guesses_is_slowed_down_and_does_not_fill_the_audit_log(t
                 assert answer.status_code == 401
                 assert answer.json()["code"] == "unauthorized"
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
 BODIES: list[tuple[Any, int, Any]] = [
@@ -182,7 +178,7 @@ ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_whatever_is_sent_the_answer_says_what_is_wrong_and_the_session_goes_on(tmp_path: Path) -> None:
+async def test_whatever_is_sent_the_answer_says_what_is_wrong_and_the_session_goes_on(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         lent = await made.open()
         async with raw(made, lent.token) as client:
@@ -225,10 +221,10 @@ def test_whatever_is_sent_the_answer_says_what_is_wrong_and_the_session_goes_on(
         lent.end()
         assert (await made.over(lent.run_id))["status"] == "completed"
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
-def test_a_request_without_a_session_has_to_agree_with_its_headers(tmp_path: Path) -> None:
+async def test_a_request_without_a_session_has_to_agree_with_its_headers(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         lent = await made.open()
         version, key = "2026-07-28", "io.modelcontextprotocol/"
@@ -252,10 +248,12 @@ def test_a_request_without_a_session_has_to_agree_with_its_headers(tmp_path: Pat
             assert found.protocol_version == version
         lent.end()
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
-def test_sessions_and_calls_of_a_token_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_and_calls_of_a_token_have_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(made: Lending) -> None:
         lent = await made.open()
         monkeypatch.setattr(sessions, "MAX_SESSIONS", 2)
@@ -282,10 +280,10 @@ def test_sessions_and_calls_of_a_token_have_a_bound(tmp_path: Path, monkeypatch:
             assert (await two.call("toolbox.echo", value=2))["content"][0]["text"] == "2"
         lent.end()
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
-def test_an_answer_that_takes_its_time_is_a_stream_that_is_kept_open(
+async def test_an_answer_that_takes_its_time_is_a_stream_that_is_kept_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(made: Lending) -> None:
@@ -306,4 +304,4 @@ def test_an_answer_that_takes_its_time_is_a_stream_that_is_kept_open(
             assert json.loads(found[0].removeprefix("data: "))["result"]["content"][0]["text"] == "h"
         lent.end()
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)

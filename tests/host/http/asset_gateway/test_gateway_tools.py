@@ -12,17 +12,13 @@ import pytest
 
 from hostler_protocol.calls import KnowledgeItem, RetrieveReply
 from hostler_protocol.grants import KnowledgeBaseResource
-from support.databases import run
 from support.http_host import WORKSPACE
 from support.lending import GENERATIONS, Lending, client_of, lending
 
 
-def within(tmp_path: Path, scenario: Any, **settings: Any) -> None:
-    async def whole() -> None:
-        async with asyncio.timeout(100), lending(tmp_path, **settings) as made:
-            await scenario(made)
-
-    run(whole())
+async def within(tmp_path: Path, scenario: Any, **settings: Any) -> None:
+    async with asyncio.timeout(100), lending(tmp_path, **settings) as made:
+        await scenario(made)
 
 
 async def told(client: Any, tool: str, /, **arguments: Any) -> Any:
@@ -41,7 +37,9 @@ async def refused(client: Any, tool: str, /, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-def test_a_run_token_opens_what_the_run_may_do_and_the_journal_has_it_all(tmp_path: Path, mode: str) -> None:
+async def test_a_run_token_opens_what_the_run_may_do_and_the_journal_has_it_all(
+    tmp_path: Path, mode: str
+) -> None:
     async def scenario(made: Lending) -> None:
         first = await made.open()
         first.end()
@@ -88,7 +86,7 @@ def test_a_run_token_opens_what_the_run_may_do_and_the_journal_has_it_all(tmp_pa
         assert (await made.over(lent.run_id))["status"] == "completed"
         assert found_in(tmp_path / "data", lent.token.encode()) == []
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
 class Shelf:
@@ -111,7 +109,7 @@ class Shelf:
         return RetrieveReply(items=items)
 
 
-def test_knowledge_is_what_the_run_may_look_into(tmp_path: Path) -> None:
+async def test_knowledge_is_what_the_run_may_look_into(tmp_path: Path) -> None:
     shelf = Shelf()
 
     async def scenario(made: Lending) -> None:
@@ -133,7 +131,7 @@ def test_knowledge_is_what_the_run_may_look_into(tmp_path: Path) -> None:
         assert calls.count(("call", "knowledge.retrieve")) == 1
         assert calls.count(("refusal", "knowledge.retrieve")) >= 1
 
-    within(tmp_path, scenario, knowledge=shelf)
+    await within(tmp_path, scenario, knowledge=shelf)
 
 
 def found_in(folder: Path, secret: bytes) -> list[str]:
@@ -141,17 +139,17 @@ def found_in(folder: Path, secret: bytes) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()]
 
 
-def test_a_runner_that_does_not_ask_for_a_token_has_none(tmp_path: Path) -> None:
+async def test_a_runner_that_does_not_ask_for_a_token_has_none(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         await made.agent("plain", assets=False)
         lent = await made.open("plain")
         assert lent.assets is None
         lent.end()
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
-def test_two_clients_at_once_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+async def test_two_clients_at_once_do_not_get_in_each_others_way(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         lent = await made.open()
         async with client_of(lent) as one, client_of(lent) as two, client_of(lent, "2026-07-28") as three:
@@ -165,11 +163,11 @@ def test_two_clients_at_once_do_not_get_in_each_others_way(tmp_path: Path) -> No
         lent.end()
         await made.over(lent.run_id)
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-def test_a_client_that_cancels_waits_no_more_and_the_tool_is_carried_to_its_end(
+async def test_a_client_that_cancels_waits_no_more_and_the_tool_is_carried_to_its_end(
     tmp_path: Path, mode: str
 ) -> None:
     async def scenario(made: Lending) -> None:
@@ -187,11 +185,11 @@ def test_a_client_that_cancels_waits_no_more_and_the_tool_is_carried_to_its_end(
         lent.end()
         await made.over(lent.run_id)
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-def test_a_run_that_ends_ends_the_calls_that_are_under_way(tmp_path: Path, mode: str) -> None:
+async def test_a_run_that_ends_ends_the_calls_that_are_under_way(tmp_path: Path, mode: str) -> None:
     async def scenario(made: Lending) -> None:
         lent = await made.open()
         async with client_of(lent, mode) as client:
@@ -201,10 +199,10 @@ def test_a_run_that_ends_ends_the_calls_that_are_under_way(tmp_path: Path, mode:
             assert "cancelled: " in await waiting
         assert made.served.server.app.assets.sessions.count <= 1
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
-def test_a_call_that_needs_a_person_is_held_and_goes_on_when_it_was_approved(tmp_path: Path) -> None:
+async def test_a_call_that_needs_a_person_is_held_and_goes_on_when_it_was_approved(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         await made.agent("careful", tool_approval={"toolbox.keep": "required"})
         lent = await made.open("careful")
@@ -222,10 +220,10 @@ def test_a_call_that_needs_a_person_is_held_and_goes_on_when_it_was_approved(tmp
         lent.end()
         assert (await made.over(lent.run_id))["status"] == "completed"
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
-def test_where_the_run_could_be_parked_meanwhile_nobody_is_asked_for_a_service(tmp_path: Path) -> None:
+async def test_where_the_run_could_be_parked_meanwhile_nobody_is_asked_for_a_service(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         await made.agent("durable", runner="resumable", tool_approval={"toolbox.keep": "required"})
         lent = await made.open("durable")
@@ -241,10 +239,10 @@ def test_where_the_run_could_be_parked_meanwhile_nobody_is_asked_for_a_service(t
         lent.end()
         assert (await made.over(lent.run_id))["status"] == "completed"
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)
 
 
-def test_what_a_service_did_is_no_part_of_what_the_runner_has_to_repeat(tmp_path: Path) -> None:
+async def test_what_a_service_did_is_no_part_of_what_the_runner_has_to_repeat(tmp_path: Path) -> None:
     async def scenario(made: Lending) -> None:
         await made.agent("durable", runner="resumable")
         lent = await made.open("durable")
@@ -270,4 +268,4 @@ def test_what_a_service_did_is_no_part_of_what_the_runner_has_to_repeat(tmp_path
         assert calls.count(("intent", "tool.call", "toolbox.keep")) == 2
         assert calls.count(("call", "tool.call", "toolbox.echo")) == 1
 
-    within(tmp_path, scenario)
+    await within(tmp_path, scenario)

@@ -18,7 +18,7 @@ from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query, query_of
 from hostler_protocol.errors import StorageError, UnavailableError
-from support.databases import read, run, write
+from support.databases import write
 
 CREATE = Query("t.create", *["CREATE TABLE t (id bigint PRIMARY KEY, note text)"] * 2)
 INSERT = query_of("t.insert", *["INSERT INTO t VALUES (:id, :note)"] * 2)
@@ -53,8 +53,8 @@ def insert(number: int) -> Callable[[Tx], int]:
     return lambda tx: tx.run(INSERT, id=number, note="")
 
 
-def ids(database: SqlDatabase) -> list[int]:
-    return [row["id"] for row in read(database, lambda tx: tx.all(IDS))]
+async def ids(database: SqlDatabase) -> list[int]:
+    return [row["id"] for row in await database.read(lambda tx: tx.all(IDS))]
 
 
 @pytest.fixture
@@ -76,38 +76,35 @@ async def queued_behind(database: SqlDatabase, works: list[Callable[[Tx], object
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_thousand_writers_share_a_handful_of_commits(database: SqlDatabase) -> None:
-    write(database, lambda tx: tx.run(CREATE))
+async def test_a_thousand_writers_share_a_handful_of_commits(database: SqlDatabase) -> None:
+    await database.write(lambda tx: tx.run(CREATE))
     before = database.groups_committed
 
-    async def all_at_once() -> None:
-        async def one(number: int) -> None:
-            await database.write(insert(number))
-            found = await database.read(lambda tx: tx.all(IDS))
-            assert number in {row["id"] for row in found}, "acknowledged, so every reader sees it"
+    async def one(number: int) -> None:
+        await database.write(insert(number))
+        found = await database.read(lambda tx: tx.all(IDS))
+        assert number in {row["id"] for row in found}, "acknowledged, so every reader sees it"
 
-        gate = Gate()
-        holding = asyncio.create_task(database.write(gate.hold))
-        await gate.entered()
-        writers = [asyncio.create_task(one(number)) for number in range(1000)]
-        await asyncio.sleep(0)
-        gate.open()
-        await asyncio.gather(holding, *writers)
-
-    run(all_at_once())
-    assert ids(database) == list(range(1000))
+    gate = Gate()
+    holding = asyncio.create_task(database.write(gate.hold))
+    await gate.entered()
+    writers = [asyncio.create_task(one(number)) for number in range(1000)]
+    await asyncio.sleep(0)
+    gate.open()
+    await asyncio.gather(holding, *writers)
+    assert await ids(database) == list(range(1000))
     assert database.groups_committed - before <= 20
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_works_of_one_group_run_in_the_order_they_were_given(database: SqlDatabase) -> None:
+async def test_works_of_one_group_run_in_the_order_they_were_given(database: SqlDatabase) -> None:
     seen: list[int] = []
 
     def note(number: int) -> Callable[[Tx], None]:
         return lambda _tx: seen.append(number)
 
     before = database.groups_committed
-    run(queued_behind(database, [note(n) for n in range(500)]))
+    await queued_behind(database, [note(n) for n in range(500)])
     assert seen == list(range(500))
     assert database.groups_committed - before == 1
 
@@ -118,7 +115,7 @@ def test_works_of_one_group_run_in_the_order_they_were_given(database: SqlDataba
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(guilty=st.lists(st.sampled_from(["", "at once", "at end", "twice"]), min_size=1, max_size=40))
-def test_only_the_guilty_fail(database: SqlDatabase, guilty: list[str]) -> None:
+async def test_only_the_guilty_fail(database: SqlDatabase, guilty: list[str]) -> None:
     """Whatever fails, by raising, at the end or by a doubled key: the others are stored."""
 
     def create(tx: Tx) -> None:
@@ -142,18 +139,18 @@ def test_only_the_guilty_fail(database: SqlDatabase, guilty: list[str]) -> None:
 
         return do
 
-    write(database, create)
-    outcomes = run(queued_behind(database, [work(n, how) for n, how in enumerate(guilty)]))
+    await database.write(create)
+    outcomes = await queued_behind(database, [work(n, how) for n, how in enumerate(guilty)])
     for number, (how, outcome) in enumerate(zip(guilty, outcomes, strict=True)):
         if how == "":
             assert outcome == number
         else:
             assert isinstance(outcome, StorageError if how == "twice" else Guilty)
-    assert ids(database) == [-1, *(n for n, how in enumerate(guilty) if how == "")]
+    assert await ids(database) == [-1, *(n for n, how in enumerate(guilty) if how == "")]
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_heads_are_taken_last_and_in_the_order_of_their_keys(database: SqlDatabase) -> None:
+async def test_heads_are_taken_last_and_in_the_order_of_their_keys(database: SqlDatabase) -> None:
     seen: list[str] = []
 
     def work(key: str, item: int) -> Callable[[Tx], None]:
@@ -163,7 +160,7 @@ def test_heads_are_taken_last_and_in_the_order_of_their_keys(database: SqlDataba
 
         return do
 
-    run(queued_behind(database, [work("b", 1), work("a", 2), work("b", 3)]))
+    await queued_behind(database, [work("b", 1), work("a", 2), work("b", 3)])
     assert seen == ["body b", "body a", "body b", "head a of [2]", "head b of [1, 3]"]
 
 
@@ -176,7 +173,7 @@ def test_what_is_taken_at_the_end_cannot_ask_for_an_end_again(database: SqlDatab
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_group_is_synced_unless_all_of_it_may_go_without(database: SqlDatabase) -> None:
+async def test_a_group_is_synced_unless_all_of_it_may_go_without(database: SqlDatabase) -> None:
     def synced(tx: Tx) -> str:
         row = tx.one(SYNCHRONOUS)
         assert row is not None
@@ -192,13 +189,15 @@ def test_a_group_is_synced_unless_all_of_it_may_go_without(database: SqlDatabase
         await holding
         return await asyncio.gather(*tasks)
 
-    assert run(database.write(synced, synced=False)) == "no"
-    assert run(database.write(synced)) == "yes"
-    assert run(behind(True, False, True)) == ["yes", "yes"], "they join a group that is synced"
-    assert run(behind(False, False, True, False)) == ["no", "yes", "yes"], "a synced one begins a group"
+    assert await database.write(synced, synced=False) == "no"
+    assert await database.write(synced) == "yes"
+    assert await behind(True, False, True) == ["yes", "yes"], "they join a group that is synced"
+    assert await behind(False, False, True, False) == ["no", "yes", "yes"], "a synced one begins a group"
 
 
-def test_writes_wait_while_too_many_are_outstanding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_writes_wait_while_too_many_are_outstanding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database_module, "MAX_OUTSTANDING_WRITES", 10)
     database = open_database(tmp_path / "facts.db")
     begun: list[int] = []
@@ -223,68 +222,61 @@ def test_writes_wait_while_too_many_are_outstanding(tmp_path: Path, monkeypatch:
         await database.close()
         return queued
 
-    assert run(flood()) == 9
+    assert await flood() == 9
     assert begun == list(range(100))
 
 
-def test_a_caller_that_gives_up_hurts_nobody(database: SqlDatabase) -> None:
-    async def scene() -> None:
-        gate = Gate()
-        holding = asyncio.create_task(database.write(gate.hold))
-        await gate.entered()
-        gone = asyncio.create_task(database.write(lambda _tx: "gone"))
-        stays = asyncio.create_task(database.write(lambda _tx: "stays"))
-        await asyncio.sleep(0)
-        gone.cancel()
-        gate.open()
-        assert await stays == "stays"
-        await holding
-        with pytest.raises(asyncio.CancelledError):
-            await gone
-
-    run(scene())
+async def test_a_caller_that_gives_up_hurts_nobody(database: SqlDatabase) -> None:
+    gate = Gate()
+    holding = asyncio.create_task(database.write(gate.hold))
+    await gate.entered()
+    gone = asyncio.create_task(database.write(lambda _tx: "gone"))
+    stays = asyncio.create_task(database.write(lambda _tx: "stays"))
+    await asyncio.sleep(0)
+    gone.cancel()
+    gate.open()
+    assert await stays == "stays"
+    await holding
+    with pytest.raises(asyncio.CancelledError):
+        await gone
 
 
-def test_closing_finishes_what_is_queued_and_refuses_the_rest(tmp_path: Path) -> None:
+async def test_closing_finishes_what_is_queued_and_refuses_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
     database = open_database(path)
-
-    async def scene() -> None:
-        await database.write(lambda tx: tx.run(CREATE))
-        gate = Gate()
-        holding = asyncio.create_task(database.write(gate.hold))
-        await gate.entered()
-        tasks = [asyncio.create_task(database.write(insert(n))) for n in range(50)]
-        await asyncio.sleep(0)
-        closing = asyncio.create_task(database.close())
-        await asyncio.sleep(0)
-        gate.open()
-        await closing
-        await asyncio.gather(holding, *tasks)
-        with pytest.raises(UnavailableError, match="shutting down"):
-            await database.write(insert(51))
-        with pytest.raises(UnavailableError, match="shutting down"):
-            await database.read(lambda tx: tx.all(IDS))
-        await database.close()
-
-    run(scene())
+    await database.write(lambda tx: tx.run(CREATE))
+    gate = Gate()
+    holding = asyncio.create_task(database.write(gate.hold))
+    await gate.entered()
+    tasks = [asyncio.create_task(database.write(insert(n))) for n in range(50)]
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(database.close())
+    await asyncio.sleep(0)
+    gate.open()
+    await closing
+    await asyncio.gather(holding, *tasks)
+    with pytest.raises(UnavailableError, match="shutting down"):
+        await database.write(insert(51))
+    with pytest.raises(UnavailableError, match="shutting down"):
+        await database.read(lambda tx: tx.all(IDS))
+    await database.close()
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (50,)
 
 
-def test_readers_cannot_write(database: SqlDatabase) -> None:
-    write(database, lambda tx: tx.run(CREATE))
+async def test_readers_cannot_write(database: SqlDatabase) -> None:
+    await database.write(lambda tx: tx.run(CREATE))
     with pytest.raises(Exception, match=r"read.?only"):
-        read(database, insert(1))
-    assert ids(database) == []
-    write(database, insert(2))
-    assert ids(database) == [2]
+        await database.read(insert(1))
+    assert await ids(database) == []
+    await database.write(insert(2))
+    assert await ids(database) == [2]
 
 
-def test_a_wrong_statement_says_so_and_the_next_one_works(database: SqlDatabase) -> None:
+async def test_a_wrong_statement_says_so_and_the_next_one_works(database: SqlDatabase) -> None:
     wrong = Query("t.wrong", *["SELECT * FROM no_such_table"] * 2)
-    for ask in (read, write):
+    for ask in (database.read, database.write):
         with pytest.raises(Exception, match="no_such_table"):
-            ask(database, lambda tx: tx.all(wrong))
-    write(database, lambda tx: tx.run(CREATE))
-    assert ids(database) == []
+            await ask(lambda tx: tx.all(wrong))
+    await database.write(lambda tx: tx.run(CREATE))
+    assert await ids(database) == []

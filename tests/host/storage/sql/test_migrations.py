@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
@@ -18,7 +17,7 @@ from hostler.storage.sql.migrate import Migration, Migrator, migrations_for
 from hostler.storage.sql.sqlite import _Migrations, connect
 from hostler.storage.sql.statements import Query
 from hostler_protocol.errors import StorageError
-from support.databases import read, write
+from support.databases import write
 from support.postgres import PostgresServer
 
 COLUMNS = Query(
@@ -62,9 +61,9 @@ def documented(dialect: Dialect) -> dict[str, set[str]]:
     return tables
 
 
-def schema(database: SqlDatabase) -> dict[str, dict[str, int]]:
+async def schema(database: SqlDatabase) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
-    for row in read(database, lambda tx: tx.all(COLUMNS)):
+    for row in await database.read(lambda tx: tx.all(COLUMNS)):
         if not str(row["table_name"]).startswith("transcript_search"):  # built differently on purpose
             found.setdefault(row["table_name"], {})[row["column_name"]] = row["required"]
     for table in ONLY_HERE[database.dialect]:
@@ -72,8 +71,8 @@ def schema(database: SqlDatabase) -> dict[str, dict[str, int]]:
     return found
 
 
-def test_migrating_gives_the_documented_tables(database: SqlDatabase) -> None:
-    found = {table: set(columns) for table, columns in schema(database).items()}
+async def test_migrating_gives_the_documented_tables(database: SqlDatabase) -> None:
+    found = {table: set(columns) for table, columns in (await schema(database)).items()}
     found.pop("schema_versions")
     expected = documented(database.dialect)
     for table in ("transcript_search", *ONLY_HERE[database.dialect]):
@@ -81,13 +80,13 @@ def test_migrating_gives_the_documented_tables(database: SqlDatabase) -> None:
     assert found == expected
 
 
-def test_both_databases_have_the_same_tables_columns_and_indexes(
+async def test_both_databases_have_the_same_tables_columns_and_indexes(
     tmp_path: Path, postgres_server: PostgresServer, postgres_template: str
 ) -> None:
     ours = open_database(f"{tmp_path}/facts.db")
     url = postgres_server.create(postgres_template)
     theirs = open_database(url)
-    first, second = schema(ours), schema(theirs)
+    first, second = await schema(ours), await schema(theirs)
     assert first.keys() == second.keys()
     for table, columns in first.items():
         assert columns.keys() == second[table].keys(), table
@@ -95,14 +94,14 @@ def test_both_databases_have_the_same_tables_columns_and_indexes(
     names = [
         {
             row["name"]
-            for row in read(opened, lambda tx: tx.all(INDEXES, **keyed))
+            for row in await opened.read(lambda tx: tx.all(INDEXES, **keyed))
             if not row["name"].startswith(("transcript_search", "transcript_docs"))
         }
         for opened in (ours, theirs)
     ]
     assert names[0] == names[1]
     for opened in (ours, theirs):
-        asyncio.run(opened.close())
+        await opened.close()
     postgres_server.drop(url)
 
 
@@ -117,21 +116,21 @@ def test_a_database_of_a_newer_build_is_refused_naming_both(database: SqlDatabas
     }
 
 
-def test_opening_again_changes_nothing(database: SqlDatabase, database_url: str) -> None:
-    before = schema(database)
+async def test_opening_again_changes_nothing(database: SqlDatabase, database_url: str) -> None:
+    before = await schema(database)
     again = open_database(database_url)
-    assert schema(again) == before
-    asyncio.run(again.close())
+    assert await schema(again) == before
+    await again.close()
 
 
-def test_hosts_that_start_at_once_migrate_once(tmp_path: Path, postgres_server: PostgresServer) -> None:
+async def test_hosts_that_start_at_once_migrate_once(tmp_path: Path, postgres_server: PostgresServer) -> None:
     url = postgres_server.create()
     for address in (f"{tmp_path}/facts.db", url):
         with ThreadPoolExecutor(6) as pool:
             opened = list(pool.map(open_database, [address] * 6))
         for one in opened:
-            assert "runs" in schema(one)
-            asyncio.run(one.close())
+            assert "runs" in await schema(one)
+            await one.close()
     postgres_server.drop(url)
 
 

@@ -17,7 +17,6 @@ from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.statements import Query
 from hostler.storage.stores import hosts
 from hostler_protocol.errors import StorageError
-from support.databases import read, run, write
 from support.postgres import PostgresServer
 from support.severing import Moment, SeveringProxy
 
@@ -40,72 +39,69 @@ def insert(number: int) -> Callable[[Tx], int]:
 
 
 @pytest.mark.parametrize("moment", ["before commit", "after commit"])
-def test_a_connection_that_breaks_in_a_commit_writes_once(
+async def test_a_connection_that_breaks_in_a_commit_writes_once(
     postgres_server: PostgresServer, url: str, moment: Moment
 ) -> None:
     proxy = SeveringProxy(postgres_server.folder)
     database = open_database(proxy.url(url))
-    write(database, lambda tx: tx.run(CREATE))
+    await database.write(lambda tx: tx.run(CREATE))
     for number in range(5):
         proxy.arm(moment)
-        assert write(database, insert(number)) == 1
+        assert await database.write(insert(number)) == 1
     assert proxy.severed == 5
-    assert [row["id"] for row in read(database, lambda tx: tx.all(IDS))] == list(range(5))
-    asyncio.run(database.close())
+    assert [row["id"] for row in await database.read(lambda tx: tx.all(IDS))] == list(range(5))
+    await database.close()
     proxy.close()
 
 
-def test_connections_cut_under_load_lose_and_double_nothing(
+async def test_connections_cut_under_load_lose_and_double_nothing(
     postgres_server: PostgresServer, url: str
 ) -> None:
     database = open_database(url)
-    write(database, lambda tx: tx.run(CREATE))
+    await database.write(lambda tx: tx.run(CREATE))
 
-    async def load() -> None:
-        async def worker(first: int) -> None:
-            for number in range(first, first + 50):
-                await database.write(insert(number))
-                await database.read(lambda tx: tx.all(IDS))
+    async def worker(first: int) -> None:
+        for number in range(first, first + 50):
+            await database.write(insert(number))
+            await database.read(lambda tx: tx.all(IDS))
 
-        workers = asyncio.gather(*(worker(n * 50) for n in range(8)))
-        for _ in range(10):
-            await asyncio.to_thread(postgres_server.terminate_connections, url)
-            await database.write(lambda _tx: None)
-        await workers
-
-    run(load())
-    assert [row["id"] for row in read(database, lambda tx: tx.all(IDS))] == list(range(400))
-    asyncio.run(database.close())
+    workers = asyncio.gather(*(worker(n * 50) for n in range(8)))
+    for _ in range(10):
+        await asyncio.to_thread(postgres_server.terminate_connections, url)
+        await database.write(lambda _tx: None)
+    await workers
+    assert [row["id"] for row in await database.read(lambda tx: tx.all(IDS))] == list(range(400))
+    await database.close()
 
 
-def test_a_server_that_stays_away_is_an_error_and_one_that_returns_is_used(
+async def test_a_server_that_stays_away_is_an_error_and_one_that_returns_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(postgres, "RECONNECT_SECONDS", 0.2)
     server = PostgresServer()
     try:
         database = open_database(server.create())
-        write(database, lambda tx: tx.run(CREATE))
+        await database.write(lambda tx: tx.run(CREATE))
         server.crash()
         for _ in range(2):
             with pytest.raises(StorageError, match="nothing was written") as caught:
-                write(database, insert(1))
+                await database.write(insert(1))
             assert caught.value.retryable
         with pytest.raises(StorageError, match="cannot be reached"):
-            read(database, lambda tx: tx.all(IDS))
+            await database.read(lambda tx: tx.all(IDS))
         server.start()
-        write(database, insert(2))
-        assert [row["id"] for row in read(database, lambda tx: tx.all(IDS))] == [2]
-        asyncio.run(database.close())
+        await database.write(insert(2))
+        assert [row["id"] for row in await database.read(lambda tx: tx.all(IDS))] == [2]
+        await database.close()
     finally:
         server.stop()
 
 
-def test_two_hosts_that_take_rows_in_opposite_order_both_finish(url: str) -> None:
+async def test_two_hosts_that_take_rows_in_opposite_order_both_finish(url: str) -> None:
     """The database ends one of them as deadlocked; it is run again and nobody notices."""
     first, second = open_database(url), open_database(url)
-    write(first, lambda tx: tx.run(CREATE))
-    write(first, lambda tx: [tx.run(INSERT, id=n) for n in (1, 2)])
+    await first.write(lambda tx: tx.run(CREATE))
+    await first.write(lambda tx: [tx.run(INSERT, id=n) for n in (1, 2)])
     both_hold_one = threading.Barrier(2, timeout=60)
     attempts: list[str] = []
 
@@ -123,10 +119,10 @@ def test_two_hosts_that_take_rows_in_opposite_order_both_finish(url: str) -> Non
     async def both() -> tuple[str, str]:
         return await asyncio.gather(first.write(work("first", (1, 2))), second.write(work("second", (2, 1))))
 
-    assert tuple(run(both())) == ("first", "second")
+    assert tuple(await both()) == ("first", "second")
     assert len(attempts) >= 3
-    asyncio.run(first.close())
-    asyncio.run(second.close())
+    await first.close()
+    await second.close()
 
 
 def test_an_address_where_nothing_listens_says_what_to_check(tmp_path: Path) -> None:
@@ -135,11 +131,11 @@ def test_an_address_where_nothing_listens_says_what_to_check(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("moment", ["after a flush", "while it is sent rows"])
-def test_a_transaction_that_its_process_does_not_go_on_with_is_ended(url: str, moment: str) -> None:
+async def test_a_transaction_that_its_process_does_not_go_on_with_is_ended(url: str, moment: str) -> None:
     """Also where the server's own timer does not run. A pipeline of psycopg ends with a Flush."""
     database = open_database(url)
-    write(database, lambda tx: tx.run(CREATE))
-    write(database, insert(1))
+    await database.write(lambda tx: tx.run(CREATE))
+    await database.write(insert(1))
     with contextlib.closing(postgres.connect(url)) as stopped:
         stopped.execute("BEGIN")
         stopped.execute("UPDATE t SET id = id WHERE id = 1")
@@ -150,23 +146,23 @@ def test_a_transaction_that_its_process_does_not_go_on_with_is_ended(url: str, m
             stopped.pgconn.send_query(b"SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
         stopped.pgconn.flush()
         until = time.monotonic() + 60
-        while not (ended := read(database, hosts.end_stalled)):
+        while not (ended := await database.read(hosts.end_stalled)):
             assert time.monotonic() < until
             time.sleep(0.1)
         assert ended == 1
-        assert write(database, lambda tx: tx.run(TOUCH, id=1)) == 1
-    asyncio.run(database.close())
+        assert await database.write(lambda tx: tx.run(TOUCH, id=1)) == 1
+    await database.close()
 
 
-def test_a_host_that_stops_within_a_transaction_holds_up_the_others_for_seconds_only(url: str) -> None:
+async def test_a_host_that_stops_within_a_transaction_holds_up_the_others_for_seconds_only(url: str) -> None:
     """They must get to renew their leases."""
     database = open_database(url)
-    write(database, lambda tx: tx.run(CREATE))
-    write(database, insert(1))
+    await database.write(lambda tx: tx.run(CREATE))
+    await database.write(insert(1))
     with contextlib.closing(postgres.connect(url)) as stopped:
         stopped.execute("BEGIN")
         stopped.execute("UPDATE t SET id = id WHERE id = 1")
         began = time.monotonic()
-        assert write(database, lambda tx: tx.run(TOUCH, id=1)) == 1
+        assert await database.write(lambda tx: tx.run(TOUCH, id=1)) == 1
         assert time.monotonic() - began < 9, "before the wait for a lock is given up"
-    asyncio.run(database.close())
+    await database.close()

@@ -9,15 +9,14 @@ import pytest
 
 from hostler.storage.sql.connect import open_database
 from hostler.storage.stores import transcripts
-from support.databases import run
 
 PLANS = {"of_event": "transcripts_by_event", "of_run": "transcripts_by_run"}
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_items_of_an_event_and_of_a_run_are_found_by_their_index(tmp_path: Path, name: str) -> None:
+async def test_items_of_an_event_and_of_a_run_are_found_by_their_index(tmp_path: Path, name: str) -> None:
     path = tmp_path / "facts.db"
-    run(open_database(path).close())
+    await open_database(path).close()
     query = getattr(transcripts._q, name)
     values = {"ws": "w", "event_id": "e", "run_id": "r", "limit": 1}
     with sqlite3.connect(path) as connection:

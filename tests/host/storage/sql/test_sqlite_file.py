@@ -18,7 +18,6 @@ from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query, query_of
 from hostler_protocol.errors import InvalidArgumentError, StorageError
-from support.databases import read, run, write
 
 CREATE = Query("t.create", "CREATE TABLE t (id bigint PRIMARY KEY, note text)", "")
 INSERT = query_of("t.insert", *["INSERT INTO t VALUES (:id, :note)"] * 2)
@@ -37,33 +36,29 @@ def insert(number: int, size: int = 1000) -> Callable[[Tx], int]:
     return lambda tx: tx.run(INSERT, id=number, note="x" * size)
 
 
-def ids(database: SqlDatabase) -> list[int]:
-    return [row["id"] for row in read(database, lambda tx: tx.all(IDS))]
+async def ids(database: SqlDatabase) -> list[int]:
+    return [row["id"] for row in await database.read(lambda tx: tx.all(IDS))]
 
 
-def test_a_full_disk_refuses_loses_nothing_and_recovers(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_loses_nothing_and_recovers(tmp_path: Path) -> None:
     database = open_database(tmp_path / "facts.db")
-    write(database, lambda tx: tx.run(CREATE))
-    write(database, lambda tx: limit_pages(tx, 20))
-
-    async def fill() -> list[int | BaseException]:
-        works = [database.write(insert(number)) for number in range(200)]
-        return await asyncio.gather(*works, return_exceptions=True)
-
-    outcomes = run(fill())
+    await database.write(lambda tx: tx.run(CREATE))
+    await database.write(lambda tx: limit_pages(tx, 20))
+    works = [database.write(insert(number)) for number in range(200)]
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
     refused = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, StorageError)]
     stored = [number for number, outcome in enumerate(outcomes) if outcome == 1]
     assert refused
     assert stored
     assert len(refused) + len(stored) == 200
     assert all("no space left" in str(outcomes[number]) for number in refused)
-    assert ids(database) == stored, "what was acknowledged, and nothing else"
+    assert await ids(database) == stored, "what was acknowledged, and nothing else"
 
-    write(database, lambda tx: limit_pages(tx, 100_000))
+    await database.write(lambda tx: limit_pages(tx, 100_000))
     for number in refused:
-        write(database, insert(number))
-    assert ids(database) == list(range(200))
-    asyncio.run(database.close())
+        await database.write(insert(number))
+    assert await ids(database) == list(range(200))
+    await database.close()
 
 
 FILLING_CHILD = """
@@ -116,58 +111,52 @@ def test_a_file_that_the_system_does_not_let_grow(tmp_path: Path) -> None:
     assert set(stored) <= found
 
 
-def test_the_log_stays_bounded_while_writing_never_stops(
+async def test_the_log_stays_bounded_while_writing_never_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 512 * 1024)
     monkeypatch.setattr(sqlite, "KEPT_LOG_BYTES", 1024 * 1024)
     path = tmp_path / "facts.db"
     database = open_database(path)
-    write(database, lambda tx: tx.run(CREATE))
+    await database.write(lambda tx: tx.run(CREATE))
     longest = 0
-
-    async def fill() -> None:
-        nonlocal longest
-        for number in range(3000):
-            await database.write(insert(number, 4000))
-            longest = max(longest, os.stat(f"{path}-wal").st_size)
-
-    run(fill(), 100)
+    for number in range(3000):
+        await database.write(insert(number, 4000))
+        longest = max(longest, os.stat(f"{path}-wal").st_size)
     assert longest < 8 * 1024 * 1024, "36 MB of pages went through it"
-    assert ids(database) == list(range(3000))
-    asyncio.run(database.close())
+    assert await ids(database) == list(range(3000))
+    await database.close()
 
 
-def test_a_backup_is_whole_while_writing_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_backup_is_whole_while_writing_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite, "BACKUP_PAGES_PER_STEP", 5)
     path, copy = tmp_path / "facts.db", tmp_path / "copy.db"
     database = open_database(path)
-    write(database, lambda tx: tx.run(CREATE))
+    await database.write(lambda tx: tx.run(CREATE))
     pairs = 300
 
-    async def scene() -> None:
-        def pair(number: int) -> Callable[[Tx], int]:
-            return lambda tx: insert(2 * number)(tx) + insert(2 * number + 1)(tx)
+    def pair(number: int) -> Callable[[Tx], int]:
+        return lambda tx: insert(2 * number)(tx) + insert(2 * number + 1)(tx)
 
-        for number in range(pairs):
-            await database.write(pair(number))
-        backup = asyncio.create_task(database.backup(copy))
-        number = pairs
-        while not backup.done():
-            await database.write(pair(number))
-            number += 1
-        await backup
-
-    run(scene())
-    asyncio.run(database.close())
+    for number in range(pairs):
+        await database.write(pair(number))
+    backup = asyncio.create_task(database.backup(copy))
+    number = pairs
+    while not backup.done():
+        await database.write(pair(number))
+        number += 1
+    await backup
+    await database.close()
     restored = open_database(copy)
-    found = ids(restored)
+    found = await ids(restored)
     assert len(found) >= 2 * pairs
     assert found == list(range(len(found)))
     assert len(found) % 2 == 0, "one moment between two transactions"
     with pytest.raises(InvalidArgumentError, match="exists already"):
-        run(restored.backup(copy))
-    asyncio.run(restored.close())
+        await restored.backup(copy)
+    await restored.close()
     assert [file.name for file in tmp_path.glob("copy*")] == ["copy.db"], "one file, nothing beside it"
 
 
@@ -191,30 +180,26 @@ def test_an_address_of_another_kind_says_which_there_are(address: str) -> None:
         open_database(address)
 
 
-def test_an_sqlite_address_names_a_file(tmp_path: Path) -> None:
-    asyncio.run(open_database(f"sqlite://{tmp_path}/facts.db").close())
+async def test_an_sqlite_address_names_a_file(tmp_path: Path) -> None:
+    await open_database(f"sqlite://{tmp_path}/facts.db").close()
     assert (tmp_path / "facts.db").exists()
 
 
-def test_a_lock_that_another_process_keeps_fails_the_waiting_at_once(
+async def test_a_lock_that_another_process_keeps_fails_the_waiting_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.1)
     path = tmp_path / "facts.db"
     database = open_database(path)
-    write(database, lambda tx: tx.run(CREATE))
+    await database.write(lambda tx: tx.run(CREATE))
     stranger = sqlite3.connect(path, isolation_level=None)
     stranger.execute("BEGIN IMMEDIATE")
-
-    async def many() -> list[object]:
-        works = [database.write(insert(number)) for number in range(300)]
-        return await asyncio.gather(*works, return_exceptions=True)
-
-    outcomes = run(many(), 30)
+    works = [database.write(insert(number)) for number in range(300)]
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
     assert all(isinstance(outcome, StorageError) and outcome.retryable for outcome in outcomes)
     assert "nothing was written" in str(outcomes[0])
     stranger.execute("ROLLBACK")
     stranger.close()
-    write(database, insert(1))
-    assert ids(database) == [1]
-    asyncio.run(database.close())
+    await database.write(insert(1))
+    assert await ids(database) == [1]
+    await database.close()

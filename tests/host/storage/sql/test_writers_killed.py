@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import pytest
 
 from hostler.storage.sql.connect import open_database
 from hostler.storage.sql.statements import Query
-from support.databases import read
 
 PAIRS = Query("t.pairs", *["SELECT id, count(*) AS rows FROM t GROUP BY id"] * 2)
 WRITING_CHILD = """
@@ -46,7 +44,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_acknowledged_writes_survive_kill_9(database_url: str, seed: int) -> None:
+async def test_acknowledged_writes_survive_kill_9(database_url: str, seed: int) -> None:
     acknowledged = set()
     with subprocess.Popen(
         [sys.executable, "-c", WRITING_CHILD, database_url], stdout=subprocess.PIPE, text=True
@@ -62,7 +60,7 @@ def test_acknowledged_writes_survive_kill_9(database_url: str, seed: int) -> Non
     assert len(acknowledged) >= moment
 
     database = open_database(database_url)
-    rows = {row["id"]: row["rows"] for row in read(database, lambda tx: tx.all(PAIRS))}
+    rows = {row["id"]: row["rows"] for row in await database.read(lambda tx: tx.all(PAIRS))}
     assert acknowledged <= rows.keys()
     assert set(rows.values()) == {2}, "both rows of a transaction, or neither"
-    asyncio.run(database.close())
+    await database.close()

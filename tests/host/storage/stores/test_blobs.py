@@ -24,7 +24,6 @@ from hostler.storage.stores import blobs
 from hostler.storage.stores.blob_files import CHUNK_BYTES
 from hostler.storage.stores.blobs import Blob, BlobFolder, Removed
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError, StorageError
-from support.databases import read, run, write
 
 
 @pytest.fixture
@@ -61,36 +60,29 @@ def grow_old(tmp_path: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.binary(max_size=2_000), st.integers(1, 700), st.integers(0, 2_100), st.integers(0, 2_100))
-def test_bytes_come_back_by_their_digest_in_any_range(
+async def test_bytes_come_back_by_their_digest_in_any_range(
     folder: BlobFolder, data: bytes, size: int, offset: int, length: int
 ) -> None:
-    async def story() -> None:
-        blob = await folder.put(data)
-        assert blob == Blob(hashlib.sha256(data).hexdigest(), len(data))
-        assert await folder.put(chunked(data, size)) == blob
-        assert await folder.size(blob.sha256) == len(data)
-        assert await folder.read(blob.sha256, offset, length) == data[offset : offset + length]
-        parts = [chunk async for chunk in folder.stream(blob.sha256, offset, length)]
-        assert b"".join(parts) == data[offset : offset + length]
-        assert b"".join([chunk async for chunk in folder.stream(blob.sha256, verify=True)]) == data
-
-    run(story())
+    blob = await folder.put(data)
+    assert blob == Blob(hashlib.sha256(data).hexdigest(), len(data))
+    assert await folder.put(chunked(data, size)) == blob
+    assert await folder.size(blob.sha256) == len(data)
+    assert await folder.read(blob.sha256, offset, length) == data[offset : offset + length]
+    parts = [chunk async for chunk in folder.stream(blob.sha256, offset, length)]
+    assert b"".join(parts) == data[offset : offset + length]
+    assert b"".join([chunk async for chunk in folder.stream(blob.sha256, verify=True)]) == data
 
 
-def test_the_same_bytes_are_stored_once_however_many_put_them_at_once(
+async def test_the_same_bytes_are_stored_once_however_many_put_them_at_once(
     folder: BlobFolder, tmp_path: Path
 ) -> None:
     data = random.Random(1).randbytes(3 * CHUNK_BYTES + 5)
-
-    async def story() -> None:
-        puts = [folder.put(data if n % 2 else chunked(data, 100_000)) for n in range(40)]
-        assert len(set(await asyncio.gather(*puts))) == 1
-
-    run(story())
+    puts = [folder.put(data if n % 2 else chunked(data, 100_000)) for n in range(40)]
+    assert len(set(await asyncio.gather(*puts))) == 1
     assert [path.read_bytes() for path in files(tmp_path)] == [data]
 
 
-def test_a_large_blob_is_never_whole_in_memory(folder: BlobFolder) -> None:
+async def test_a_large_blob_is_never_whole_in_memory(folder: BlobFolder) -> None:
     piece = random.Random(2).randbytes(CHUNK_BYTES)
     pieces = 128  # 32 MiB
 
@@ -108,13 +100,15 @@ def test_a_large_blob_is_never_whole_in_memory(folder: BlobFolder) -> None:
 
     tracemalloc.start()
     try:
-        assert run(story()) == pieces * CHUNK_BYTES
+        assert await story() == pieces * CHUNK_BYTES
         assert tracemalloc.get_traced_memory()[1] < 16 * CHUNK_BYTES
     finally:
         tracemalloc.stop()
 
 
-def test_what_is_refused_or_cancelled_or_broken_leaves_nothing(folder: BlobFolder, tmp_path: Path) -> None:
+async def test_what_is_refused_or_cancelled_or_broken_leaves_nothing(
+    folder: BlobFolder, tmp_path: Path
+) -> None:
     class SourceError(Exception):
         pass
 
@@ -127,26 +121,23 @@ def test_what_is_refused_or_cancelled_or_broken_leaves_nothing(folder: BlobFolde
         started.set()
         await asyncio.Event().wait()
 
-    async def story() -> None:
-        with pytest.raises(PayloadTooLargeError, match="allowed 10 bytes"):
-            await folder.put(b"x" * 11, max_bytes=10)
-        with pytest.raises(PayloadTooLargeError):
-            await folder.put(chunked(b"x" * 11, 4), max_bytes=10)
-        with pytest.raises(SourceError):
-            await folder.put(breaks())
-        started = asyncio.Event()
-        task = asyncio.create_task(folder.put(never_ends(started)))
-        await started.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    run(story())
+    with pytest.raises(PayloadTooLargeError, match="allowed 10 bytes"):
+        await folder.put(b"x" * 11, max_bytes=10)
+    with pytest.raises(PayloadTooLargeError):
+        await folder.put(chunked(b"x" * 11, 4), max_bytes=10)
+    with pytest.raises(SourceError):
+        await folder.put(breaks())
+    started = asyncio.Event()
+    task = asyncio.create_task(folder.put(never_ends(started)))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     folder.close()  # waits for its threads
     assert files(tmp_path) == []
 
 
-def test_a_full_disk_is_a_clear_error_and_leaves_nothing(
+async def test_a_full_disk_is_a_clear_error_and_leaves_nothing(
     folder: BlobFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int, data: memoryview) -> int:
@@ -155,14 +146,14 @@ def test_a_full_disk_is_a_clear_error_and_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
         with pytest.raises(StorageError, match="No space left") as caught:
-            run(folder.put(b"data"))
+            await folder.put(b"data")
     assert caught.value.retryable
     assert files(tmp_path) == []
-    assert run(folder.put(b"data")).size_bytes == 4
+    assert (await folder.put(b"data")).size_bytes == 4
 
 
-def test_missing_and_damaged_blobs_are_noticed(folder: BlobFolder, tmp_path: Path) -> None:
-    blob = run(folder.put(b"the right bytes"))
+async def test_missing_and_damaged_blobs_are_noticed(folder: BlobFolder, tmp_path: Path) -> None:
+    blob = await folder.put(b"the right bytes")
     path = files(tmp_path)[0]
     path.write_bytes(b"the wrong bytes")
 
@@ -170,32 +161,34 @@ def test_missing_and_damaged_blobs_are_noticed(folder: BlobFolder, tmp_path: Pat
         return b"".join([chunk async for chunk in folder.stream(blob.sha256, verify=True)])
 
     with pytest.raises(StorageError, match="damaged"):
-        run(whole())
+        await whole()
     path.write_bytes(b"cut")
-    assert run(folder.put(b"the right bytes")) == blob, "a file of another size is replaced"
-    assert run(whole()) == b"the right bytes"
+    assert await folder.put(b"the right bytes") == blob, "a file of another size is replaced"
+    assert await whole() == b"the right bytes"
     path.unlink()
     with pytest.raises(StorageError, match="missing"):
-        run(whole())
+        await whole()
     with pytest.raises(StorageError, match="missing"):
-        run(folder.size(blob.sha256))
+        await folder.size(blob.sha256)
 
 
 @pytest.mark.parametrize("sha256", ["", "../../etc/passwd", "A" * 64, "a" * 63, "a" * 64 + "\n", "/" * 64])
-def test_only_a_digest_names_a_file(folder: BlobFolder, sha256: str) -> None:
+async def test_only_a_digest_names_a_file(folder: BlobFolder, sha256: str) -> None:
     with pytest.raises(ValueError, match="is not a SHA-256"):
-        run(folder.read(sha256))
+        await folder.read(sha256)
 
 
 @pytest.mark.parametrize(("offset", "length"), [(-1, 5), (0, -1)])
-def test_a_range_that_cannot_be_is_refused(folder: BlobFolder, offset: int, length: int) -> None:
-    blob = run(folder.put(b"data"))
+async def test_a_range_that_cannot_be_is_refused(folder: BlobFolder, offset: int, length: int) -> None:
+    blob = await folder.put(b"data")
     with pytest.raises(InvalidArgumentError, match="negative"):
-        run(folder.read(blob.sha256, offset, length))
+        await folder.read(blob.sha256, offset, length)
 
 
-def test_references_decide_what_is_collected_and_when(database: SqlDatabase, folder: BlobFolder) -> None:
-    kept, dropped, other = (run(folder.put(data)) for data in (b"kept", b"dropped", b"other"))
+async def test_references_decide_what_is_collected_and_when(
+    database: SqlDatabase, folder: BlobFolder
+) -> None:
+    kept, dropped, other = [await folder.put(data) for data in (b"kept", b"dropped", b"other")]
     held = [kept, dropped, other]
     digests = [blob.sha256 for blob in held]
     released = [kept.sha256, dropped.sha256, dropped.sha256, other.sha256]
@@ -211,58 +204,58 @@ def test_references_decide_what_is_collected_and_when(database: SqlDatabase, fol
     def count(tx: Tx) -> list[int]:
         return [blobs.references(tx, sha256) for sha256 in digests]
 
-    write(database, name)
-    assert read(database, count) == [2, 2, 1]
-    write(database, let_go)
-    assert read(database, count) == [1, 0, 0]
+    await database.write(name)
+    assert await database.read(count) == [2, 2, 1]
+    await database.write(let_go)
+    assert await database.read(count) == [1, 0, 0]
     gone = dropped.sha256
-    assert run(blobs.collect(database, folder)) == Removed(0, 0), "they are still held"
+    assert await blobs.collect(database, folder) == Removed(0, 0), "they are still held"
     held.clear()
     del kept, dropped, other
-    assert run(blobs.collect(database, folder)) == Removed(2, len(b"dropped") + len(b"other"))
-    assert run(folder.read(hashlib.sha256(b"kept").hexdigest())) == b"kept"
+    assert await blobs.collect(database, folder) == Removed(2, len(b"dropped") + len(b"other"))
+    assert await folder.read(hashlib.sha256(b"kept").hexdigest()) == b"kept"
     with pytest.raises(StorageError):
-        run(folder.read(gone))
-    assert run(blobs.collect(database, folder)) == Removed(0, 0)
+        await folder.read(gone)
+    assert await blobs.collect(database, folder) == Removed(0, 0)
 
 
-def put_and_let_go(database: SqlDatabase, folder: BlobFolder, data: bytes) -> str:
+async def put_and_let_go(database: SqlDatabase, folder: BlobFolder, data: bytes) -> str:
     """The digest of bytes that something named, and nothing names any more."""
-    blob = run(folder.put(data))
-    write(database, lambda tx: blobs.reference(tx, blob))
-    write(database, lambda tx: blobs.release(tx, blob.sha256))
+    blob = await folder.put(data)
+    await database.write(lambda tx: blobs.reference(tx, blob))
+    await database.write(lambda tx: blobs.release(tx, blob.sha256))
     return blob.sha256
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["this process", "another"])
-def test_what_is_put_again_survives_its_collection(
+async def test_what_is_put_again_survives_its_collection(
     database: SqlDatabase, folder: BlobFolder, tmp_path: Path, other: bool
 ) -> None:
     """Nothing names it and somebody puts the same bytes, to name them soon: the file must stay."""
-    sha256 = put_and_let_go(database, folder, b"again")
+    sha256 = await put_and_let_go(database, folder, b"again")
     putter = BlobFolder(tmp_path / "blobs") if other else folder
-    held = [run(putter.put(b"again"))]
+    held = [await putter.put(b"again")]
     grow_old(tmp_path)
-    assert run(blobs.collect(database, folder)).blobs == 0
-    assert run(folder.remove_unused(sha256)) is False
-    write(database, lambda tx: blobs.reference(tx, held[0]))
+    assert (await blobs.collect(database, folder)).blobs == 0
+    assert await folder.remove_unused(sha256) is False
+    await database.write(lambda tx: blobs.reference(tx, held[0]))
     held.clear()
     grow_old(tmp_path)
-    assert run(blobs.collect(database, folder)).blobs == 0
-    assert run(blobs.sweep(database, folder)) == 0
-    assert run(folder.read(sha256)) == b"again"
+    assert (await blobs.collect(database, folder)).blobs == 0
+    assert await blobs.sweep(database, folder) == 0
+    assert await folder.read(sha256) == b"again"
     putter.close()
 
 
-def test_a_stream_is_held_like_bytes(database: SqlDatabase, folder: BlobFolder) -> None:
-    sha256 = put_and_let_go(database, folder, b"in pieces")
-    held = [run(folder.put(chunked(b"in pieces", 2)))]
-    assert run(blobs.collect(database, folder)).blobs == 0
-    assert run(folder.read(sha256)) == b"in pieces"
+async def test_a_stream_is_held_like_bytes(database: SqlDatabase, folder: BlobFolder) -> None:
+    sha256 = await put_and_let_go(database, folder, b"in pieces")
+    held = [await folder.put(chunked(b"in pieces", 2))]
+    assert (await blobs.collect(database, folder)).blobs == 0
+    assert await folder.read(sha256) == b"in pieces"
     held.clear()
-    assert run(blobs.collect(database, folder)).blobs == 1
+    assert (await blobs.collect(database, folder)).blobs == 1
     with pytest.raises(StorageError):
-        run(folder.read(sha256))
+        await folder.read(sha256)
 
 
 PUT_AND_HOLD = """
@@ -275,40 +268,36 @@ sys.stdin.read()
 """
 
 
-def test_what_a_killed_process_held_is_collected(
+async def test_what_a_killed_process_held_is_collected(
     database: SqlDatabase, folder: BlobFolder, tmp_path: Path
 ) -> None:
-    put_and_let_go(database, folder, b"held")
+    await put_and_let_go(database, folder, b"held")
     command = [sys.executable, "-c", PUT_AND_HOLD, str(tmp_path / "blobs")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "put\n"
-        assert run(blobs.collect(database, folder)).blobs == 0
+        assert (await blobs.collect(database, folder)).blobs == 0
         process.kill()
-    assert run(blobs.collect(database, folder)).blobs == 1
+    assert (await blobs.collect(database, folder)).blobs == 1
     assert files(tmp_path) == []
 
 
-def test_a_removal_whose_caller_is_cancelled_is_finished(
+async def test_a_removal_whose_caller_is_cancelled_is_finished(
     database: SqlDatabase, folder: BlobFolder, tmp_path: Path
 ) -> None:
-    put_and_let_go(database, folder, b"gone")
-
-    async def story() -> None:
-        collecting = asyncio.create_task(blobs.collect(database, folder))
-        while not folder._removals:
-            await asyncio.sleep(0)
-        collecting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await collecting
-        await folder.settle()
-        row = await database.read(lambda tx: tx.one(KNOWN))
-        assert (files(tmp_path), row) == ([], None)
-
-    run(story())
+    await put_and_let_go(database, folder, b"gone")
+    collecting = asyncio.create_task(blobs.collect(database, folder))
+    while not folder._removals:
+        await asyncio.sleep(0)
+    collecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await collecting
+    await folder.settle()
+    row = await database.read(lambda tx: tx.one(KNOWN))
+    assert (files(tmp_path), row) == ([], None)
 
 
-def test_bytes_that_are_put_and_dropped_meanwhile_are_whole_or_gone(
+async def test_bytes_that_are_put_and_dropped_meanwhile_are_whole_or_gone(
     database: SqlDatabase, folder: BlobFolder
 ) -> None:
     """Many name and drop the same few bytes while they are collected: whatever is named can be read."""
@@ -326,30 +315,29 @@ def test_bytes_that_are_put_and_dropped_meanwhile_are_whole_or_gone(
         await database.write(lambda tx: blobs.reference(tx, blob))
         return blob.sha256
 
-    async def story() -> None:
-        everybody = asyncio.gather(*(use(number) for number in range(8)))
-        while not everybody.done():
-            await blobs.collect(database, folder)
-        await everybody
+    everybody = asyncio.gather(*(use(number) for number in range(8)))
+    while not everybody.done():
         await blobs.collect(database, folder)
-
-    run(story())
+    await everybody
+    await blobs.collect(database, folder)
     for content in data:
         with pytest.raises(StorageError):
-            run(folder.read(hashlib.sha256(content).hexdigest()))
+            await folder.read(hashlib.sha256(content).hexdigest())
 
 
-def test_a_sweep_removes_what_no_row_knows(database: SqlDatabase, folder: BlobFolder, tmp_path: Path) -> None:
-    named, orphan = run(folder.put(b"named")), run(folder.put(b"orphan")).sha256
-    write(database, lambda tx: blobs.reference(tx, named))
+async def test_a_sweep_removes_what_no_row_knows(
+    database: SqlDatabase, folder: BlobFolder, tmp_path: Path
+) -> None:
+    named, orphan = await folder.put(b"named"), (await folder.put(b"orphan")).sha256
+    await database.write(lambda tx: blobs.reference(tx, named))
     (tmp_path / "blobs" / "tmp" / "half-written").write_bytes(b"half")
-    assert run(blobs.sweep(database, folder)) == 0
+    assert await blobs.sweep(database, folder) == 0
     grow_old(tmp_path)
-    fresh = run(folder.put(b"put a moment ago"))
-    assert run(blobs.sweep(database, folder)) == 2
+    fresh = await folder.put(b"put a moment ago")
+    assert await blobs.sweep(database, folder) == 2
     assert sorted(path.name for path in files(tmp_path)) == sorted([named.sha256, fresh.sha256])
     with pytest.raises(StorageError):
-        run(folder.read(orphan))
+        await folder.read(orphan)
 
 
 PUT_FOR_EVER = """
@@ -367,7 +355,7 @@ asyncio.run(main())
 """
 
 
-def test_kill_9_while_writing_leaves_whole_blobs_and_sweepable_files(tmp_path: Path) -> None:
+async def test_kill_9_while_writing_leaves_whole_blobs_and_sweepable_files(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PUT_FOR_EVER, str(tmp_path / "blobs")]
     told: list[list[str]] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -382,7 +370,7 @@ def test_kill_9_while_writing_leaves_whole_blobs_and_sweepable_files(tmp_path: P
             assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
     folder = BlobFolder(tmp_path / "blobs")
     for sha256, size in told[:12]:
-        assert run(folder.size(sha256)) == int(size)
-    run(folder.remove_abandoned(older_than=-60))
+        assert await folder.size(sha256) == int(size)
+    await folder.remove_abandoned(older_than=-60)
     folder.close()
     assert not list((tmp_path / "blobs" / "tmp").iterdir())

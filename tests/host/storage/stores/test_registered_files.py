@@ -17,7 +17,6 @@ from hostler.storage.stores.registered_files import (
     encode_registered,
 )
 from hostler_protocol.errors import InvalidArgumentError, StorageError
-from support.databases import run
 
 SECRET = b"the secret of another folder"
 
@@ -39,21 +38,21 @@ def registered(root: Path) -> Iterator[RegisteredFiles]:
     opened.close()
 
 
-def test_a_file_is_read_in_ranges_where_it_lies(registered: RegisteredFiles, root: Path) -> None:
-    file = decode_registered(encode_registered(run(registered.register(root / "sub" / "file.txt"))))
+async def test_a_file_is_read_in_ranges_where_it_lies(registered: RegisteredFiles, root: Path) -> None:
+    file = decode_registered(encode_registered(await registered.register(root / "sub" / "file.txt")))
     assert file.blob.size_bytes == 10
     for offset, length, expected in [(0, 4, b"0123"), (8, 10, b"89"), (10, 1, b""), (3, 0, b"")]:
-        assert run(registered.read(file, offset, length)) == expected
+        assert await registered.read(file, offset, length) == expected
 
 
-def test_a_link_inside_the_folder_is_resolved_when_registered(
+async def test_a_link_inside_the_folder_is_resolved_when_registered(
     registered: RegisteredFiles, root: Path
 ) -> None:
     (root / "link").symlink_to(root / "sub" / "file.txt")
-    file = run(registered.register(root / "link"))
+    file = await registered.register(root / "link")
     (root / "link").unlink()
     (root / "link").symlink_to("/etc/hostname")
-    assert run(registered.read(file, 0, 4)) == b"0123"
+    assert await registered.read(file, 0, 4) == b"0123"
 
 
 @pytest.mark.parametrize(
@@ -72,11 +71,11 @@ def test_a_link_inside_the_folder_is_resolved_when_registered(
         lambda root: Path("/proc/self/environ"),
     ],
 )
-def test_what_may_not_be_registered(registered: RegisteredFiles, root: Path, make: object) -> None:
+async def test_what_may_not_be_registered(registered: RegisteredFiles, root: Path, make: object) -> None:
     (root.parent / "allowed2").mkdir()
     (root.parent / "allowed2" / "file.txt").write_bytes(b"a name that only begins like the folder's")
     with pytest.raises(InvalidArgumentError):
-        run(registered.register(make(root)))  # type: ignore[operator]
+        await registered.register(make(root))  # type: ignore[operator]
 
 
 def _link(at: Path, to: Path) -> Path:
@@ -132,40 +131,40 @@ def _replace_by_fifo(path: Path) -> None:
         Path.unlink,
     ],
 )
-def test_a_file_that_is_no_longer_what_it_was_is_refused(
+async def test_a_file_that_is_no_longer_what_it_was_is_refused(
     registered: RegisteredFiles, root: Path, change: object
 ) -> None:
     path = root / "sub" / "file.txt"
-    file = run(registered.register(path))
+    file = await registered.register(path)
     change(path)  # type: ignore[operator]
     for _ in range(2):
         with pytest.raises(StorageError) as caught:
-            run(registered.read(file, 0, 5))
+            await registered.read(file, 0, 5)
         assert str(root) not in caught.value.message, "no path of the host in what callers see"
 
 
-def test_new_times_with_the_same_bytes_are_still_the_same_file(
+async def test_new_times_with_the_same_bytes_are_still_the_same_file(
     registered: RegisteredFiles, root: Path
 ) -> None:
     path = root / "sub" / "file.txt"
-    file = run(registered.register(path))
+    file = await registered.register(path)
     os.utime(path, (1, 1))
-    assert run(registered.read(file, 0, 4)) == b"0123"
+    assert await registered.read(file, 0, 4) == b"0123"
     _replace_with_same = path.with_name("copy")
     _replace_with_same.write_bytes(b"0123456789")
     _replace_with_same.replace(path)
-    assert run(registered.read(file, 4, 4)) == b"4567"
+    assert await registered.read(file, 4, 4) == b"4567"
 
 
-def test_a_folder_that_is_no_longer_allowed_closes_its_files(root: Path, tmp_path: Path) -> None:
+async def test_a_folder_that_is_no_longer_allowed_closes_its_files(root: Path, tmp_path: Path) -> None:
     with _closing(RegisteredFiles([root])) as before:
-        file = run(before.register(root / "sub" / "file.txt"))
+        file = await before.register(root / "sub" / "file.txt")
     for roots in ([], [tmp_path / "outside"]):
         with _closing(RegisteredFiles(roots)) as after, pytest.raises(StorageError, match="no longer in"):
-            run(after.read(file, 0, 4))
+            await after.read(file, 0, 4)
     forged = RegisteredFile(str(root / "sub" / ".." / ".." / "outside" / "file.txt"), file.sha256, file.stamp)
     with _closing(RegisteredFiles([root])) as again, pytest.raises(StorageError):
-        run(again.read(forged, 0, 4))
+        await again.read(forged, 0, 4)
 
 
 class _closing:
@@ -204,7 +203,7 @@ def test_system_home_and_the_hosts_own_folders_are_no_roots(
 
 
 @pytest.mark.parametrize("swapped", ["file", "folder"])
-def test_no_swap_between_check_and_read_ever_shows_another_folder(
+async def test_no_swap_between_check_and_read_ever_shows_another_folder(
     registered: RegisteredFiles, root: Path, swapped: str
 ) -> None:
     """A racer exchanges the file (or its folder) and a link to the secret, as fast as it can."""
@@ -226,26 +225,23 @@ def test_no_swap_between_check_and_read_ever_shows_another_folder(
             parked.rename(real)
             swaps += 1
 
-    async def attempts() -> None:
-        file = await registered.register(path)
-        racer = threading.Thread(target=race)
-        racer.start()
-        tried = 0
-        try:
-            while tried < 2_000 or swaps < 200:
-                tried += 1
-                try:
-                    content = await registered.read(file, 0, 100)
-                    assert content == b"x" * len(SECRET)
-                except StorageError:
-                    pass
-                try:
-                    again = await registered.register(path)
-                    assert again.sha256 == file.sha256
-                except InvalidArgumentError:
-                    pass
-        finally:
-            stop.set()
-            await asyncio.to_thread(racer.join)
-
-    run(attempts())
+    file = await registered.register(path)
+    racer = threading.Thread(target=race)
+    racer.start()
+    tried = 0
+    try:
+        while tried < 2_000 or swaps < 200:
+            tried += 1
+            try:
+                content = await registered.read(file, 0, 100)
+                assert content == b"x" * len(SECRET)
+            except StorageError:
+                pass
+            try:
+                again = await registered.register(path)
+                assert again.sha256 == file.sha256
+            except InvalidArgumentError:
+                pass
+    finally:
+        stop.set()
+        await asyncio.to_thread(racer.join)

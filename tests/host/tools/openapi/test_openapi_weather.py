@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,9 @@ from hostler.tools.errors import ToolFailedError
 from hostler.tools.openapi.source import OpenApiTools
 from hostler.tools.schema import ToolSchema
 from hostler_protocol.errors import InvalidArgumentError, to_fault
-from support.databases import TEST_SECONDS
 from support.invocations import Calling
 from support.openapi.weather import DOCUMENT, PICTURE, WHO, Weather
 from support.web import Web, redirect
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, TEST_SECONDS))
 
 
 @asynccontextmanager
@@ -52,51 +46,45 @@ def who(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WHO", WHO)
 
 
-def test_every_operation_is_a_tool_that_only_reads() -> None:
-    async def scenario() -> None:
-        async with weather() as (_, calling):
-            tools = calling.tools.offered("main")
-        assert len(tools) == 58
-        assert {tool.pin.effect for tool in tools.values()} == {"pure"}
-        assert {"w.alerts_active", "w.gridpoint_forecast_hourly", "w.sigmetsByFIRByDate"} < set(tools)
-        for tool in tools.values():
-            ToolSchema(tool.parameters)
-            assert "User-Agent" not in tool.parameters["properties"]  # that is the operator's to say
-        assert tools["w.icons"].resource.description.endswith("Deprecated.")
-        assert tools["w.zone_list_type"].parameters["required"] == ["type"]
-        assert {"type", "type_query"} < set(tools["w.zone_list_type"].parameters["properties"])
-
-    run(scenario())
+async def test_every_operation_is_a_tool_that_only_reads() -> None:
+    async with weather() as (_, calling):
+        tools = calling.tools.offered("main")
+    assert len(tools) == 58
+    assert {tool.pin.effect for tool in tools.values()} == {"pure"}
+    assert {"w.alerts_active", "w.gridpoint_forecast_hourly", "w.sigmetsByFIRByDate"} < set(tools)
+    for tool in tools.values():
+        ToolSchema(tool.parameters)
+        assert "User-Agent" not in tool.parameters["properties"]  # that is the operator's to say
+    assert tools["w.icons"].resource.description.endswith("Deprecated.")
+    assert tools["w.zone_list_type"].parameters["required"] == ["type"]
+    assert {"type", "type_query"} < set(tools["w.zone_list_type"].parameters["properties"])
 
 
-def test_requests_are_written_as_the_document_says() -> None:
-    async def scenario() -> None:
-        async with weather() as (web, calling):
-            where = {"wfo": "TOP", "x": 31, "y": 80}
-            flags = ["forecast_temperature_qv", "forecast_wind_speed_qv"]
-            given: dict[str, Any] = {**where, "units": "si", "Feature-Flags": flags}
-            told = await calling.call("w.gridpoint_forecast", **given)
-            assert told["body"]["properties"] == {
-                "path": "/gridpoints/TOP/31,80/forecast",
-                "units": "si",
-                "flags": ",".join(flags),
-            }
-            found = await calling.call("w.point", point="39.7456,-97.0892")
-            assert found["body"]["properties"]["gridId"] == "TOP"
-            await calling.call("w.obs_stations", state=["KS", "AM"], limit=500)
-            assert web.asked[-1].path == "/stations?state=KS,AM&limit=500"  # one pair, as explode says
-            await calling.call("w.alerts_active", event=["Flood Watch"], severity=["Severe", "Minor"])
-            asked = parse_qs(urlsplit(web.asked[-1].path).query)
-            assert asked == {"event": ["Flood Watch"], "severity": ["Severe,Minor"]}
-            # a redirect within the service is followed, with who asks
-            stations = await calling.call("w.point_stations", point="39.7456,-97.0892")
-            assert stations["body"]["properties"]["path"] == "/gridpoints/TOP/31,80/stations"
-            picture = await calling.call("w.icons", set="land", timeOfDay="day", first="rain", size=64)
-            assert picture["artifact"]["mime_type"] == "image/png"
-            assert calling.files.kept[0][0] == PICTURE
-            assert {asked.headers["user-agent"] for asked in web.asked} == {WHO}
-
-    run(scenario())
+async def test_requests_are_written_as_the_document_says() -> None:
+    async with weather() as (web, calling):
+        where = {"wfo": "TOP", "x": 31, "y": 80}
+        flags = ["forecast_temperature_qv", "forecast_wind_speed_qv"]
+        given: dict[str, Any] = {**where, "units": "si", "Feature-Flags": flags}
+        told = await calling.call("w.gridpoint_forecast", **given)
+        assert told["body"]["properties"] == {
+            "path": "/gridpoints/TOP/31,80/forecast",
+            "units": "si",
+            "flags": ",".join(flags),
+        }
+        found = await calling.call("w.point", point="39.7456,-97.0892")
+        assert found["body"]["properties"]["gridId"] == "TOP"
+        await calling.call("w.obs_stations", state=["KS", "AM"], limit=500)
+        assert web.asked[-1].path == "/stations?state=KS,AM&limit=500"  # one pair, as explode says
+        await calling.call("w.alerts_active", event=["Flood Watch"], severity=["Severe", "Minor"])
+        asked = parse_qs(urlsplit(web.asked[-1].path).query)
+        assert asked == {"event": ["Flood Watch"], "severity": ["Severe,Minor"]}
+        # a redirect within the service is followed, with who asks
+        stations = await calling.call("w.point_stations", point="39.7456,-97.0892")
+        assert stations["body"]["properties"]["path"] == "/gridpoints/TOP/31,80/stations"
+        picture = await calling.call("w.icons", set="land", timeOfDay="day", first="rain", size=64)
+        assert picture["artifact"]["mime_type"] == "image/png"
+        assert calling.files.kept[0][0] == PICTURE
+        assert {asked.headers["user-agent"] for asked in web.asked} == {WHO}
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -120,42 +108,33 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def test_arguments_are_refused_before_they_are_sent() -> None:
-    async def scenario() -> None:
-        async with weather() as (web, calling):
-            for name, wrong, where in WRONG:
-                with pytest.raises(InvalidArgumentError) as refused:
-                    await calling.call(f"w.{name}", **wrong)
-                assert where in refused.value.message
-            given: dict[str, Any] = {"host": "ldm", "arrived": "2026-01-01T00:00:00Z/P1D"}
-            with pytest.raises(ToolFailedError):  # asked for: this fake has no such host
-                await calling.call("w.radar_queue", **given)
-            assert len(web.asked) == 1
-
-    run(scenario())
+async def test_arguments_are_refused_before_they_are_sent() -> None:
+    async with weather() as (web, calling):
+        for name, wrong, where in WRONG:
+            with pytest.raises(InvalidArgumentError) as refused:
+                await calling.call(f"w.{name}", **wrong)
+            assert where in refused.value.message
+        given: dict[str, Any] = {"host": "ldm", "arrived": "2026-01-01T00:00:00Z/P1D"}
+        with pytest.raises(ToolFailedError):  # asked for: this fake has no such host
+            await calling.call("w.radar_queue", **given)
+        assert len(web.asked) == 1
 
 
-def test_a_redirect_away_from_the_service_is_not_followed() -> None:
-    async def scenario() -> None:
-        async with weather() as (web, calling), Web() as other:
-            web.pages["/glossary"] = redirect(other.url("/stolen"))
-            with pytest.raises(ToolFailedError, match="302 Found: it wants to be asked at another address"):
-                await calling.call("w.glossary")
-            assert (len(web.asked), other.connections) == (1, 0)
-
-    run(scenario())
+async def test_a_redirect_away_from_the_service_is_not_followed() -> None:
+    async with weather() as (web, calling), Web() as other:
+        web.pages["/glossary"] = redirect(other.url("/stolen"))
+        with pytest.raises(ToolFailedError, match="302 Found: it wants to be asked at another address"):
+            await calling.call("w.glossary")
+        assert (len(web.asked), other.connections) == (1, 0)
 
 
-def test_problems_of_the_service_are_told_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        async with weather() as (_, calling):
-            with pytest.raises(ToolFailedError, match="404 Not Found") as missing:
-                await calling.call("w.point", point="0,0")
-            fault = to_fault(missing.value)
-            assert fault.code == "not_found"
-            assert "Unable to provide data for /points/0,0" in fault.message
-            monkeypatch.setenv("WHO", "somebody else entirely")
-            with pytest.raises(ToolFailedError, match=r"403 Forbidden: .*Who are you\?"):
-                await calling.call("w.point", point="39.7456,-97.0892")
-
-    run(scenario())
+async def test_problems_of_the_service_are_told_in_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with weather() as (_, calling):
+        with pytest.raises(ToolFailedError, match="404 Not Found") as missing:
+            await calling.call("w.point", point="0,0")
+        fault = to_fault(missing.value)
+        assert fault.code == "not_found"
+        assert "Unable to provide data for /points/0,0" in fault.message
+        monkeypatch.setenv("WHO", "somebody else entirely")
+        with pytest.raises(ToolFailedError, match=r"403 Forbidden: .*Who are you\?"):
+            await calling.call("w.point", point="39.7456,-97.0892")

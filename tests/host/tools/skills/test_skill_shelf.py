@@ -18,20 +18,16 @@ from hostler.tools.skills import service
 from hostler.tools.skills.service import Skills
 from hostler.tools.sources import ToolSources
 from hostler_protocol.errors import ConflictError, InvalidArgumentError, NotFoundError
-from support.databases import run
 from support.grants import agent_of, catalog_of, grant_of
 from support.skills import make_skill
 
 Body = Callable[[Skills, ToolSources], Awaitable[None]]
 
 
-def with_skills(database: SqlDatabase, body: Body, *paths: Path) -> None:
-    async def whole() -> None:
-        skills = Skills(database, "w")
-        await skills.configure([str(path) for path in paths])
-        await body(skills, ToolSources([skills]))
-
-    run(whole())
+async def with_skills(database: SqlDatabase, body: Body, *paths: Path) -> None:
+    skills = Skills(database, "w")
+    await skills.configure([str(path) for path in paths])
+    await body(skills, ToolSources([skills]))
 
 
 async def call(tools: ToolSources, pin: Any = None, name: str = "brewing", **parameters: Any) -> Any:
@@ -42,7 +38,7 @@ async def call(tools: ToolSources, pin: Any = None, name: str = "brewing", **par
     return await tools.call(ToolInvocation(tool, parameters, "r", "c", "k", workspace_id="w", pin=pin))
 
 
-def test_a_skill_is_activated_and_its_files_are_read_without_a_word_of_where_they_lie(
+async def test_a_skill_is_activated_and_its_files_are_read_without_a_word_of_where_they_lie(
     database: SqlDatabase, tmp_path: Path
 ) -> None:
     folder = make_skill(tmp_path)
@@ -73,10 +69,10 @@ def test_a_skill_is_activated_and_its_files_are_read_without_a_word_of_where_the
         with pytest.raises(InvalidArgumentError, match="at /limit"):
             await call(tools, path="leaf.bin", limit=10**9)
 
-    with_skills(database, body, folder)
+    await with_skills(database, body, folder)
 
 
-def test_text_is_cut_between_characters(database: SqlDatabase, tmp_path: Path) -> None:
+async def test_text_is_cut_between_characters(database: SqlDatabase, tmp_path: Path) -> None:
     folder = make_skill(tmp_path)
     text = "ä水🍵" * 3
     (folder / "cups.txt").write_text(text)
@@ -88,10 +84,10 @@ def test_text_is_cut_between_characters(database: SqlDatabase, tmp_path: Path) -
                 pieces.append(await call(tools, path="cups.txt", offset=offset, limit=limit))
             assert "".join(piece["content"] for piece in pieces) == text
 
-    with_skills(database, body, folder)
+    await with_skills(database, body, folder)
 
 
-def test_a_changed_skill_is_nobodys_until_it_is_confirmed_and_a_restart_does_not_help(
+async def test_a_changed_skill_is_nobodys_until_it_is_confirmed_and_a_restart_does_not_help(
     database: SqlDatabase, tmp_path: Path
 ) -> None:
     folder = make_skill(tmp_path)
@@ -126,11 +122,11 @@ def test_a_changed_skill_is_nobodys_until_it_is_confirmed_and_a_restart_does_not
         with pytest.raises(NotFoundError):
             await skills.confirm("nothing", "d", "ada")
 
-    with_skills(database, changed_under_a_run, folder, other)
-    with_skills(database, still_after_a_restart, folder, other)
+    await with_skills(database, changed_under_a_run, folder, other)
+    await with_skills(database, still_after_a_restart, folder, other)
 
 
-def test_a_run_that_was_given_a_skill_is_not_given_another_content_under_its_name(
+async def test_a_run_that_was_given_a_skill_is_not_given_another_content_under_its_name(
     database: SqlDatabase, tmp_path: Path
 ) -> None:
     folder = make_skill(tmp_path)
@@ -145,10 +141,10 @@ def test_a_run_that_was_given_a_skill_is_not_given_another_content_under_its_nam
             await call(tools, pin)
         assert await call(tools, path="new.md")
 
-    with_skills(database, body, folder)
+    await with_skills(database, body, folder)
 
 
-def test_one_that_can_not_be_used_hides_no_other(database: SqlDatabase, tmp_path: Path) -> None:
+async def test_one_that_can_not_be_used_hides_no_other(database: SqlDatabase, tmp_path: Path) -> None:
     good, bad = make_skill(tmp_path), make_skill(tmp_path, "pouring")
     (bad / "SKILL.md").write_text("nothing")
     twins = [make_skill(tmp_path / name, "stirring") for name in ("left", "right")]
@@ -171,11 +167,11 @@ def test_one_that_can_not_be_used_hides_no_other(database: SqlDatabase, tmp_path
         await skills.configure([])
         assert (skills.resources(), tools.offered("w")) == ({}, {})
 
-    with_skills(database, body, tmp_path, *twins)
+    await with_skills(database, body, tmp_path, *twins)
     assert good.is_dir()
 
 
-def test_skills_beyond_the_most_that_a_host_has_are_left_out_and_counted(
+async def test_skills_beyond_the_most_that_a_host_has_are_left_out_and_counted(
     database: SqlDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "MAX_SKILLS", 2)
@@ -187,10 +183,10 @@ def test_skills_beyond_the_most_that_a_host_has_are_left_out_and_counted(
         (problem,) = [one.problem for one in skills.standings() if one.problem]
         assert problem == "2 skills of it are left out, c and those after it: a host has at most 2"
 
-    with_skills(database, body, tmp_path)
+    await with_skills(database, body, tmp_path)
 
 
-def test_a_run_has_the_tool_of_a_skill_because_it_has_the_skill(
+async def test_a_run_has_the_tool_of_a_skill_because_it_has_the_skill(
     database: SqlDatabase, tmp_path: Path
 ) -> None:
     make_skill(tmp_path)
@@ -216,4 +212,4 @@ def test_a_run_has_the_tool_of_a_skill_because_it_has_the_skill(
         assert granted(allowed_skill_names=["brewing"]) == ({"brewing"}, {"skill.brewing"})
         assert granted(allowed_skill_names=[], allowed_tool_names=["*"]) == (set(), {"search"})
 
-    with_skills(database, body, tmp_path)
+    await with_skills(database, body, tmp_path)
