@@ -117,7 +117,7 @@ BAD_TARGETS = [
     ("./empty", 1, "is not a plugin folder: it has no hostler.yaml"),
     ("./unquoted", 1, "is not YAML: line 2"),
     ("./mistyped", 1, "unknown key 'runers': did you mean 'runners'?"),
-    ("./nothing", 1, "does not say whose plugin it is"),
+    ("./nothing", 1, "does not name its plugin"),
     ("./entryless", 1, "there is no module 'nowhere'"),
 ]
 

@@ -101,7 +101,7 @@ def test_an_answer_or_a_word_puts_the_end_off_but_words_alone_not_for_ever() -> 
     while (wrong := live.tick(reading=True, sent=0, unsent=0)) is None:
         live.heard()
         talked += 1
-    assert wrong == "the process talks, but has not answered a ping for 300 s"
+    assert wrong == "the process sends messages, but has not answered a ping for 300 s"
     assert talked == PATIENCE * 6 - 1
     live.answered()
     assert _ticks(live, 100) is None

@@ -34,8 +34,8 @@ network: ["api.example.com:443"]
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "does not say whose plugin it is"),
-        ("- a list", "does not say whose plugin it is"),
+        ("", "does not name its plugin"),
+        ("- a list", "does not name its plugin"),
         ("plugin: {author: acme", "is not YAML: line 2"),
         ("plugin: {author: acme, name: 'a/b'}", "'a/b' is not a plugin author or name"),
         ("plugin: {author: acme}", "the key 'name' is missing"),

@@ -80,7 +80,7 @@ def test_a_folder_that_holds_more_than_code_is_refused(
         spec_of(Folder(tmp_path), launch(tmp_path), PYTHON, workspace, tmp_path / "data")
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder in (tmp_path, Path("/")):
-        with pytest.raises(PluginStartError, match="give it one of its own"):
+        with pytest.raises(PluginStartError, match="use a separate one"):
             spec_of(Folder(folder), launch(folder), PYTHON, workspace, Path("/elsewhere"))
 
 

@@ -49,7 +49,7 @@ def test_a_bad_manifest_is_skipped_with_a_reason(bad: Any, words: str) -> None:
 def test_a_name_that_stands_twice_counts_once() -> None:
     tools, warnings = read_tools(listed(GOOD, {**GOOD, "effect": "pure"}))
     assert tools["book"].effect == "idempotent"
-    assert warnings == ["tool 2 skipped: the name 'book' stands twice"]
+    assert warnings == ["tool 2 skipped: the name 'book' is used twice"]
 
 
 def test_a_flood_of_tools_is_cut_and_told() -> None:

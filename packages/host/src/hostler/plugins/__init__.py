@@ -1,1 +1,1 @@
-"""Start, contain, speak with, watch and end plugin processes. `supervisor.py` is the entry."""
+"""Start, contain, talk to, monitor and end plugin processes. `supervisor.py` is the entry point."""

@@ -1,4 +1,4 @@
-"""Which runners and tools the plugins have, as last seen."""
+"""The runners and tools that plugins offer, as last seen."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hostler_protocol.manifest import AgentRunnerManifest, RunnerList, ToolManif
 _log = logging.getLogger(__name__)
 
 MAX_RUNNERS = 1000
-"""Of one plugin."""
+"""Runners of one plugin."""
 
 
 def read_runners(
     identity: PluginIdentity, listed: RunnerList
 ) -> tuple[dict[str, AgentRunnerManifest], list[str]]:
-    """The valid runner manifests by name, and what was wrong with the others; one hides no other."""
+    """Return the valid runner manifests by name, and warnings about the others."""
     runners: dict[str, AgentRunnerManifest] = {}
     warnings: list[str] = []
     if len(listed.runners) > MAX_RUNNERS:
@@ -54,7 +54,7 @@ def _wrong(
         split_runner_id(expected)
     except ValueError as error:
         return str(error)
-    return f"the name {manifest.name!r} stands twice" if manifest.name in known else None
+    return f"the name {manifest.name!r} is used twice" if manifest.name in known else None
 
 
 def _resumable(runners: Mapping[str, AgentRunnerManifest]) -> list[str]:
@@ -81,10 +81,10 @@ def _write(path: Path, data: bytes) -> None:
 
 
 class Catalog:
-    """Manifests of runners and tools of all plugins, kept also while a plugin is not running.
+    """Manifests of the runners and tools of all plugins, including those not running.
 
-    `memory`: a file that says which runners were resumable when they were last seen. A host settles the runs
-    of the one before at its start, and does not wait for a slow plugin to ask it.
+    `memory` is a file with the runners that were resumable when last seen: a host settles the runs of its
+    predecessor at its start, without waiting for a slow plugin.
     """
 
     def __init__(self, memory: Path | None = None) -> None:
@@ -93,7 +93,7 @@ class Catalog:
         self._plugins: dict[str, dict[str, AgentRunnerManifest]] = {}
         self._tools: dict[str, dict[str, ToolManifest]] = {}
         self.revision = 0
-        """Rises whenever something is learnt or forgotten."""
+        """Increases whenever something is learnt or forgotten."""
 
     def learn(
         self,
@@ -101,14 +101,14 @@ class Catalog:
         runners: Mapping[str, AgentRunnerManifest],
         tools: Mapping[str, ToolManifest] | None = None,
     ) -> None:
-        """Take what a plugin has just said of itself."""
+        """Record what a plugin offers."""
         self._plugins[plugin_key] = dict(runners)
         self._tools[plugin_key] = dict(tools or {})
         self.revision += 1
         self._remember({**self._resumable, plugin_key: _resumable(runners)})
 
     def forget(self, plugin_key: str) -> None:
-        """The plugin was removed."""
+        """Remove a plugin's runners and tools."""
         self._plugins.pop(plugin_key, None)
         self._tools.pop(plugin_key, None)
         self.revision += 1
@@ -119,11 +119,11 @@ class Catalog:
         return plugin_key in self._plugins
 
     def tools(self) -> dict[str, dict[str, ToolManifest]]:
-        """The tools of each plugin, by its key and their own names."""
+        """Return the tools of each plugin, by its key and their own names."""
         return {key: dict(tools) for key, tools in self._tools.items() if tools}
 
     def find(self, runner_id: str) -> AgentRunnerManifest | None:
-        """The manifest of `plugin:author/name/runner`, where that plugin was seen."""
+        """Return the manifest of `plugin:author/name/runner`, or None if its plugin was not seen."""
         try:
             plugin_key, name = split_runner_id(runner_id)
         except ValueError:
@@ -131,7 +131,7 @@ class Catalog:
         return self._plugins.get(plugin_key, {}).get(name)
 
     def is_resumable(self, runner_id: str) -> bool:
-        """Whether a runner goes on from its journal, as it says, or said when it was last seen."""
+        """Whether a runner continues from its journal, by its manifest or by its last known one."""
         try:
             plugin_key, name = split_runner_id(runner_id)
         except ValueError:
@@ -148,14 +148,14 @@ class Catalog:
         if self._memory is not None:
             try:
                 _write(self._memory, msgspec.json.encode(resumable))
-            except OSError as error:  # only the next start would miss it
+            except OSError as error:  # only the next start misses it
                 _log.warning("%s cannot be written: %s", self._memory, error)
 
     def of_plugin(self, plugin_key: str) -> dict[str, AgentRunnerManifest]:
-        """The runners of one plugin by name."""
+        """Return the runners of one plugin by name."""
         return dict(self._plugins.get(plugin_key, {}))
 
     def all(self) -> list[AgentRunnerManifest]:
-        """Every runner that was seen, ordered by id."""
+        """Return every runner seen, ordered by id."""
         found = [manifest for runners in self._plugins.values() for manifest in runners.values()]
         return sorted(found, key=lambda manifest: manifest.id)

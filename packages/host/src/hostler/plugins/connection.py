@@ -1,7 +1,7 @@
-"""The conversation with one plugin process: handshake, runs, calls, liveness and back pressure.
+"""The connection to one plugin process: handshake, runs, calls, liveness and back pressure.
 
-A thin shell around `Link(Side.HOST)` over any transport. Nothing here waits for a run: what the plugin
-says is handed to the run's `RunHandler` at once, and what is not yet committed holds the reading back.
+A thin shell around `Link(Side.HOST)` over any transport. Nothing here waits for a run: messages go to the
+run's `RunHandler` at once, and reading pauses while too many results are not committed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hostler.plugins.limits import DEFAULT_CONNECTION_LIMITS, ConnectionLimits
 from hostler.plugins.lingering_runs import LingeringRuns, RunLingersError
 from hostler.plugins.liveness import Liveness
 from hostler.plugins.open_calls import OpenCalls
-from hostler.plugins.pending_requests import Requests
+from hostler.plugins.pending_requests import PendingRequests
 from hostler.plugins.send_queue import SendQueue
 from hostler.plugins.tool_calls import ToolCalls
 from hostler.plugins.transport import Transport
@@ -67,7 +67,8 @@ _log = logging.getLogger(__name__)
 
 
 class PluginConnection:
-    """One connected plugin process. `open` first; `closed` is done, with the reason, when it is gone."""
+    """The connection to one plugin process. Call `open` first; `closed` is done, with the reason, when it is
+    gone."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class PluginConnection:
         self.runners: dict[str, AgentRunnerManifest] = {}
         self.tools: dict[str, ToolManifest] = {}
         self.warnings: list[str] = []
-        """What was wrong with what the plugin said of itself."""
+        """Defects in the plugin's identity and manifests."""
         self.limits = limits
         self.link = Link(Side.HOST, wire_limits)
         self.closed: asyncio.Future[PluginError] = asyncio.get_running_loop().create_future()
@@ -89,7 +90,7 @@ class PluginConnection:
         self._runs = ConnectionRuns(limits.run_warnings, self._handler_failed)
         self._calls = OpenCalls(limits.heavy_calls)
         self._out = SendQueue(limits)
-        self._requests = Requests(self.link, self._send)
+        self._requests = PendingRequests(self.link, self._send)
         self._leaving = LingeringRuns()
         self.tool_calls = ToolCalls(self._requests, lambda: self.is_ready, self._notify, limits)
         self._paused = False
@@ -115,13 +116,14 @@ class PluginConnection:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of results that were read and not given back by `credit`."""
+        """Bytes of results that were read and not given back with `credit`."""
         return self._runs.held_bytes
 
     # -- the handshake ----------------------------------------------------------------------------
 
     async def open(self, transport: Transport) -> None:
-        """Shake hands and learn the runners. PluginStartError says what went wrong; and ends the peer."""
+        """Do the handshake and learn the runners. Raises PluginStartError with the reason, and kills the
+        peer."""
         self._transport = self._out.transport = transport
         try:
             async with asyncio.timeout(self.limits.handshake_seconds):
@@ -130,7 +132,7 @@ class PluginConnection:
             seconds = self.limits.handshake_seconds
             text = f"it did not finish its handshake within {seconds:g} s"
             self._fail(PluginStartError(text))
-            # lasting: it may use a processor all that time, and is not to do so again and again
+            # lasting: it may have used a processor all that time, and must not be restarted soon
             raise PluginStartError(text, lasting=True) from None
         except HostlerError as error:
             details = error.details if isinstance(error, PluginError) else {}
@@ -149,11 +151,11 @@ class PluginConnection:
     # -- runs -------------------------------------------------------------------------------------
 
     async def start_run(self, params: RunStartParams, handler: RunHandler) -> None:
-        """Start a run; `handler` is told of everything from here on, also before this returns.
+        """Start a run; `handler` receives all its events, possibly before this returns.
 
-        PluginError where the plugin refuses, is gone or does not answer; RunLingersError where an earlier
-        attempt of the run does not leave the process; UnavailableError while it shuts down;
-        PayloadTooLargeError for a context over the message size. After an error nothing more is told.
+        Raises PluginError if the plugin refuses, is gone or does not answer; RunLingersError if an earlier
+        attempt of the run stays in the process; UnavailableError while it shuts down; PayloadTooLargeError
+        for a context over the message size. After an error the handler gets no further events.
         """
         run_id = params.context.run_id
         loop = asyncio.get_running_loop()
@@ -167,17 +169,15 @@ class PluginConnection:
             except ConflictError as error:
                 if not self.link.has_ended(run_id):
                     raise PluginProtocolError(f"run/start was refused: {error.message}") from error
-                if loop.time() >= give_up:  # it was parked, and its code goes on
+                if loop.time() >= give_up:  # it was parked, and its code is still running
                     raise RunLingersError(lingers) from error
                 await asyncio.sleep(RESTART_POLL_SECONDS)
             else:
                 return
 
     async def wait_free(self, run_ids: Iterable[str], seconds: float) -> list[str]:
-        """Wait at most so long until the plugin works on none of these runs; those that it still works on.
-
-        The host has ended them before.
-        """
+        """Wait up to `seconds` until the plugin works on none of these ended runs; return the remaining
+        ones."""
         return await self._leaving.wait(run_ids, seconds)
 
     async def _start_once(self, params: RunStartParams, handler: RunHandler) -> None:
@@ -209,19 +209,19 @@ class PluginConnection:
         self.end_run(run_id)
 
     def cancel_run(self, run_id: str, reason: str = "cancelled") -> None:
-        """Ask the runner to stop. What follows within the grace is still told."""
+        """Ask the runner to stop. Events within the grace period are still delivered."""
         self._notify("run/cancel", RunCancelNote(run_id=run_id, reason=reason))
 
     def credit(self, run_id: str, results: int, size: int) -> None:
-        """Committed: let the runner send so many more results, and give the bytes back to the reading."""
+        """Credit committed results: let the runner send as many more, and let reading continue."""
         if self._runs.give_back(run_id, size) and results > 0:
             self._notify("run/credit", RunCreditNote(run_id=run_id, results=results))
         self._regulate()
 
     def end_run(self, run_id: str) -> None:
-        """Fence a run: nothing more is told, its open calls are refused, what still arrives is dropped.
+        """Fence a run: its handler gets no further events, open calls are refused, later messages dropped.
 
-        The runner is not told; `cancel_run` before it where it should stop.
+        The runner is not notified; call `cancel_run` before to stop it.
         """
         if self._forget(run_id) is not None:
             over = CancelledCallError("the run has ended, was cancelled or was superseded")
@@ -232,7 +232,7 @@ class PluginConnection:
         """Tell the plugin that the run waits for a person, and fence it; its open calls stay unanswered."""
         self._notify("run/park", RunParkNote(run_id=run_id))
         if self._forget(run_id) is not None:
-            self._leaving.left(run_id)  # it is fenced by the plugin as well
+            self._leaving.left(run_id)  # the plugin has fenced it as well
             for call_id in self._calls.of_run(run_id):
                 self._calls.close(call_id)
             self._deliver_calls()
@@ -248,7 +248,7 @@ class PluginConnection:
     # -- calls ------------------------------------------------------------------------------------
 
     def reply(self, call_id: MessageId, result: Any) -> None:
-        """Answer a call. Over the message size the plugin gets `payload_too_large` instead."""
+        """Answer a call. If the answer is over the message size, the plugin gets `payload_too_large`."""
         self._answer(call_id, self.link.reply(call_id, result))
 
     def refuse(self, call_id: MessageId, error: HostlerError) -> None:
@@ -256,9 +256,10 @@ class PluginConnection:
         self._answer(call_id, self.link.refuse(call_id, error))
 
     async def stream(self, call_id: MessageId, chunk: Any) -> bool:
-        """Send one piece of a call's answer and wait until there is room for more.
+        """Send one chunk of a call's answer and wait until there is room for more.
 
-        False where nobody waits for it any more. PayloadTooLargeError for a piece over the message size.
+        Returns False if the answer is no longer wanted. Raises PayloadTooLargeError for a chunk over the
+        message size.
         """
         if self.closed.done():
             return False
@@ -270,7 +271,7 @@ class PluginConnection:
         return not self.closed.done()
 
     async def drain(self) -> None:
-        """Wait until little is unsent, or the connection is closed."""
+        """Wait until few bytes are unsent, or the connection is closed."""
         await self._out.drain()
 
     def _answer(self, call_id: MessageId, data: bytes) -> None:
@@ -280,7 +281,7 @@ class PluginConnection:
 
     def _deliver_calls(self) -> None:
         if self._delivering:
-            return  # an answer given from within a call: the loop below goes on with the next one
+            return  # an answer from within a call: the loop below continues with the next one
         self._delivering = True
         try:
             for called in self._calls.admitted():
@@ -288,22 +289,22 @@ class PluginConnection:
         finally:
             self._delivering = False
 
-    # -- what arrives -----------------------------------------------------------------------------
+    # -- incoming ---------------------------------------------------------------------------------
 
     def bytes_received(self, data: bytes) -> None:
-        """Take bytes of a stream transport."""
+        """Receive bytes of a stream transport."""
         self._take(self.link.receive(data))
 
     def frame_received(self, data: bytes | str) -> None:
-        """Take one message of a transport that keeps messages apart."""
+        """Receive one message of a transport with message boundaries."""
         self._take(self.link.receive_frame(data))
 
     def sent_some(self) -> None:
-        """There is room for more."""
+        """Note that the transport can take more."""
         self._out.sent_some()
 
     def lost(self, error: PluginError) -> None:
-        """The transport is gone."""
+        """Note that the transport is closed."""
         self._finish(error)
 
     def _take(self, incoming: Iterable[Incoming]) -> None:
@@ -390,7 +391,7 @@ class PluginConnection:
             self._fail(PluginCrashedError(reason))
 
     def _regulate(self) -> None:
-        """Read as long as what was read is committed in time."""
+        """Pause reading while too many bytes of results wait to be committed."""
         if self._transport is None or self.closed.done():
             return
         if not self._paused and self._runs.held_bytes > self.limits.held_result_bytes:
@@ -401,7 +402,7 @@ class PluginConnection:
             self._transport.resume_reading()
 
     async def _watch(self) -> None:
-        """Ping, and give the process up where it neither answers nor reads."""
+        """Send pings; end a process that neither answers nor reads."""
         ticks = 0
         while True:
             await asyncio.sleep(self._liveness.tick_seconds)
@@ -419,9 +420,9 @@ class PluginConnection:
                 self._requests.ask_in_passing("ping", NoParams(), self._liveness.answered)
 
     async def shut_down(self) -> None:
-        """Ask the plugin to finish its runs and exit. Returns when it has said yes, or is gone.
+        """Ask the plugin to finish its runs and exit; return once it has agreed or is gone.
 
-        TimeoutError after `answer_seconds`. `closed` tells when it has exited.
+        Raises TimeoutError after `answer_seconds`. `closed` is done when it has exited.
         """
         if self.is_ready:
             try:
@@ -431,7 +432,7 @@ class PluginConnection:
                 _log.info("plugin %s: shutdown: %s", self.expected_key, error.message)
 
     def abort(self, reason: str) -> None:
-        """End the process by force; its runs are lost."""
+        """Kill the process; its runs are lost."""
         self._fail(PluginCrashedError(reason))
 
     def _fail(self, error: PluginError) -> None:

@@ -1,4 +1,4 @@
-"""The runs of one connection: whom to tell, what of them is not committed yet, and whether more may come."""
+"""The runs of one connection: their handlers, uncommitted bytes, and whether more may come."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from hostler_protocol.link import Called, ResultArrived
 
 @dataclass(slots=True)
 class ConnectionRun:
-    """One run that the core has not ended yet."""
+    """A run that the host has not ended yet."""
 
     handler: RunHandler
     live: bool = True
-    """The plugin may still say something of it."""
+    """The plugin may still send messages of it."""
     said_end: bool = False
-    """The plugin works on it no more."""
+    """The plugin has finished with it."""
     starting: bool = True
-    """`run/start` is not answered yet: `start_run` tells of a loss, not the handler."""
+    """`run/start` is not answered yet: a loss is raised by `start_run`, not reported to the handler."""
     held_bytes: int = 0
     warnings: int = 0
 
     def started(self) -> None:
-        """`run/start` was answered: from here on the handler is told of a loss."""
+        """Note that `run/start` was answered: from now on the handler learns of a loss."""
         self.starting = False
 
 
 class ConnectionRuns:
-    """Tells handlers. A mistake in one run's handling must not take the others along: it goes to `failed`."""
+    """Calls the handlers. An exception in the handler of one run goes to `failed` and affects no other
+    run."""
 
     def __init__(self, max_warnings: int, failed: Callable[[str, ConnectionRun], None]) -> None:
         self._max_warnings = max_warnings
@@ -50,31 +51,31 @@ class ConnectionRuns:
         return frozenset(run_id for run_id, run in self._runs.items() if run.live)
 
     def add(self, run_id: str, handler: RunHandler) -> ConnectionRun:
-        """A run begins."""
+        """Add a run that is about to start."""
         run = self._runs[run_id] = ConnectionRun(handler)
         return run
 
     def forget(self, run_id: str) -> ConnectionRun | None:
-        """The core has ended it: nothing more is told, its bytes are given back. None: it was not there."""
+        """Remove a run that the host has ended, and its bytes. Return it, or None if it is unknown."""
         run = self._runs.pop(run_id, None)
         if run is not None:
             self.held_bytes -= run.held_bytes
         return run
 
     def give_back(self, run_id: str, size: int) -> bool:
-        """Results were committed. Whether the plugin may still send more of this run."""
+        """Deduct committed bytes. Return whether the plugin may send more results of this run."""
         run = self._runs.get(run_id)
         if run is None:
-            return False  # its bytes were given back when it was forgotten
+            return False  # its bytes were deducted when it was removed
         size = min(size, run.held_bytes)
         run.held_bytes -= size
         self.held_bytes -= size
         return run.live
 
-    # -- what is told -----------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------
 
     def results(self, arrived: Sequence[ResultArrived]) -> None:
-        """Results of one run arrived together."""
+        """Deliver results of one run that arrived together."""
         run_id = arrived[0].result.run_id
         run = self._runs.get(run_id)
         if run is not None:
@@ -84,7 +85,7 @@ class ConnectionRuns:
             self._tell(run_id, run, run.handler.on_results, arrived)
 
     def call(self, called: Called) -> None:
-        """A call is to be worked on."""
+        """Deliver a call to work on."""
         run_id = called.params.run_id
         run = self._runs.get(run_id)
         if run is not None:
@@ -92,27 +93,27 @@ class ConnectionRuns:
             self._tell(run_id, run, run.handler.on_call, called.id, method, called.params)
 
     def call_cancelled(self, run_id: str, call_id: MessageId) -> None:
-        """The runner no longer waits for a call that was told."""
+        """Report that the runner no longer waits for a delivered call."""
         run = self._runs.get(run_id)
         if run is not None:
             self._tell(run_id, run, run.handler.on_call_cancelled, call_id)
 
     def ended(self, run_id: str) -> None:
-        """The runner finished."""
+        """Report that the runner has finished."""
         run = self._runs.get(run_id)
         if run is not None and run.live:
             run.live, run.said_end = False, True
             self._tell(run_id, run, run.handler.on_end)
 
     def broken(self, run_id: str, code: str, reason: str) -> None:
-        """The run broke the rules."""
+        """Report that the run broke the protocol."""
         run = self._runs.get(run_id)
         if run is not None and run.live:
             run.live = False
             self._tell(run_id, run, run.handler.on_broken, code, reason)
 
     def warned(self, run_id: str, reason: str) -> None:
-        """Something of a run was dropped; only so many warnings are told."""
+        """Report that a message of a run was dropped, up to a maximum number of warnings."""
         run = self._runs.get(run_id)
         if run is None:
             return
@@ -123,7 +124,7 @@ class ConnectionRuns:
             self._tell(run_id, run, run.handler.on_warning, "more warnings follow; they are not kept")
 
     def lost(self, error: PluginError) -> None:
-        """The process is gone, and with it every run."""
+        """Report to all live runs that the process is gone."""
         runs, self._runs = self._runs, {}
         self.held_bytes = 0
         for run_id, run in runs.items():

@@ -1,4 +1,4 @@
-"""What all plugins of one host share."""
+"""Settings and services shared by all plugins of one host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hostler.sandbox.machine import MachineSandbox
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What all plugins of one host share."""
+    """Settings and services shared by all plugins of one host."""
 
     log_folder: Path
     register: Register
@@ -31,20 +31,20 @@ class PluginContext:
     network."""
     data_dir: Path
     sandbox: Callable[[], Awaitable[MachineSandbox]]
-    """Found out when the first plugin needs it."""
+    """Returns the machine's sandbox; called when the first plugin needs it."""
     command_prefix: tuple[str, ...] = ()
-    """What executes every trusted plugin's command; it takes the command as its arguments."""
+    """A command that executes every trusted plugin's command, passed as its arguments."""
     trial: str | None = None
-    """The name of a trial, whose plugins have workspaces that are removed with it."""
+    """The name of a trial; its plugins get workspaces that are removed afterwards."""
 
     @property
     def workspaces(self) -> Path:
-        """Where each sandboxed plugin has a folder of its own."""
+        """The folder with the workspaces of sandboxed plugins."""
         if self.trial is not None:
             return self.trials / self.trial
         return self.data_dir / "plugins" / "workspaces"
 
     @property
     def trials(self) -> Path:
-        """Where the workspaces of trials are."""
+        """The folder with the workspaces of trials."""
         return self.data_dir / "plugins" / "trials"

@@ -1,7 +1,7 @@
-"""Plugins started to learn what they offer, before anything is served by them.
+"""Start plugins to learn what they offer before the host serves them.
 
-A configuration names runners and tools of plugins that may be new in the same file. They are started as they
-would be served; if the configuration is then applied, the supervisor goes on with the same process.
+A configuration may name runners and tools of plugins that it adds itself. These plugins are started as they
+would be served; if the configuration is then applied, the supervisor takes over the same processes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
 _log = logging.getLogger(__name__)
 
 MAX_STARTS = 4
-"""Plugins that are started at once: each is a process that loads its framework."""
+"""Plugins started at once: each is a process that imports its framework."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """What a plugin offers. `runners` None: it is not known, and `why` says why."""
+    """A plugin's runners and tools. If `runners` is None they are unknown, and `why` has the reason."""
 
     runners: Mapping[str, AgentRunnerManifest] | None
     tools: Mapping[str, ToolManifest] = dataclasses.field(default_factory=dict)
@@ -38,10 +38,10 @@ class Discovered:
 
 
 class Discovery:
-    """Processes of plugins that nothing is served by. Each `learn` is followed by `close`."""
+    """Plugin processes that are not served. Call `close` after each `learn`."""
 
-    def __init__(self, around: PluginContext) -> None:
-        self._around = around
+    def __init__(self, context: PluginContext) -> None:
+        self._context = context
         self._lives: dict[str, PluginLifecycle] = {}
         self._starts = asyncio.Semaphore(MAX_STARTS)
         self._trial: str | None = None
@@ -49,25 +49,24 @@ class Discovery:
     async def learn(
         self, wanted: Mapping[str, Folder], seconds: float, *, apart: Collection[str] = ()
     ) -> dict[str, Discovered]:
-        """Start the plugins by key, and say what each offers.
+        """Start plugins by key and return what each offers.
 
-        One that takes longer than `seconds`, or cannot be started, is not known. Those of `apart` get
-        workspaces of their own, which are removed with them: they touch nothing of a plugin that is served,
-        and cannot be taken.
+        A plugin that cannot be started within `seconds` is unknown. Those in `apart` get separate workspaces,
+        which are removed afterwards: they do not affect a served plugin, and cannot be taken over.
         """
         if not wanted:
             return {}
         self._trial = secrets.token_hex(8)
         for key, source in wanted.items():
             trial = self._trial if key in apart else None
-            around = dataclasses.replace(self._around, catalog=Catalog(), notice=_no_notice, trial=trial)
-            self._lives[key] = PluginLifecycle(key, source, around)
+            context = dataclasses.replace(self._context, catalog=Catalog(), notice=_no_notice, trial=trial)
+            self._lives[key] = PluginLifecycle(key, source, context)
         tasks = {key: asyncio.create_task(self._start(self._lives[key])) for key in wanted}
         await asyncio.wait(tasks.values(), timeout=seconds)
         late = Discovered(None, why=f"it did not start within {seconds:g} seconds")
         found = {key: task.result() if task.done() else late for key, task in tasks.items()}
         for task in tasks.values():
-            task.cancel()  # of the waiting alone: a start that goes on can still be taken
+            task.cancel()  # only the wait: a start in progress can still be taken over
         await asyncio.gather(*tasks.values(), return_exceptions=True)
         return found
 
@@ -80,25 +79,25 @@ class Discovery:
             return Discovered(dict(connection.runners), dict(connection.tools))
 
     def take(self, plugin_key: str, source: PluginSource) -> PluginLifecycle | None:
-        """A plugin that was started from this source, to be served from here on; None where there is none."""
+        """Hand over a plugin that was started from this source; None if there is none."""
         life = self._lives.get(plugin_key)
-        if life is None or life.source != source or life.around.trial is not None:
+        if life is None or life.source != source or life.context.trial is not None:
             return None
         del self._lives[plugin_key]
-        life.join(self._around)
+        life.join(self._context)
         return life
 
     async def close(self) -> None:
-        """End the processes that nobody took."""
+        """End the processes that were not taken over."""
         lives, self._lives = list(self._lives.values()), {}
         trial, self._trial = self._trial, None
         await asyncio.gather(*(life.close(0) for life in lives))
         if trial is not None:
-            await asyncio.to_thread(_remove, self._around.trials / trial)
+            await asyncio.to_thread(_remove, self._context.trials / trial)
 
     def sweep(self) -> None:
-        """Remove what a dead host left of its trials. Blocks; call it before the first `learn`."""
-        _remove(self._around.trials)
+        """Remove trials left by a dead host. Blocks; call it before the first `learn`."""
+        _remove(self._context.trials)
 
 
 def _remove(folder: Path) -> None:

@@ -1,9 +1,8 @@
-"""A plugin's own Python environment: built once per set of requirements by uv, kept, and swept.
+"""A plugin's own Python environment: built by uv once per set of requirements, kept and cleaned up.
 
-It holds the host's own builds of the SDK and the protocol, copied from where this host imports them, so
-that host and plugin always speak the same version and nothing is downloaded for them. The plan by which it
-was built, each package with its version and digests, stays beside it: an environment that is built again
-holds the same files.
+It contains the host's own SDK and protocol, copied from where this host imports them, so that host and plugin
+always speak the same version and neither is downloaded. The plan (each package with its version and digests)
+is stored next to the environment, so that building it again gives the same files.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from hostler.tools.workspaces.tree_removal import remove_tree
 from hostler_protocol.errors import PluginStartError
 
 OWN_PACKAGES = {"hostler_sdk": "hostler-sdk", "hostler_protocol": "hostler-protocol", "msgspec": "msgspec"}
-"""What every environment holds as this host has it: import name and distribution name."""
+"""Packages of the host in every environment: import name and distribution name."""
 LOCK_POLL_SECONDS = 0.1
 PLAN_SUFFIX = ".requires.txt"
 PLAN_IDLE_SECONDS = 365 * 24 * 3600.0
-"""How long the plan of an environment is kept that nobody uses."""
+"""How long the plan of an unused environment is kept."""
 
 _log = logging.getLogger(__name__)
 
 
 class Environments:
-    """The environments under `folder`, one per digest of what is in it."""
+    """The environments under `folder`, one per digest of its content."""
 
     def __init__(self, folder: Path, limits: StartLimits) -> None:
         self.folder = folder
@@ -56,10 +55,10 @@ class Environments:
         self._used: set[Path] = set()
 
     async def python_for(self, requires: Sequence[str], *, base: Path, allowed: Collection[str] = ()) -> str:
-        """The interpreter for these requirements: the host's own where there are none.
+        """Return the interpreter for these requirements; without any, the host's own.
 
-        `allowed`: wheels that the operator lists, as they stand in `requires`; their paths are relative to
-        `base`. PluginStartError with uv's reason.
+        `allowed` are wheels listed by the operator, written as in `requires`; their paths are relative to
+        `base`. Raises PluginStartError with uv's reason.
         """
         if not requires:
             return sys.executable
@@ -79,7 +78,7 @@ class Environments:
                     await asyncio.to_thread(self._sweep)
         for used in (target, self._plan_of(target)):
             with contextlib.suppress(OSError):
-                os.utime(used)  # when it was last used, for the sweep
+                os.utime(used)  # time of the last use, for the clean-up
         return str(python)
 
     def _plan_of(self, target: Path) -> Path:
@@ -93,7 +92,7 @@ class Environments:
             async with asyncio.timeout(seconds):
                 building.mkdir(mode=0o700)
                 await self._install(Installer(building, self.limits), target, requires, listed, base)
-            await asyncio.to_thread(os.sync)  # a half written environment must not look whole after a crash
+            await asyncio.to_thread(os.sync)  # so that it is whole after a crash
             (building / "environment").rename(target)
         except TimeoutError:
             raise PluginStartError(f"its environment was not built within {seconds:g} s") from None
@@ -120,15 +119,15 @@ class Environments:
                 "a package that it requires writes over the environment's own interpreter or settings",
                 lasting=True,
             )
-        asked = [("it", requirement) for requirement in names]
-        asked += await asyncio.to_thread(lambda: list(_asked_by_packages(uv.environment)))
-        if (mistake := own_packages_mistake(asked, own)) is not None:
+        required = [("it", requirement) for requirement in names]
+        required += await asyncio.to_thread(lambda: list(_requirements_of_packages(uv.environment)))
+        if (mistake := own_packages_mistake(required, own)) is not None:
             raise PluginStartError(f"its environment cannot be built: {mistake}", lasting=True)
         if known is None:
             await asyncio.to_thread(plan_file.write_text, plan, "utf-8")
 
     def _sweep(self) -> None:
-        """Remove what was not used for long, the oldest beyond the limit, and what a crash half built."""
+        """Remove long unused environments, the oldest above the limit, and remains of a crashed build."""
         now = time.time()
         found: list[tuple[float, Path]] = []
         for path in self.folder.iterdir():
@@ -149,7 +148,7 @@ class Environments:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, whatever packages put into it."""
+    """Remove a folder with any content; log a failure."""
     try:
         remove_tree(path)
     except OSError as error:
@@ -180,14 +179,14 @@ def _digest(requires: tuple[str, ...], wheels: Sequence[Path]) -> str:
 
 
 def _settings_of(environment: Path) -> tuple[object, ...]:
-    """What decides which interpreter an environment is of."""
+    """Return everything that determines an environment's interpreter."""
     links = {path.name: str(path.readlink()) for path in (environment / "bin").iterdir() if path.is_symlink()}
     python = {name: target for name, target in links.items() if name.startswith("python")}
     return (environment / "pyvenv.cfg").read_bytes(), python
 
 
-def _asked_by_packages(environment: Path) -> Iterator[tuple[str, Requirement]]:
-    """What the installed packages require, read from their metadata without starting anything of them."""
+def _requirements_of_packages(environment: Path) -> Iterator[tuple[str, Requirement]]:
+    """Yield the requirements of the installed packages from their metadata; runs none of their code."""
     site_packages = next((environment / "lib").glob("python*/site-packages"))
     for distribution in importlib.metadata.distributions(path=[str(site_packages)]):
         for text in distribution.requires or ():
@@ -196,7 +195,7 @@ def _asked_by_packages(environment: Path) -> Iterator[tuple[str, Requirement]]:
 
 
 def package_folder(module: str) -> Path:
-    """Where the host imports a package from. PluginStartError where that is no folder."""
+    """Return the folder the host imports a package from. Raises PluginStartError if it is not a folder."""
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         raise PluginStartError(f"the host's own package {module} is not installed as files")
@@ -204,7 +203,7 @@ def package_folder(module: str) -> Path:
 
 
 def _copy_own_packages(environment: Path) -> None:
-    """Put the host's own packages into an environment as installed."""
+    """Copy the host's own packages into an environment, as installed distributions."""
     site_packages = next((environment / "lib").glob("python*/site-packages"))
     for module, name in OWN_PACKAGES.items():
         folder = site_packages / module
@@ -223,7 +222,7 @@ def _copy_own_packages(environment: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def _lock(path: Path, seconds: float) -> AsyncIterator[None]:
-    """Hold the lock of one environment against other hosts on this machine; it dies with the process."""
+    """Hold the lock of one environment against other hosts on this machine; it ends with the process."""
     with path.open("ab") as file:
         try:
             async with asyncio.timeout(seconds):

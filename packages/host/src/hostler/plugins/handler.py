@@ -1,4 +1,4 @@
-"""What the host's core implements for each run that a plugin executes."""
+"""The interface through which a plugin's run reports to the host."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from hostler_protocol.incoming import ResultArrived
 
 
 class RunHandler(Protocol):
-    """Told what a run's plugin does. All methods are called on the loop, in order, and return at once.
+    """Receives the events of one run. All methods are called on the loop, in order, and return at once.
 
-    Exactly one of `on_end`, `on_broken` and `on_lost` comes last, unless the core ends the run first
-    (`end_run`, `park_run`): then none comes. Calls can be told from the moment `start_run` is called.
+    The last event is exactly one of `on_end`, `on_broken` and `on_lost`, or none of them if the host ends the
+    run first (`end_run`, `park_run`). `on_call` may be called before `start_run` has returned.
     """
 
     def on_results(self, arrived: Sequence[ResultArrived]) -> None:
-        """Results that came together, with the runner's own sequences; their payloads are undecoded.
+        """Results that arrived together, in the runner's sequence, with undecoded payloads.
 
-        Return their number and sizes by `credit`.
+        Give their number and sizes back with `credit`.
         """
 
     def on_end(self) -> None:
         """The runner finished."""
 
     def on_broken(self, code: RunFailure, reason: str) -> None:
-        """The run broke the rules and was fenced; `code` is what it ends with."""
+        """The run broke the protocol and was fenced; it ends with `code`."""
 
     def on_warning(self, reason: str) -> None:
-        """Something of this run was dropped."""
+        """A message of this run was dropped."""
 
     def on_call(self, call_id: MessageId, method: str, params: Any) -> None:
-        """A Host API call, `method` without `host/`; answer by `reply` or `refuse`."""
+        """A Host API call, `method` without `host/`; answer with `reply` or `refuse`."""
 
     def on_call_cancelled(self, call_id: MessageId) -> None:
         """The runner no longer waits for this call."""

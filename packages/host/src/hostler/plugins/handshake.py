@@ -1,4 +1,4 @@
-"""The first words with a plugin process: who it is and what it offers."""
+"""The handshake with a plugin process: its identity, runners and tools."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from hostler_protocol.methods import (
 
 
 @dataclass(frozen=True, slots=True)
-class Introduced:
-    """What a plugin said of itself; `warnings` about what of it does not count."""
+class PluginOffer:
+    """A plugin's identity and valid manifests; `warnings` are about the invalid ones."""
 
     identity: PluginIdentity
     runners: dict[str, AgentRunnerManifest]
@@ -35,10 +35,10 @@ class Introduced:
 
 async def shake_hands(
     request: Callable[[str, Any], Awaitable[Any]], expected_key: str, limits: Limits
-) -> Introduced:
-    """Initialize, check the identity against what was started, and learn runners and tools.
+) -> PluginOffer:
+    """Initialize, check the identity against the expected key, and list runners and tools.
 
-    PluginStartError where the plugin refuses or is another one.
+    Raises PluginStartError if the plugin refuses, or has another identity.
     """
     params = InitializeParams(
         protocol=VersionRange(min=PROTOCOL_VERSION, max=PROTOCOL_VERSION),
@@ -60,6 +60,6 @@ async def shake_hands(
     except HostlerError as error:
         raise PluginStartError(f"it refused the handshake: {error.message}", lasting=True) from error
     runners, warnings = read_runners(reply.plugin, listed)
-    # beside the loop: hostile schemas take many seconds
+    # in a thread: hostile schemas take many seconds
     tools, more = await asyncio.to_thread(read_tools, offered) if offered.tools else ({}, [])
-    return Introduced(reply.plugin, runners, tools, warnings + more)
+    return PluginOffer(reply.plugin, runners, tools, warnings + more)

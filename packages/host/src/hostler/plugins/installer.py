@@ -1,9 +1,8 @@
-"""uv, as it installs what plugins require: wheels alone, by a plan with digests, within bounds.
+"""Run uv to install a plugin's requirements: wheels only, by a plan with digests, within limits.
 
-Nothing that a package brings is executed here: no source is built, and the interpreter of an environment is
-not started any more once packages are in it (a `.pth` file of theirs would be code). uv sees an environment
-with what operators set for it and nothing else of the host's, reads no configuration files, and reaches no
-files but its own, where the kernel has Landlock.
+No code of a package runs here: nothing is built from source, and an environment's interpreter is not started
+once packages are installed (a `.pth` file would be executed). uv gets only the operator's settings from the
+host's environment and reads no configuration files; with Landlock it can access only its own files.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from hostler.sandbox.usage import measure_folders
 from hostler.sandbox.visible_files import DEVICES, PROCESSES, PROGRAMS, SETTINGS, TOP, python_paths
 from hostler_protocol.errors import PluginStartError
 
-HELD = Path(__file__).parents[1] / "sandbox" / "confined_files.py"
+CONFINED_FILES = Path(__file__).parents[1] / "sandbox" / "confined_files.py"
 MAX_UV_OUTPUT_BYTES = 64 * 1024
 MAX_REASON_CHARS = 600
-LOOK_SECONDS = 1.0
-"""From one look at what is being written to the next."""
+CHECK_SECONDS = 1.0
+"""Time between two measurements of what uv has written."""
 PASSED = frozenset(
     {
         *("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"),
@@ -49,37 +48,37 @@ PASSED = frozenset(
         *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
     }
 )
-"""What uv gets of the host's environment, besides UV_INDEX_*: the operator says where packages come from."""
-PLACES = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
-FILES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables passed to uv besides UV_INDEX_*: the operator decides where packages come from."""
+INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
+CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 NETWORK_SETTINGS = tuple(
     f"/etc/{name}" for name in ("resolv.conf", "hosts", "host.conf", "gai.conf", "services", "protocols")
 )
-MACHINE = ("/sys/fs/cgroup", "/sys/devices/system/cpu")
-"""How much of it there is to work with."""
+MACHINE_RESOURCES = ("/sys/fs/cgroup", "/sys/devices/system/cpu")
+"""Files with the number of processors and the memory available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """One environment to be: `work` is a folder of its own, for the environment, the plan and the cache."""
+    """Builds one environment in `work`, a private folder with the environment, the plan and the cache."""
 
     work: Path
     limits: StartLimits
 
     @property
     def environment(self) -> Path:
-        """The environment."""
+        """The folder of the environment."""
         return self.work / "environment"
 
     async def make_environment(self) -> None:
-        """Make it, without packages. PluginStartError."""
+        """Create the environment without packages. Raises PluginStartError."""
         python = ["--python", sys.executable, "--no-python-downloads", "--no-project"]
         await self._uv(["venv", "--relocatable", *python, str(self.environment)])
 
     async def plan(self, lines: Sequence[str], own: Mapping[str, str], wheels: Sequence[Path]) -> str:
-        """What has to be installed, with the version and the digest of each package, as uv writes it.
+        """Resolve the requirements; return uv's list of packages with versions and digests.
 
-        `own`: packages that are there already, and are looked up nowhere. PluginStartError with uv's reason.
+        `own` are packages already present, which are not resolved. Raises PluginStartError with uv's reason.
         """
         wanted, left_out, plan = self.work / "wanted.txt", self.work / "own.txt", self.work / "plan.txt"
         wanted.write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -91,7 +90,7 @@ class Installer:
         return plan.read_text("utf-8")
 
     async def install(self, plan: str, wheels: Sequence[Path]) -> None:
-        """Install what the plan says; each file has to have its digest. PluginStartError with uv's reason."""
+        """Install the plan; each file must have its digest. Raises PluginStartError with uv's reason."""
         file = self.work / "plan.txt"
         file.write_text(plan, "utf-8")
         options = ["--require-hashes", "--no-deps", "--only-binary", ":all:", "--link-mode", "copy"]
@@ -101,9 +100,9 @@ class Installer:
     async def _uv(self, arguments: Sequence[str], wheels: Sequence[Path] = ()) -> None:
         command = [find_uv_bin(), "--color", "never", "--no-config", "--cache-dir", str(self.work / "cache")]
         environment = self._variables()
-        order = self._order(environment, wheels)
+        access = self._file_access(environment, wheels)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(HELD), json.dumps(order)),
+            *(sys.executable, "-I", "-S", str(CONFINED_FILES), json.dumps(access)),
             *command,
             *arguments,
             cwd=self.work,
@@ -114,7 +113,7 @@ class Installer:
             start_new_session=True,
         )
         try:
-            said = await self._watched(process)
+            output = await self._read_bounded(process)
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -122,21 +121,21 @@ class Installer:
                 await process.wait()
         if process.returncode != 0:
             raise PluginStartError(
-                f"its environment cannot be built: {reason_of(said.decode('utf-8', 'replace'))}"
+                f"its environment cannot be built: {reason_of(output.decode('utf-8', 'replace'))}"
             )
 
-    async def _watched(self, process: asyncio.subprocess.Process) -> bytes:
-        """What it wrote to its errors; PluginStartError where it fills the disk."""
+    async def _read_bounded(self, process: asyncio.subprocess.Process) -> bytes:
+        """Return uv's stderr. Raises PluginStartError if it writes too much to disk."""
         reading = asyncio.ensure_future(_read(process))
         try:
-            while not (await asyncio.wait([reading], timeout=LOOK_SECONDS))[0]:
-                await asyncio.to_thread(self._look)
-            await asyncio.to_thread(self._look)
+            while not (await asyncio.wait([reading], timeout=CHECK_SECONDS))[0]:
+                await asyncio.to_thread(self._check_size)
+            await asyncio.to_thread(self._check_size)
             return reading.result()
         finally:
             reading.cancel()
 
-    def _look(self) -> None:
+    def _check_size(self) -> None:
         most_bytes, most_files = self.limits.environment_bytes, self.limits.environment_files
         size, count = measure_folders([str(self.work)], most_bytes, most_files)
         if size > most_bytes or count > most_files:
@@ -149,33 +148,37 @@ class Installer:
             for name, value in os.environ.items()
             if name in PASSED or name.startswith(("UV_INDEX_", "LC_"))
         }
-        passed |= {name: _absolute(passed[name]) for name in PLACES if name in passed}
+        passed |= {name: _absolute(passed[name]) for name in INDEX_VARIABLES if name in passed}
         own = {"HOME": str(self.work), "TMPDIR": str(self.work), "PATH": os.defpath}
         return {**passed, **own, "UV_NO_PROGRESS": "1"}
 
-    def _order(self, environment: Mapping[str, str], wheels: Sequence[Path]) -> dict[str, list[str]]:
-        """What uv may reach of the files here."""
-        system = [*(f"/{name}" for name in TOP), *PROGRAMS, *SETTINGS, *NETWORK_SETTINGS, *MACHINE]
-        named = [place for name in PLACES for place in _local_places(environment.get(name, ""))]
-        named += [environment[name] for name in FILES if name in environment]
-        python = [*map(str, python_paths(sys.executable)), os.path.realpath(sys.executable), str(HELD.parent)]
+    def _file_access(self, environment: Mapping[str, str], wheels: Sequence[Path]) -> dict[str, list[str]]:
+        """Return the files that uv may access."""
+        system = [*(f"/{name}" for name in TOP), *PROGRAMS, *SETTINGS, *NETWORK_SETTINGS, *MACHINE_RESOURCES]
+        named = [place for name in INDEX_VARIABLES for place in _local_places(environment.get(name, ""))]
+        named += [environment[name] for name in CERTIFICATE_VARIABLES if name in environment]
+        python = [
+            *map(str, python_paths(sys.executable)),
+            os.path.realpath(sys.executable),
+            str(CONFINED_FILES.parent),
+        ]
         read = [*system, *named, *python, find_uv_bin(), *map(str, wheels)]
-        # relative to the working folder of the host, as operators mean them
+        # resolved against the host's working folder, as operators mean them
         real = sorted({os.path.realpath(path) for path in read})
         return {"read": [*real, *PROCESSES], "write": [os.path.realpath(self.work)], "devices": [*DEVICES]}
 
 
 async def _read(process: asyncio.subprocess.Process) -> bytes:
     assert process.stderr is not None
-    said = b""
+    output = b""
     while part := await process.stderr.read(65536):
-        said = (said + part)[-MAX_UV_OUTPUT_BYTES:]
+        output = (output + part)[-MAX_UV_OUTPUT_BYTES:]
     await process.wait()
-    return said
+    return output
 
 
 def _local_places(value: str) -> list[str]:
-    """Of a variable that names indexes, the folders here; each may have a name before it (`name=`)."""
+    """Return the local folders in a variable with indexes; each may be prefixed by a name (`name=`)."""
     found = []
     for word in re.split(r"[\s,]+", value):
         place = re.sub(r"^[A-Za-z0-9_.-]+=", "", word)
@@ -187,7 +190,7 @@ def _local_places(value: str) -> list[str]:
 
 
 def _absolute(value: str) -> str:
-    """The same variable with the folders that it names from here, for a program that starts elsewhere."""
+    """Return the variable with its relative folders made absolute, for a program that starts elsewhere."""
     for place in _local_places(value):
         if not os.path.isabs(place):  # noqa: PTH117
             word = rf"(?<![^\s,=]){re.escape(place)}(?![^\s,])"
@@ -197,7 +200,8 @@ def _absolute(value: str) -> str:
 
 
 def wheels_of(listed: Sequence[str], base: Path) -> tuple[list[str], list[Path]]:
-    """The lines for wheels that an operator listed, paths taken from `base`; and the files among them."""
+    """Return the requirement lines for wheels listed by an operator, with paths from `base`; and the local
+    files."""
     lines, files = [], []
     for text in listed:
         place = place_of_wheel(text)
@@ -213,9 +217,9 @@ def wheels_of(listed: Sequence[str], base: Path) -> tuple[list[str], list[Path]]
 _DECORATION = re.compile(r"^[\s×╰─▶│├→·]*(error:|Caused by:|cause:)?\s*", re.UNICODE)
 
 
-def reason_of(said: str) -> str:
-    """What uv says, without its drawing, in a line."""
-    lines = said.splitlines()
+def reason_of(output: str) -> str:
+    """Return uv's error message in one line, without its drawing characters."""
+    lines = output.splitlines()
     first = next((i for i, line in enumerate(lines) if line.lstrip().startswith(("×", "error"))), 0)
     plain = [_DECORATION.sub("", line).strip() for line in lines[first:]]
     text = " ".join(line for line in plain if line)

@@ -1,4 +1,4 @@
-"""One plugin's life: started when it is needed, watched, restarted with back-off, drained at the end."""
+"""The lifecycle of one plugin: started on demand, monitored, restarted with back-off, drained at the end."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from hostler_protocol.errors import HostlerError, PluginError, PluginStartError,
 
 MAX_REASON_CHARS = 600
 LASTING_EXIT_STATUS = 3
-"""How a process ends that says itself why it cannot be loaded."""
+"""Exit status of a process that explains itself why it cannot be loaded."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Running:
-    """One process, or one remote connection, of a plugin."""
+class RunningPlugin:
+    """One process or remote connection of a plugin."""
 
     connection: PluginConnection
     transport: Transport
@@ -55,26 +55,26 @@ class Running:
 
 
 class PluginLifecycle:
-    """One plugin. `connection` is the only way to it; everything else keeps it possible."""
+    """One plugin; `connection` gives access to its process, starting it if necessary."""
 
-    def __init__(self, key: str, source: PluginSource, around: PluginContext) -> None:
+    def __init__(self, key: str, source: PluginSource, context: PluginContext) -> None:
         self.key = key
         self.source = source
-        self.around = around
+        self.context = context
         self.breaker: Breaker = CLOSED
         self.restarts = 0
         self.keep_running = False
         self.is_connecting = False
-        """A remote process is shaking hands."""
-        self._current: Running | None = None
+        """A remote process is in its handshake."""
+        self._current: RunningPlugin | None = None
         self._joined = asyncio.Event()
-        self._away_since = around.clock()
-        """Since when there is no process; of a remote one."""
+        self._away_since = context.clock()
+        """Clock time since when a remote plugin has had no process."""
         self._starting: asyncio.Task[PluginConnection] | None = None
         self._starting_since = 0.0
         self._restart: asyncio.TimerHandle | None = None
         self._failed_files: tuple[object, ...] | None = None
-        self._leaving: set[Running] = set()
+        self._leaving: set[RunningPlugin] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._closing = False
         self._warnings: tuple[str, ...] = ()
@@ -85,9 +85,9 @@ class PluginLifecycle:
     # -- starting ---------------------------------------------------------------------------------
 
     async def connection(self) -> PluginConnection:
-        """The connection to start runs on; starts the process where there is none.
+        """Return the connection to start runs on; start the process if there is none.
 
-        PluginStartError says why there is none; at once while the breaker is open.
+        Raises PluginStartError with the reason; at once while the breaker is open.
         """
         current = self._current
         if current is not None and current.connection.is_ready:
@@ -97,11 +97,11 @@ class PluginLifecycle:
         if isinstance(self.source, Remote):
             return await self._rejoined()
         if self._starting is None:
-            self._starting_since = self.around.clock()
+            self._starting_since = self.context.clock()
             self._starting = asyncio.get_running_loop().create_task(self._start(self.source))
             self._starting.add_done_callback(self._start_over)
         starting = self._starting
-        await asyncio.wait([starting])  # many wait for one start: whoever gives up does not end it
+        await asyncio.wait([starting])  # many may wait for one start: cancelling a waiter does not end it
         if starting.cancelled():
             raise UnavailableError(f"plugin {self.key} was replaced or removed while it started; try again")
         return starting.result()
@@ -121,9 +121,9 @@ class PluginLifecycle:
             lasting = isinstance(error, PluginError) and bool(error.details.get("lasting"))
             raise self._start_failed(error.message, lasting=lasting) from error
         except Exception as error:
-            # whatever a plugin's files made of it: this plugin does not start, and the host goes on
-            _log.exception("plugin %s: its start failed in an unforeseen way", self.key)
-            text = f"its start failed in an unforeseen way ({type(error).__name__}: {error})"
+            # any error caused by a plugin's files: this plugin does not start, and the host continues
+            _log.exception("plugin %s: its start failed unexpectedly", self.key)
+            text = f"its start failed unexpectedly ({type(error).__name__}: {error})"
             raise self._start_failed(text[:MAX_REASON_CHARS], lasting=True) from error
         connection = running.connection
         self._last_version = connection.version
@@ -134,9 +134,9 @@ class PluginLifecycle:
         return connection
 
     async def _may_start(self) -> None:
-        now = self.around.clock()
+        now = self.context.clock()
         if self.breaker.is_open and self._failed_files != fingerprint(self.source):
-            self.breaker = CLOSED  # somebody has changed the plugin since
+            self.breaker = CLOSED  # the plugin's files have changed since
         if self.breaker.refuses(now):
             rest = self.breaker.wait_seconds(now)
             raise PluginStartError(
@@ -146,30 +146,30 @@ class PluginLifecycle:
         if wait := self.breaker.wait_seconds(now):
             await asyncio.sleep(wait)
 
-    async def _bring_up(self, source: Folder | SingleFile) -> Running:
-        around = self.around
+    async def _bring_up(self, source: Folder | SingleFile) -> RunningPlugin:
+        context = self.context
         try:
             launch = await asyncio.to_thread(launch_of, source)
         except PluginStartError as error:
             raise PluginStartError(error.message, lasting=True) from error
         if launch.identity.key != self.key:
-            text = f"its manifest now names {launch.identity.key}; add it anew under that name"
+            text = f"its manifest now names {launch.identity.key}; add it again under that name"
             raise PluginStartError(text, lasting=True)
-        python = await around.environments.python_for(
+        python = await context.environments.python_for(
             launch.requires, base=launch.cwd, allowed=launch.allow_requires
         )
         author, _, name = self.key.partition("/")
-        log = PluginLog(around.log_folder / author / f"{name}.log", around.process_limits)
+        log = PluginLog(context.log_folder / author / f"{name}.log", context.process_limits)
         marker = secrets.token_hex(16)
-        around.register.enter(marker)
+        context.register.enter(marker)
         try:
             process = await self._execute(source, launch, python, log, marker)
         except BaseException:
-            around.register.leave(marker)
+            context.register.leave(marker)
             log.close()
             raise
         self._spawn(self._clean_up_after(process, log))
-        connection = PluginConnection(self.key, limits=around.connection_limits)
+        connection = PluginConnection(self.key, limits=context.connection_limits)
         transport = await StdioTransport.open(process, connection)
         try:
             await connection.open(transport)
@@ -177,89 +177,89 @@ class PluginLifecycle:
             await process.wait_gone()
             lasting = log.error is not None or error.details.get("exit_status") == LASTING_EXIT_STATUS
             raise PluginStartError(error.message, lasting=lasting or error.details.get("lasting")) from error
-        return Running(connection, transport, around.clock(), process, log)
+        return RunningPlugin(connection, transport, context.clock(), process, log)
 
     async def _execute(
         self, source: Folder | SingleFile, launch: Launch, python: str, log: PluginLog, marker: str
     ) -> PluginProcess:
-        around = self.around
+        context = self.context
         if isinstance(source, SingleFile) or source.level == "trusted":
             command = Command(
-                argv=[*around.command_prefix, *argv_of(launch, python)],
+                argv=[*context.command_prefix, *argv_of(launch, python)],
                 cwd=launch.cwd,
                 environment=process_environment(launch, python),
-                containment=around.containment,
+                containment=context.containment,
             )
             self._level, self._sandbox_warnings = "trusted", ()
-            return await start_process(command, log, marker=marker, limits=around.process_limits)
-        sandbox = await around.sandbox()
-        workspace = await asyncio.to_thread(workspace_of, around.workspaces, self.key, source.limits)
-        spec = spec_of(source, launch, python, workspace, around.data_dir)
+            return await start_process(command, log, marker=marker, limits=context.process_limits)
+        sandbox = await context.sandbox()
+        workspace = await asyncio.to_thread(workspace_of, context.workspaces, self.key, source.limits)
+        spec = spec_of(source, launch, python, workspace, context.data_dir)
         weakness = () if sandbox.weakness is None else (sandbox.weakness,)
         self._sandbox_warnings = (*weakness, *network_warnings(source, launch))
         for warning in self._sandbox_warnings:
             log.note(warning)
         self._level = f"sandboxed by {sandbox.mechanism}"
-        limits = around.process_limits
+        limits = context.process_limits
         return await start_sandboxed(
             sandbox, spec, log, marker=marker, on_violation=self._on_violation, limits=limits
         )
 
     def _on_violation(self, violation: Violation) -> None:
         _log.warning("plugin %s: %s: %s", self.key, violation.kind, violation.text)
-        self.around.notice(violation.kind, self.key, violation.text)
+        self.context.notice(violation.kind, self.key, violation.text)
 
     async def _clean_up_after(self, process: PluginProcess, log: PluginLog) -> None:
         await asyncio.shield(process.gone)
         if process.log_finished is not None:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.around.process_limits.status_seconds):
+                async with asyncio.timeout(self.context.process_limits.status_seconds):
                     await asyncio.shield(process.log_finished)
         log.note("ended")
         log.close()
-        self.around.register.leave(process.marker)
+        self.context.register.leave(process.marker)
 
-    def _take(self, running: Running) -> None:
+    def _take(self, running: RunningPlugin) -> None:
         self._current = running
         connection = running.connection
-        self.around.catalog.learn(self.key, connection.runners, connection.tools)
-        self.around.notice("started", self.key, f"version {connection.version}")
+        self.context.catalog.learn(self.key, connection.runners, connection.tools)
+        self.context.notice("started", self.key, f"version {connection.version}")
         connection.closed.add_done_callback(lambda future: self._ended(running, future.result()))
 
-    def join(self, around: PluginContext) -> None:
-        """Become one of the plugins that a host serves, after a start that was made to look at it."""
-        self.around = around
+    def join(self, context: PluginContext) -> None:
+        """Serve this plugin, which discovery has started."""
+        self.context = context
         if self._current is not None:
             connection = self._current.connection
-            around.catalog.learn(self.key, connection.runners, connection.tools)
-            around.notice("started", self.key, f"version {connection.version}")
+            context.catalog.learn(self.key, connection.runners, connection.tools)
+            context.notice("started", self.key, f"version {connection.version}")
 
     # -- failing ----------------------------------------------------------------------------------
 
     def _start_failed(self, reason: str, *, lasting: bool) -> PluginStartError:
-        """Note it; what to tell whoever waits for the start."""
-        self.breaker = self.breaker.failed(self.around.clock(), reason, lasting=lasting)
+        """Record the failure; return the error for those who wait for the start."""
+        self.breaker = self.breaker.failed(self.context.clock(), reason, lasting=lasting)
         self._failed_files = fingerprint(self.source)
-        self.around.notice("start_failed", self.key, reason)
+        self.context.notice("start_failed", self.key, reason)
         _log.warning("plugin %s cannot be started: %s", self.key, reason)
         return PluginStartError(f"plugin {self.key} cannot be started: {reason}")
 
-    def _ended(self, running: Running, error: PluginError) -> None:
+    def _ended(self, running: RunningPlugin, error: PluginError) -> None:
         if self._current is running:
             self._current = None
             self._joined.clear()
-            self._away_since = self.around.clock()
+            self._away_since = self.context.clock()
         if running.leaving or self._closing:
-            self.around.notice("stopped", self.key, error.message)
+            self.context.notice("stopped", self.key, error.message)
             return
-        now = self.around.clock()
+        now = self.context.clock()
         _log.warning("plugin %s: %s", self.key, error.message)
         if running.log is not None:
             running.log.note(f"failed: {error.message}")
-        self.around.notice("crashed", self.key, error.message)
+        self.context.notice("crashed", self.key, error.message)
         if isinstance(self.source, Remote):
             return
-        limits, lived = self.around.start_limits, now - running.started_at
+        limits, lived = self.context.start_limits, now - running.started_at
         if lived >= limits.forget_seconds:
             self.breaker = CLOSED
         self.breaker = self.breaker.failed(now, error.message, worked=lived >= limits.stable_seconds)
@@ -270,7 +270,7 @@ class PluginLifecycle:
 
     def _restart_later(self) -> None:
         if self._restart is None and not self._closing:
-            wait = self.breaker.wait_seconds(self.around.clock())
+            wait = self.breaker.wait_seconds(self.context.clock())
             self._restart = asyncio.get_running_loop().call_later(wait, self._start_in_background)
 
     def _start_in_background(self) -> None:
@@ -290,7 +290,7 @@ class PluginLifecycle:
         task.add_done_callback(self._background.discard)
 
     async def _rejoined(self) -> PluginConnection:
-        wait = self._away_since + self.around.start_limits.rejoin_seconds - self.around.clock()
+        wait = self._away_since + self.context.start_limits.rejoin_seconds - self.context.clock()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, wait)):
                 await self._joined.wait()
@@ -301,8 +301,8 @@ class PluginLifecycle:
 
     # -- remote -----------------------------------------------------------------------------------
 
-    def attach(self, running: Running) -> None:
-        """Take over the connection of a remote plugin process whose handshake is done."""
+    def attach(self, running: RunningPlugin) -> None:
+        """Take over the connection of a remote plugin process after its handshake."""
         self._last_version = running.connection.version
         self._warnings = tuple(running.connection.warnings)
         self._take(running)
@@ -316,9 +316,9 @@ class PluginLifecycle:
     # -- ending -----------------------------------------------------------------------------------
 
     async def restart(self) -> None:
-        """Start a new process from the files as they are now; the old one finishes its runs, then ends.
+        """Start a new process from the current files; the old one finishes its runs, then ends.
 
-        PluginStartError where the new one does not come up; the old one then goes on.
+        Raises PluginStartError if the new one does not start; the old one then stays in use.
         """
         old, self._current = self._current, None
         self.breaker = CLOSED
@@ -326,17 +326,17 @@ class PluginLifecycle:
             await self.connection()
         except (PluginError, UnavailableError):
             if old is not None and self._closing:
-                self._spawn(self._drain(old, self.around.start_limits.drain_seconds))
+                self._spawn(self._drain(old, self.context.start_limits.drain_seconds))
             elif old is not None and old.connection.is_ready:
                 self._current = old
             raise
         if old is not None:
-            self._spawn(self._drain(old, self.around.start_limits.drain_seconds))
+            self._spawn(self._drain(old, self.context.start_limits.drain_seconds))
 
     def replace(self, connection: PluginConnection, why: str) -> None:
-        """Start runs on another process from now on; this one finishes its runs, or is ended.
+        """Start later runs on another process; this one finishes its runs, then ends.
 
-        Nothing changes where it is another one already. A remote process is cut off, and dials in again.
+        No effect if it was replaced already. A remote process is disconnected, and dials in again.
         """
         current = self._current
         if current is None or current.connection is not connection:
@@ -348,17 +348,17 @@ class PluginLifecycle:
             connection.abort(why)
             return
         self._current = None
-        self._spawn(self._drain(current, self.around.start_limits.drain_seconds))
+        self._spawn(self._drain(current, self.context.start_limits.drain_seconds))
 
     async def wait_free(self, run_ids: Collection[str], seconds: float) -> None:
         """Wait until no process of this plugin works on these runs, which the host has ended.
 
-        One that still does after so many seconds is ended, with all that it works on.
+        A process that still does after `seconds` is ended with all its runs.
         """
         everything = [*self._leaving, *([] if self._current is None else [self._current])]
         await asyncio.gather(*(self._freed(running, run_ids, seconds) for running in everything))
 
-    async def _freed(self, running: Running, run_ids: Collection[str], seconds: float) -> None:
+    async def _freed(self, running: RunningPlugin, run_ids: Collection[str], seconds: float) -> None:
         left = await running.connection.wait_free(run_ids, seconds)
         if left:
             why = f"it still works on runs that were ended {seconds:g} s ago: {', '.join(left[:5])}"
@@ -370,26 +370,26 @@ class PluginLifecycle:
                 await running.process.wait_gone()
 
     async def stop(self, drain_seconds: float) -> None:
-        """End the process: it may finish its runs first. Afterwards the next `connection` starts it again."""
+        """End the process after its runs. The next `connection` starts it again."""
         current, self._current = self._current, None
         if current is not None:
             await self._drain(current, drain_seconds)
 
     async def close(self, drain_seconds: float) -> None:
-        """End everything, for good."""
+        """End all processes for good."""
         self._closing = True
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait([self._starting])
         if self._restart is not None:
             self._restart.cancel()
-        before = list(self._leaving)  # replaced earlier, and still at their runs
+        before = list(self._leaving)  # replaced earlier, and still finishing their runs
         await asyncio.gather(self.stop(drain_seconds), *(self._end_by(r, drain_seconds) for r in before))
         if self._background:
-            await asyncio.wait(list(self._background), timeout=self.around.process_limits.kill_seconds)
+            await asyncio.wait(list(self._background), timeout=self.context.process_limits.kill_seconds)
 
-    async def _drain(self, running: Running, drain_seconds: float) -> None:
-        """Let a process finish its runs and exit; it is gone afterwards, whatever it does."""
+    async def _drain(self, running: RunningPlugin, drain_seconds: float) -> None:
+        """Let a process finish its runs and exit; kill it if it does not."""
         connection = running.connection
         running.leaving = True
         self._leaving.add(running)
@@ -402,11 +402,11 @@ class PluginLifecycle:
                 except TimeoutError:
                     _log.info("plugin %s has not finished within %g s", self.key, drain_seconds)
             running.transport.close_sending()
-            await self._end_by(running, min(drain_seconds, self.around.start_limits.exit_seconds))
+            await self._end_by(running, min(drain_seconds, self.context.start_limits.exit_seconds))
         finally:
             self._leaving.discard(running)
 
-    async def _end_by(self, running: Running, seconds: float) -> None:
+    async def _end_by(self, running: RunningPlugin, seconds: float) -> None:
         connection = running.connection
         if not connection.closed.done():
             await asyncio.wait([connection.closed], timeout=seconds)
@@ -414,15 +414,15 @@ class PluginLifecycle:
         if running.process is not None:
             await running.process.wait_gone()
 
-    # -- looking ----------------------------------------------------------------------------------
+    # -- status -----------------------------------------------------------------------------------
 
     def status(self) -> PluginStatus:
-        """How it stands."""
+        """Return the current status."""
         current = self._current
-        now = self.around.clock()
+        now = self.context.clock()
         process = None if current is None else current.process
         author, _, name = self.key.partition("/")
-        log_path = self.around.log_folder / author / f"{name}.log"
+        log_path = self.context.log_folder / author / f"{name}.log"
         failed = current is None and self.breaker.failures > 0
         return PluginStatus(
             key=self.key,
@@ -430,8 +430,8 @@ class PluginLifecycle:
             state=self._state(now),
             version=self._last_version,
             pid=None if process is None else process.pid,
-            runners=tuple(sorted(self.around.catalog.of_plugin(self.key))),
-            tools=tuple(sorted(self.around.catalog.tools().get(self.key, ()))),
+            runners=tuple(sorted(self.context.catalog.of_plugin(self.key))),
+            tools=tuple(sorted(self.context.catalog.tools().get(self.key, ()))),
             active_runs=0 if current is None else len(current.connection.active_runs),
             restarts=self.restarts,
             reason=self.breaker.reason if failed else self._slowness(now),
@@ -443,9 +443,9 @@ class PluginLifecycle:
         )
 
     def _slowness(self, now: float) -> str | None:
-        """What to say of a start that takes long."""
+        """Return a message about a slow start, or None."""
         seconds = now - self._starting_since
-        if self._starting is None or seconds < self.around.start_limits.slow_seconds:
+        if self._starting is None or seconds < self.context.start_limits.slow_seconds:
             return None
         return f"it is still starting, after {seconds:.0f} s"
 

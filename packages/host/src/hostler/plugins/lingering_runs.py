@@ -1,7 +1,7 @@
-"""Runs that the host has ended and that a plugin process may still be working on.
+"""Runs that the host has ended but a plugin process may still work on.
 
-The host ends a run with its terminal result, or at once when it fences an attempt; the process is free of it
-when it has said `run/end`. Until then the same run cannot be started there again.
+The host ends a run with its terminal result, or at once when it fences an attempt. The process is done with
+it when it sends `run/end`; until then the same run cannot be started there again.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from hostler_protocol.limits import REMEMBERED_ENDED_RUNS
 
 
 class RunLingersError(PluginError):
-    """An earlier attempt of a run does not leave the process: only another process can take the new one."""
+    """An earlier attempt of the run is still in the process; only another process can start a new one."""
 
 
 class LingeringRuns:
-    """Those of one connection; the oldest are forgotten where a plugin never says `run/end`."""
+    """Lingering runs of one connection. The oldest are dropped if a plugin never sends `run/end`."""
 
     def __init__(self) -> None:
         self._runs: dict[str, None] = {}
@@ -28,24 +28,24 @@ class LingeringRuns:
         return run_id in self._runs
 
     def add(self, run_id: str) -> None:
-        """The host has ended a run; the plugin has not."""
+        """Note a run that the host has ended and the plugin has not."""
         self._runs[run_id] = None
         while len(self._runs) > REMEMBERED_ENDED_RUNS:
             del self._runs[next(iter(self._runs))]
 
     def left(self, run_id: str) -> None:
-        """The plugin said `run/end`, or was told that it is fenced."""
+        """Note that the plugin sent `run/end`, or was notified of the fencing."""
         if run_id in self._runs:
             del self._runs[run_id]
             self._wake()
 
     def clear(self) -> None:
-        """The process is gone, and with it every run."""
+        """Note that the process is gone with all its runs."""
         self._runs.clear()
         self._wake()
 
     async def wait(self, run_ids: Iterable[str], seconds: float) -> list[str]:
-        """Wait at most so long until the plugin works on none of these runs; those that are left."""
+        """Wait up to `seconds` until the plugin works on none of these runs; return those that remain."""
         asked = list(run_ids)
         if not self._of(asked):
             return []

@@ -1,17 +1,17 @@
-"""Is the process at the other end alive, and does it read? Decided purely, tick by tick."""
+"""Decide whether a plugin process is alive and reading. Pure, driven by ticks."""
 
 from __future__ import annotations
 
 from hostler.plugins.limits import ConnectionLimits
 
 TICKS_PER_SILENCE = 6
-"""The silence is counted in so many ticks, so that one stall of the host's own loop counts as one tick."""
+"""Silence is counted in this many ticks, so that one stall of the host's own loop counts as a single tick."""
 PATIENCE = 10
-"""A process that talks but never answers a ping gets so many times the silence."""
+"""A process that sends messages but never answers a ping gets this many times the silence."""
 
 
 class Liveness:
-    """Fed by one connection; `tick` says what is wrong, if anything."""
+    """Liveness of one connection; `tick` returns what is wrong, if anything."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -28,28 +28,28 @@ class Liveness:
         self._taken = 0
 
     def heard(self) -> None:
-        """Something arrived."""
+        """Note that something arrived."""
         self._since_word = 0.0
 
     def answered(self) -> None:
-        """The ping was answered."""
+        """Note that the ping was answered."""
         self._waiting = False
         self._since_answer = 0.0
 
     def pinged(self) -> None:
-        """A ping was sent."""
+        """Note that a ping was sent."""
         self._waiting = True
         self._since_ping = self._since_answer = self._since_word = 0.0
 
     @property
     def ping_is_due(self) -> bool:
-        """Whether it is time for a ping."""
+        """Whether a ping is due."""
         return not self._waiting and self._since_ping >= self._limits.ping_interval_seconds
 
     def tick(self, *, reading: bool, sent: int, unsent: int) -> str | None:
-        """One `tick_seconds` has passed. The reason to give the process up, or None.
+        """Advance by `tick_seconds`. Return the reason to give up on the process, or None.
 
-        `sent` counts all bytes so far, `unsent` those that wait. While the host itself does not read,
+        `sent` counts all bytes so far, `unsent` those not read yet. While the host itself does not read,
         silence means nothing.
         """
         self._since_ping += self.tick_seconds
@@ -63,7 +63,7 @@ class Liveness:
         if self._waiting and self._since_word >= silence:
             return f"the process has not answered a ping for {silence:g} s"
         if self._waiting and self._since_answer >= silence * PATIENCE:
-            return f"the process talks, but has not answered a ping for {silence * PATIENCE:g} s"
+            return f"the process sends messages, but has not answered a ping for {silence * PATIENCE:g} s"
         if unsent >= self._limits.write_pause_bytes and self._stalled >= self._limits.write_stall_seconds:
             return f"the process has read nothing for {self._stalled:g} s while {unsent:,} bytes wait for it"
         return None

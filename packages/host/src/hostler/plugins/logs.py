@@ -1,4 +1,4 @@
-"""A plugin's stderr: to files that roll, with the last lines in memory."""
+"""A plugin's stderr in rotating files, with the last lines in memory."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from pathlib import Path
 from hostler.plugins.limits import DEFAULT_PROCESS_LIMITS, ProcessLimits
 
 ERROR_PREFIX = "hostler-plugin-error: "
-"""A line of stderr that says, for people, why the plugin could not be loaded."""
+"""Marks a line of stderr that explains, for people, why the plugin could not be loaded."""
 OWN = b"-- hostler: "
-"""Begins each line of the host's own, and none of the plugin's."""
+"""Starts each line written by the host; no line of the plugin starts with it."""
 _QUOTED = b"| "
-"""Put before a line of the plugin's that begins like the host's own."""
+"""Put in front of a plugin's line that looks like one of the host's."""
 
 _log = logging.getLogger(__name__)
 
 
 class PluginLog:
-    """Appends to `path`; keeps `path.1`, `path.2` ... of what came before, within the limits."""
+    """Appends to `path` and rotates to `path.1`, `path.2` ... within the limits."""
 
     def __init__(self, path: Path, limits: ProcessLimits = DEFAULT_PROCESS_LIMITS) -> None:
         self.path = path
         self.limits = limits
         self.lines: deque[str] = deque(maxlen=limits.log_tail_lines)
         self.error: str | None = None
-        """The plugin's own sentence about why it could not be loaded."""
+        """The plugin's own explanation of why it could not be loaded."""
         self._partial = b""
         self._notes: deque[bytes] = deque(maxlen=limits.log_notes)
         self._at_line_start = True
         self._undecided = b""
-        """What may become the beginning of a line like the host's own; not in the file yet."""
+        """A possible start of a line like the host's own, not yet in the file."""
         self._size = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
@@ -45,16 +45,16 @@ class PluginLog:
         return next((line for line in reversed(self.lines) if line.strip()), None)
 
     def begin(self) -> None:
-        """Forget what the process before wrote; its files stay."""
+        """Forget the output of the previous process; its files stay."""
         self.lines.clear()
         self.error = None
         self._partial = b""
         self._notes.clear()
 
     def note(self, text: str) -> None:
-        """Add a line of the host's own to the file; it stands in the files that follow as well."""
+        """Write a line of the host; it is repeated in the files that follow."""
         if self._file.closed:
-            return  # nothing of the process is left
+            return  # the process has ended and the log is closed
         line = OWN + f"{text}\n".encode()
         self._make_room(len(line) + 1)
         self._store(line if self._at_line_start else b"\n" + line)
@@ -62,7 +62,7 @@ class PluginLog:
         self._notes.append(line)
 
     def write(self, data: bytes) -> None:
-        """Take what the plugin wrote."""
+        """Write output of the plugin."""
         self._make_room(
             len(self._undecided) + len(data) + len(data) // len(OWN) * len(_QUOTED) + len(_QUOTED)
         )
@@ -73,7 +73,7 @@ class PluginLog:
         self._partial = rest[: self.limits.log_line_bytes]
 
     def close(self) -> None:
-        """Close the file; an unfinished line counts."""
+        """Close the file, including an unfinished line."""
         self._store(self._undecided)
         self._undecided = b""
         if self._partial:
@@ -88,7 +88,7 @@ class PluginLog:
             self.error = text.removeprefix(ERROR_PREFIX).strip()
 
     def _quoted(self, data: bytes) -> bytes:
-        """`data` for the file: no line of it can be mistaken for one of the host's own."""
+        """Return `data` for the file, with a prefix on lines that look like the host's own."""
         lines = (self._undecided + data).split(b"\n")
         for index, line in enumerate(lines):
             if (index or self._at_line_start) and line.startswith(OWN):
@@ -120,12 +120,13 @@ class PluginLog:
             if older.exists():
                 older.replace(self.path.with_name(f"{self.path.name}.{index}"))
         self._file = self.path.open("wb", buffering=0)
-        # what a plugin was refused is not to be lost because it writes much
+        # violations must not get lost because a plugin writes a lot
         self._size = self._file.write(b"".join(self._notes)[-self.limits.log_file_bytes // 2 :]) or 0
 
 
 class LogPump(asyncio.Protocol):
-    """Reads a plugin's stderr into its log, no faster than the limit; `on_flood` hears each time it is."""
+    """Reads a plugin's stderr into its log, no faster than the limit; calls `on_flood` when it has to
+    wait."""
 
     def __init__(self, log: PluginLog, on_flood: Callable[[str], None] = lambda _: None) -> None:
         self.log = log
@@ -141,7 +142,7 @@ class LogPump(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Write, and rest until the next second where the plugin writes too much."""
+        """Write, and pause until the next second if the plugin writes too much."""
         self.log.write(data)
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -152,7 +153,7 @@ class LogPump(asyncio.Protocol):
             self._transport.pause_reading()
             self._on_flood(
                 f"it writes over {self.log.limits.log_bytes_per_second:,} bytes of errors a second: "
-                "no more are read"
+                "reading is paused"
             )
             loop.call_at(self._second + 1, self._go_on)
 
@@ -161,7 +162,7 @@ class LogPump(asyncio.Protocol):
             self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The plugin is gone; what it wrote is in the log."""
+        """Note that the plugin is gone; all its output is in the log."""
         self._transport = None
         if not self.finished.done():
             self.finished.set_result(None)

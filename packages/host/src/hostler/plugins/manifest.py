@@ -1,4 +1,4 @@
-"""hostler.yaml of a plugin folder, read strictly: one clear line per mistake."""
+"""Read and check hostler.yaml of a plugin folder: one clear line per mistake."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ MAX_MANIFEST_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PluginManifest:
-    """A checked hostler.yaml; `json` is the same file as the plugin process is given it."""
+    """A checked hostler.yaml; `json` is its form for the plugin process."""
 
     file: PluginFile
     json: str
 
     @property
     def identity(self) -> PluginIdentity:
-        """Who the plugin is."""
+        """The plugin's identity."""
         return self.file.identity
 
 
 def read_manifest(folder: Path) -> PluginManifest:
-    """Read and check `hostler.yaml` of a plugin folder. PluginStartError says what is wrong."""
+    """Read and check `hostler.yaml` of a plugin folder. Raises PluginStartError that says what is wrong."""
     from hostler_sdk.loading import MANIFEST_NAME  # noqa: PLC0415  the SDK is for hosts with plugins
 
     path = folder / MANIFEST_NAME
@@ -55,21 +55,21 @@ def read_manifest(folder: Path) -> PluginManifest:
 
 
 def read_plain_file(path: Path, most_bytes: int) -> bytes:
-    """The content of an ordinary file that somebody else left there. OSError.
+    """Read an ordinary file of unknown origin. Raises OSError.
 
-    ValueError for whatever else stands under the name, a FIFO or a device for example, and for a file that is
-    larger. Never waits, and reads no more than a byte too much.
+    Raises ValueError for anything else, such as a FIFO or a device, and for a larger file. Never blocks, and
+    reads at most one byte too much.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("is no ordinary file, but a folder, FIFO, socket or device")
+            raise ValueError("is not an ordinary file, but a folder, FIFO, socket or device")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(most_bytes + 1)
     finally:
         os.close(descriptor)
     if len(data) > most_bytes:
-        raise ValueError(f"has over {most_bytes:,} bytes, and no more are read")
+        raise ValueError(f"has over {most_bytes:,} bytes, the maximum")
     return data
 
 
@@ -83,14 +83,14 @@ def parse_manifest(data: bytes, source: str) -> PluginManifest:
         raise PluginStartError(f"{source} is not YAML: {error}") from error
     if not isinstance(value, Mapping) or "plugin" not in value:
         expected = "`plugin: {author: you, name: its-name, version: 1.0.0}`"
-        raise PluginStartError(f"{source} does not say whose plugin it is; it begins with {expected}")
+        raise PluginStartError(f"{source} does not name its plugin; it begins with {expected}")
     try:
         file = convert(value, PluginFile, source)
         _ = file.identity
         encoded = msgspec.json.encode(value).decode()
     except InvalidArgumentError as error:
         raise PluginStartError(error.message) from error
-    except ValueError as error:  # of PluginIdentity
+    except ValueError as error:  # from PluginIdentity
         raise PluginStartError(f"{source}: {error}") from error
     except TypeError as error:
         raise PluginStartError(f"{source}: only JSON values are allowed: {error}") from error

@@ -20,11 +20,11 @@ HEAVY_CALLS = frozenset(
         "host/storage.get",
     }
 )
-"""Calls whose answers fill up to a whole message: a few at a time, so that memory stays bounded."""
+"""Calls with answers as large as a message: few at a time, so that memory stays bounded."""
 
 
 class OpenCalls:
-    """Which run each open call belongs to, and which heavy ones wait for their turn, in order."""
+    """Open calls by run, and a queue of heavy ones in order."""
 
     def __init__(self, heavy_calls: int) -> None:
         self._heavy_calls = heavy_calls
@@ -37,7 +37,7 @@ class OpenCalls:
         return len(self._runs)
 
     def add(self, called: Called) -> bool:
-        """Take a call in. True: work on it now; False: `admitted` gives it out when it is its turn."""
+        """Add a call. Return True to work on it now; otherwise `admitted` yields it in its turn."""
         run_id = called.params.run_id
         self._runs[called.id] = run_id
         self._of_run.setdefault(run_id, set()).add(called.id)
@@ -47,14 +47,14 @@ class OpenCalls:
         return False
 
     def admitted(self) -> Iterator[Called]:
-        """The heavy calls whose turn it is, each once, in order."""
+        """Yield the heavy calls whose turn has come, each once, in order."""
         while self._waiting and len(self._heavy) < self._heavy_calls:
             id_, called = self._waiting.popitem(last=False)
             self._heavy.add(id_)
             yield called
 
     def close(self, id_: MessageId) -> tuple[str, bool] | None:
-        """Forget a call: its run and whether it was given out; None where it is not open."""
+        """Remove a call; return its run and whether it was admitted, or None if it is not open."""
         run_id = self._runs.pop(id_, None)
         if run_id is None:
             return None
@@ -66,11 +66,11 @@ class OpenCalls:
         return run_id, self._waiting.pop(id_, None) is None
 
     def of_run(self, run_id: str) -> list[MessageId]:
-        """The open calls of a run."""
+        """Return the open calls of a run."""
         return list(self._of_run.get(run_id, ()))
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all calls."""
         self._runs.clear()
         self._of_run.clear()
         self._heavy.clear()

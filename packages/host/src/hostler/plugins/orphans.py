@@ -1,7 +1,7 @@
-"""Which plugin processes a host has started, so that the next one finds what a dead host left behind.
+"""Records of started plugin processes, so that the next host can kill those of a dead one.
 
-Every plugin process carries its own random marker (sandbox/orphans.py). A record beside the data says which
-host started it; when that host is dead and the marker still lives, what carries it is killed.
+Every plugin process carries a random marker (sandbox/orphans.py). A record in the data directory says which
+host started it; once that host is dead, processes with the marker are killed.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ class _Record(msgspec.Struct):
 
 
 class Register:
-    """Which plugin processes this host has started: one small file each, under `folder`."""
+    """Records of the plugin processes started by this host: one small file each, under `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def enter(self, marker: str) -> None:
-        """Write down a process that is about to be started."""
+        """Record a process that is about to be started."""
         record = _Record(marker, os.getpid(), _started(os.getpid()))
         (self.folder / f"{marker}.json").write_bytes(msgspec.json.encode(record))
 
     def leave(self, marker: str) -> None:
-        """Forget a process of which nothing is left."""
+        """Remove the record of a process that is gone."""
         (self.folder / f"{marker}.json").unlink(missing_ok=True)
 
     def sweep(self) -> list[int]:
-        """Kill what hosts that are dead have left behind; the process ids."""
+        """Kill the plugin processes of dead hosts; return their process ids."""
         dead: set[str] = set()
         for path in self.folder.glob("*.json"):
             try:
                 record = msgspec.json.decode(path.read_bytes(), type=_Record)
-            except (OSError, msgspec.DecodeError):  # cut short by a crash: its name is the marker
+            except (OSError, msgspec.DecodeError):  # truncated by a crash: its name is the marker
                 dead.add(path.stem)
                 continue
             if _started(record.host_pid) != record.host_started:
@@ -59,7 +59,7 @@ class Register:
 
 
 def _started(pid: int) -> str:
-    """What tells this process from a later one with the same number: its start time and the boot."""
+    """Return start time and boot id, which tell a process from a later one with the same id."""
     fields = stat_of(pid)
     if not fields:
         return ""

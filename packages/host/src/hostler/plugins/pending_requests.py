@@ -1,4 +1,4 @@
-"""The host's own requests to a plugin process that wait for an answer."""
+"""The host's requests to a plugin process that wait for an answer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class _Waiting:
     on_answer: Callable[[], None] | None
 
 
-class Requests:
-    """Matches answers to requests. `send` takes the bytes of one message."""
+class PendingRequests:
+    """Matches answers to requests. `send` sends the bytes of one message."""
 
     def __init__(self, link: Link, send: Callable[[bytes], None]) -> None:
         self._link = link
@@ -28,9 +28,9 @@ class Requests:
         self._over: PluginError | None = None
 
     async def ask(self, method: str, params: Any, on_answer: Callable[[], None] | None = None) -> Any:
-        """Make a request and wait for its answer; `on_answer` is called in the moment it arrives.
+        """Send a request and wait for its answer; `on_answer` is called as soon as it arrives.
 
-        Raises what the peer refused with, or why the connection is gone.
+        Raises the peer's refusal, or the reason why the connection is gone.
         """
         if self._over is not None:
             raise self._over
@@ -41,19 +41,19 @@ class Requests:
             self.give_up(id_)
 
     def ask_in_passing(self, method: str, params: Any, then: Callable[[], None]) -> None:
-        """Make a request and call `then` once it is answered in any way; nothing waits."""
+        """Send a request and call `then` once it is answered or refused; does not wait."""
         _, answer = self.begin(method, params)
 
-        def told(future: asyncio.Future[Any]) -> None:
+        def answered(future: asyncio.Future[Any]) -> None:
             if not future.cancelled() and not isinstance(future.exception(), PluginError):
                 then()
 
-        answer.add_done_callback(told)
+        answer.add_done_callback(answered)
 
     def begin(
         self, method: str, params: Any, on_answer: Callable[[], None] | None = None
     ) -> tuple[MessageId, asyncio.Future[Any]]:
-        """Make a request: its id, and what its answer becomes. Where this raises, nothing was sent."""
+        """Send a request; return its id and the future answer. If this raises, nothing was sent."""
         id_, data = self._link.request(method, params)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[id_] = _Waiting(answer, on_answer)
@@ -61,12 +61,12 @@ class Requests:
         return id_, answer
 
     def give_up(self, id_: MessageId) -> None:
-        """Nobody waits for that answer any more; nothing changes where it has come."""
+        """Drop an answer that is not needed any more; no effect if it has arrived."""
         if self._waiting.pop(id_, None) is not None:
             self._link.abandon(id_)
 
     def answered(self, id_: MessageId, result: Any) -> None:
-        """The peer answered."""
+        """Resolve the request with the peer's answer."""
         waiting = self._waiting.pop(id_, None)
         if waiting is not None and not waiting.answer.done():
             waiting.answer.set_result(result)
@@ -74,13 +74,13 @@ class Requests:
                 waiting.on_answer()
 
     def refused(self, id_: MessageId, error: HostlerError) -> None:
-        """The peer refused."""
+        """Resolve the request with the peer's refusal."""
         waiting = self._waiting.pop(id_, None)
         if waiting is not None and not waiting.answer.done():
             waiting.answer.set_exception(error)
 
     def close(self, error: PluginError) -> None:
-        """No answer comes any more."""
+        """Fail all requests; no answer can arrive any more."""
         self._over = error
         waiting, self._waiting = self._waiting, {}
         for request in waiting.values():

@@ -1,4 +1,4 @@
-"""What this machine offers to contain plugin processes, for `hostler doctor`."""
+"""Find out how this machine contains plugin processes, for `hostler doctor`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hostler.sandbox.process import Command
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """`mode` is `namespace`, `subreaper` or `group`; `text` says what that promises."""
+    """`mode` is `namespace`, `subreaper` or `group`; `text` describes it."""
 
     mode: str
     text: str
 
 
 async def probe_containment(folder: Path, wanted: str = "auto") -> Containment:
-    """Start a process that does nothing and see how it is contained. Its log goes to `folder`.
+    """Start a process that does nothing and return how it is contained. Its log goes to `folder`.
 
-    PluginStartError where no process can be started at all.
+    Raises PluginStartError if no process can be started.
     """
     log = PluginLog(folder / "probe.log")
     command = Command([sys.executable, "-I", "-S", "-c", ""], Path("/"), {}, wanted)

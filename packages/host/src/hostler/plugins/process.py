@@ -1,4 +1,4 @@
-"""One plugin's child process: kept (sandbox/process.py), with its errors going to its log."""
+"""A plugin's child process, with its stderr written to its log."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from hostler.sandbox.process import ChildProcess, Command
 from hostler_protocol.errors import PluginStartError, UnavailableError
 
 FLOOD = "errors"
-"""What is told of a plugin whose errors are too many to be read at once."""
+"""Subject of the violation when a plugin writes errors faster than they are read."""
 
 
 class PluginProcess(ChildProcess):
-    """A running plugin process. Made by `start_process`; ended by `kill`, which leaves nothing behind."""
+    """A running plugin process, started by `start_process` and ended by `kill`, which leaves no process
+    behind."""
 
     def __init__(self, log: PluginLog, limits: ProcessLimits = DEFAULT_PROCESS_LIMITS) -> None:
         super().__init__(limits.kill_seconds)
@@ -27,7 +28,7 @@ class PluginProcess(ChildProcess):
 
     @property
     def log_finished(self) -> asyncio.Future[None] | None:
-        """Done when everything that was written to stderr is in the log."""
+        """Done when all of stderr is in the log."""
         return None if self._pump is None else self._pump.finished
 
     async def _before_start(self) -> None:
@@ -46,9 +47,9 @@ async def start_process(
     marker: str,
     limits: ProcessLimits = DEFAULT_PROCESS_LIMITS,
 ) -> PluginProcess:
-    """Start `command`; its stdin and stdout are then taken with `take_pipe`.
+    """Start `command`; take its stdin and stdout with `take_pipe` afterwards.
 
-    `marker` is what its processes are known by (orphans.py). PluginStartError where it cannot be executed.
+    `marker` identifies its processes (orphans.py). Raises PluginStartError if it cannot be executed.
     """
     process = PluginProcess(log, limits)
     try:

@@ -1,4 +1,4 @@
-"""The transport of a plugin process elsewhere: one message per frame of a WebSocket."""
+"""The transport of a remote plugin process: one message per WebSocket frame."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from hostler_protocol.errors import PluginCrashedError
 
 
 class Channel(Protocol):
-    """An accepted WebSocket, whatever server it came through."""
+    """An accepted WebSocket of any server."""
 
     async def receive(self) -> str | bytes | None:
-        """The next frame; None once the connection is closed."""
+        """Return the next frame, or None once the connection is closed."""
 
     async def send(self, data: str) -> None:
-        """Send one frame; returns when it may be followed by the next. ConnectionError once it is closed."""
+        """Send one frame; return when the next may follow. Raises ConnectionError once it is closed."""
 
     async def close(self, code: int, reason: str) -> None:
-        """Close the connection; harmless where it is closed."""
+        """Close the connection if it is open."""
 
 
 class RemoteTransport:
-    """Carries messages over a `Channel` while `running`."""
+    """Carries messages over a `Channel` within `running`."""
 
     def __init__(self, channel: Channel, receiver: Receiver) -> None:
         self._channel = channel
@@ -42,7 +42,7 @@ class RemoteTransport:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Read and write in the background; the channel is closed at the end of the block."""
+        """Read and write in the background; close the channel at the end of the block."""
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._read()), loop.create_task(self._write())]
         watcher = loop.create_task(self._end(tasks))
@@ -92,22 +92,22 @@ class RemoteTransport:
         return self._unsent
 
     def send(self, messages: Sequence[bytes]) -> None:
-        """Queue messages; the connection bounds what waits."""
+        """Queue messages; the connection bounds their size."""
         for message in messages:
             self._queue.append(message)
             self._unsent += len(message)
         self._wake.set()
 
     def pause_reading(self) -> None:
-        """Take no further frame."""
+        """Stop receiving frames."""
         self._may_read.clear()
 
     def resume_reading(self) -> None:
-        """Go on."""
+        """Continue receiving frames."""
         self._may_read.set()
 
     def close_sending(self) -> None:
-        """Send what waits, then close."""
+        """Send what is queued, then close."""
         self._closing = True
         self._wake.set()
 

@@ -1,4 +1,4 @@
-"""What the sandbox of a plugin is: its code to read, a workspace of its own, the network it was allowed."""
+"""The sandbox of a plugin: its code read-only, a workspace to write, and the allowed network."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from hostler_protocol.errors import PluginStartError
 
 CERTIFICATES = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")
 PASSED = frozenset({"LANG", "LANGUAGE", "TZ", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONUTF8"})
-"""What a sandboxed plugin gets of the host's environment, besides LC_*, HOSTLER_PLUGIN_* and CERTIFICATES."""
+"""Variables passed to a sandboxed plugin besides LC_*, HOSTLER_PLUGIN_* and CERTIFICATES."""
 WORKSPACE_VARIABLE = "HOSTLER_PLUGIN_WORKSPACE"
-"""Where a plugin may write, and find again what it wrote."""
+"""Names the folder where a plugin may write; its content is kept."""
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 WORKSPACE_IDLE_SECONDS = 30 * 24 * 3600.0
-"""The workspace of a plugin that is not configured any more is removed when it was not used for so long."""
+"""When to remove the unused workspace of a plugin that is no longer configured."""
 
 _log = logging.getLogger(__name__)
 
 
 def workspace_of(folder: Path, plugin_key: str, limits: SandboxLimits) -> Path:
-    """The plugin's own folder under `folder`, made where it is not there. Blocks; OSError.
+    """Return the plugin's workspace under `folder`, created if missing. Blocks; raises OSError.
 
-    One that holds more than it may, or folders too deep to be counted, is emptied: the plugin would be killed
-    for it at every start.
+    A workspace over its limits, or nested too deep to be measured, is emptied: otherwise the plugin would be
+    killed at every start.
     """
     author, _, name = plugin_key.partition("/")
     workspace = folder / author / name
@@ -44,12 +44,12 @@ def workspace_of(folder: Path, plugin_key: str, limits: SandboxLimits) -> Path:
             _log.warning("plugin %s: its workspace holds more than it may, and is emptied", plugin_key)
             remove_tree(workspace)
     workspace.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.utime(workspace)  # when it was last used, for the sweep
+    os.utime(workspace)  # time of the last use, for the clean-up
     return workspace
 
 
 def spec_of(source: Folder, launch: Launch, python: str, workspace: Path, data_dir: Path) -> SandboxSpec:
-    """All that a plugin's process may see. PluginStartError where its folder holds more than its code."""
+    """Return the plugin's sandbox. Raises PluginStartError if its folder holds more than its code."""
     _check_folder(launch.cwd, data_dir)
     environment = _environment(launch, python, workspace)
     certificates = [Path(environment[name]) for name in CERTIFICATES if name in environment]
@@ -66,29 +66,29 @@ def spec_of(source: Folder, launch: Launch, python: str, workspace: Path, data_d
 
 
 def allowed_network(source: Folder, launch: Launch) -> tuple[str, ...]:
-    """What the plugin's manifest names and the operator allowed."""
+    """Return the endpoints that the plugin's manifest names and the operator allows."""
     allowed = {parse_host_port(text) for text in source.network}
     return tuple(text for text in launch.network if parse_host_port(text) in allowed)
 
 
 def network_warnings(source: Folder, launch: Launch) -> list[str]:
-    """What only one of the two names."""
+    """Return warnings about endpoints that only the manifest or only the operator names."""
     named, allowed = set(map(parse_host_port, launch.network)), set(map(parse_host_port, source.network))
     wanted = [
         f"it wants to reach {place}, which its entry in the configuration does not allow (`network`)"
         for place in sorted(named - allowed)
     ]
     return wanted + [
-        f"it may reach {place}, but its manifest does not name that: it does not"
+        f"it may reach {place}, but its manifest does not name it: it is not allowed"
         for place in sorted(allowed - named)
     ]
 
 
 def _check_folder(folder: Path, data_dir: Path) -> None:
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - where there is no home it stays as it is
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - without a home the path stays as it is
     if folder in (Path("/"), home) or home.is_relative_to(folder):
         raise PluginStartError(
-            f"its folder is {folder}: a plugin reads all of its folder; give it one of its own"
+            f"its folder is {folder}: a plugin can read all of its folder; use a separate one"
         )
     if data_dir.is_relative_to(folder):
         raise PluginStartError(
@@ -117,20 +117,20 @@ def _passes(name: str, value: str) -> bool:
 
 
 def _own_packages(python: str) -> list[Path]:
-    """The folders that the plugin's SDK is imported from, which Python lists: site-packages, or `src`."""
+    """Return the folders the plugin's SDK is imported from: site-packages, or `src`."""
     if python != sys.executable:
-        return []  # an environment of its own has its own copies
+        return []  # its own environment has its own copies
     return sorted({package_folder(module).parent for module in OWN_PACKAGES})
 
 
 def _import_paths(python: str, host: Mapping[str, str]) -> list[str]:
-    """Of the host's PYTHONPATH, what the plugin needs of the host: its SDK."""
+    """Return the entries of the host's PYTHONPATH that the plugin needs: those of its SDK."""
     roots = set(map(str, _own_packages(python)))
     return [path for path in host.get("PYTHONPATH", "").split(os.pathsep) if path in roots]
 
 
 def sweep_workspaces(folder: Path, known: Collection[str], now: float | None = None) -> list[Path]:
-    """Remove what plugins left behind that are gone for long; what was removed."""
+    """Remove long unused workspaces of unknown plugins; return what was removed."""
     removed: list[Path] = []
     oldest = (time.time() if now is None else now) - WORKSPACE_IDLE_SECONDS
     for workspace in folder.glob("*/*"):

@@ -1,4 +1,4 @@
-"""What a connection wants to send: at most two writes per loop turn, and a bound on what waits."""
+"""The send queue of a connection: at most two writes per loop turn, with a bound on unsent bytes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hostler.plugins.transport import Transport
 
 
 class SendQueue:
-    """Sends the first message of a loop turn at once, the others of that turn together at its end.
+    """Sends the first message of a loop turn at once, and the others of that turn together at its end.
 
-    Knows how much the peer has not taken.
+    Counts the bytes the peer has not read.
     """
 
     def __init__(self, limits: ConnectionLimits) -> None:
@@ -19,7 +19,7 @@ class SendQueue:
         self.transport: Transport | None = None
         self.is_closed = False
         self.sent_bytes = 0
-        """Given to the transport so far."""
+        """Bytes given to the transport so far."""
         self._messages: list[bytes] = []
         self._bytes = 0
         self._collecting = False
@@ -27,11 +27,11 @@ class SendQueue:
 
     @property
     def transport_bytes(self) -> int:
-        """Given to the transport and not taken by the peer."""
+        """Bytes given to the transport that the peer has not read."""
         return 0 if self.transport is None else self.transport.unsent_bytes
 
     def send(self, data: bytes) -> str | None:
-        """Send one message, now or at the end of this loop turn. The reason where too much waits already."""
+        """Send a message, now or at the end of this loop turn. Return the reason if too much is unsent."""
         if not data or self.is_closed:
             return None
         if self._collecting or self.transport is None:
@@ -52,7 +52,7 @@ class SendQueue:
         self.flush()
 
     def flush(self) -> None:
-        """Send what was collected, now."""
+        """Send the collected messages now."""
         messages, self._messages = self._messages, []
         self.sent_bytes += self._bytes
         self._bytes = 0
@@ -60,17 +60,17 @@ class SendQueue:
             self.transport.send(messages)
 
     async def drain(self) -> None:
-        """Wait until little is unsent, or the connection is closed."""
+        """Wait until few bytes are unsent, or the queue is closed."""
         while not self.is_closed and self._bytes + self.transport_bytes > self.limits.write_pause_bytes:
             self._writable.clear()
             await self._writable.wait()
 
     def sent_some(self) -> None:
-        """The peer took something."""
+        """Note that the peer has read something."""
         self._writable.set()
 
     def close(self) -> None:
-        """Nothing is sent any more; whoever waits goes on."""
+        """Drop unsent messages and wake all waiters."""
         self.is_closed = True
         self._messages.clear()
         self._bytes = 0

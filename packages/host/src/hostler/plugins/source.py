@@ -1,4 +1,4 @@
-"""Where a plugin comes from, and what to execute for it."""
+"""The sources of plugins, and the commands that start them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ INHERITED_VARIABLES = frozenset(
         "USER",
     }
 )
-"""What a plugin process gets of the host's environment, besides LC_* and proxies without a password."""
+"""Variables passed to a trusted plugin besides LC_*, PYTHON* and proxies without a password."""
 OWN_PREFIX = "HOSTLER_PLUGIN_"
 TOKEN_VARIABLE = "HOSTLER_PLUGIN_TOKEN"  # noqa: S105 - the name of a variable that is never passed on
 PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
 MAX_WATCHED_FILES = 2000
-"""Files of a plugin folder that are looked at to see whether it changed; and as many folders."""
+"""Files of a plugin folder that are checked for changes, and at most as many folders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,15 @@ class Folder:
     path: Path
     level: Level = "sandboxed"
     network: tuple[str, ...] = ()
-    """What the operator lets it reach, of what its manifest names."""
+    """Endpoints the operator allows, among those its manifest names."""
     allow_requires: tuple[str, ...] = ()
-    """Wheels by path or address that the operator lets it require, as they stand in its manifest."""
+    """Wheels by path or address that the operator allows, written as in its manifest."""
     limits: SandboxLimits = PLUGIN_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
 class SingleFile:
-    """One runner class of one Python file, which is trusted; its plugin is `local/<stem>-<digest>`."""
+    """A runner class of one Python file, which is trusted; its plugin is `local/<stem>-<digest>`."""
 
     path: Path
     class_name: str
@@ -66,7 +66,7 @@ class SingleFile:
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A plugin process elsewhere that dials in; `key` is the `author/name` its token is bound to."""
+    """A remote plugin process that dials in; its token is bound to `key`, `author/name`."""
 
     key: str
 
@@ -76,7 +76,7 @@ PluginSource = Folder | SingleFile | Remote
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What to execute for a plugin; `python` in `argv` stands for the interpreter of its environment."""
+    """The command of a plugin; `python` in `argv` means the interpreter of its environment."""
 
     identity: PluginIdentity
     argv: tuple[str, ...]
@@ -88,7 +88,7 @@ class Launch:
 
 
 def identity_of(source: PluginSource) -> PluginIdentity:
-    """Who the plugin says it is. PluginStartError where its manifest is missing or wrong."""
+    """Return the plugin's identity. Raises PluginStartError if its manifest is missing or wrong."""
     match source:
         case Remote(key=key):
             author, _, name = key.partition("/")
@@ -100,7 +100,7 @@ def identity_of(source: PluginSource) -> PluginIdentity:
 
 
 def place_of(source: PluginSource) -> str:
-    """Where a plugin comes from, in words."""
+    """Describe where a plugin comes from, for people."""
     match source:
         case Folder(path=path):
             return str(path)
@@ -111,14 +111,14 @@ def place_of(source: PluginSource) -> str:
 
 
 def is_same_place(one: PluginSource, other: PluginSource) -> bool:
-    """Whether both are the same folder, whatever level, network and limits each has; or are equal."""
+    """Whether both are equal, or the same folder with other settings."""
     if isinstance(one, Folder) and isinstance(other, Folder):
         return os.path.realpath(one.path) == os.path.realpath(other.path)
     return one == other
 
 
 def launch_of(source: Folder | SingleFile) -> Launch:
-    """Read what is to be executed, as it stands now. PluginStartError says what is wrong with it."""
+    """Read the current command of a plugin. Raises PluginStartError that says what is wrong."""
     if isinstance(source, SingleFile):
         return _launch_file(source)
     manifest = read_manifest(source.path)
@@ -169,7 +169,8 @@ def _names(identity: PluginIdentity) -> dict[str, str]:
 def process_environment(
     launch: Launch, python: str = sys.executable, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The whole environment of a plugin process: an allow-list, so that no secret of the host is in it."""
+    """Return the complete environment of a plugin process: an allow-list, so that it has no secret of the
+    host."""
     own_environment = python != sys.executable
     variables = {name: value for name, value in inherited.items() if _passes(name, value)}
     if own_environment:
@@ -191,13 +192,13 @@ def _passes(name: str, value: str) -> bool:
 
 
 def argv_of(launch: Launch, python: str = sys.executable) -> list[str]:
-    """The command with its interpreter filled in."""
+    """Return the command with its interpreter filled in."""
     first, *rest = launch.argv
     return [python if first in ("python", "python3") else first, *rest]
 
 
 def fingerprint(source: PluginSource) -> tuple[object, ...]:
-    """A value that changes when the plugin's files do."""
+    """Return a value that changes with the plugin's files."""
     match source:
         case Remote():
             return ()
@@ -210,9 +211,9 @@ def fingerprint(source: PluginSource) -> tuple[object, ...]:
 
 
 def _stamps_below(top: Path) -> list[tuple[object, ...]]:
-    """Stamps of the files below a folder, up to MAX_WATCHED_FILES and as many folders.
+    """Return stamps of the files below a folder, up to MAX_WATCHED_FILES and as many folders.
 
-    Whatever lies there: what cannot be listed or named any more is left out, and nothing is followed.
+    Skips what cannot be listed, and follows no links.
     """
     stamps: list[tuple[object, ...]] = []
     folders, looked = [str(top)], 0

@@ -1,4 +1,4 @@
-"""What people are shown of a plugin."""
+"""The status of a plugin, for people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hostler.plugins.source import PluginSource
 
 @dataclass(frozen=True, slots=True)
 class PluginStatus:
-    """What people are shown of a plugin. `state`: stopped, starting, ready, waiting, failed, disconnected."""
+    """The status of a plugin. `state`: stopped, starting, ready, waiting, failed, disconnected."""
 
     key: str
     source: PluginSource
@@ -29,4 +29,4 @@ class PluginStatus:
     started_at: float | None
     """UTC epoch seconds."""
     warnings: tuple[str, ...]
-    """What of its process or its manifests is not as it should be although it runs."""
+    """Defects of its process or manifests that do not stop it from running."""

@@ -39,7 +39,7 @@ class _Stdin(asyncio.Protocol):
 
 
 class StdioTransport:
-    """Carries messages to and from a `PluginProcess`, and ends it with the conversation."""
+    """Carries messages to and from a `PluginProcess`, and ends the process with the connection."""
 
     def __init__(self, process: PluginProcess, receiver: Receiver) -> None:
         self.process = process
@@ -54,7 +54,7 @@ class StdioTransport:
 
     @classmethod
     async def open(cls, process: PluginProcess, receiver: Receiver) -> StdioTransport:
-        """Take over the pipes of a process that has just been started."""
+        """Take over the pipes of a newly started process."""
         transport = cls(process, receiver)
         loop = asyncio.get_running_loop()
         transport._stdin, _ = await loop.connect_write_pipe(
@@ -68,28 +68,28 @@ class StdioTransport:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that wait for the pipe."""
+        """Bytes waiting for the pipe."""
         return self._stdin.get_write_buffer_size()
 
     def send(self, messages: Sequence[bytes]) -> None:
-        """Write messages; they wait in memory where the pipe is full."""
+        """Write messages; they wait in memory while the pipe is full."""
         if not self._stdin.is_closing():
             self._stdin.write(messages[0] if len(messages) == 1 else b"".join(messages))
 
     def pause_reading(self) -> None:
-        """Let the pipe fill up, which stops the plugin."""
+        """Stop reading: once the pipe is full the plugin blocks."""
         if not self._paused and not self._stdout.is_closing():
             self._paused = True
             self._stdout.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Continue reading."""
         if self._paused and not self._stdout.is_closing():
             self._paused = False
             self._stdout.resume_reading()
 
     def close_sending(self) -> None:
-        """End the plugin's stdin."""
+        """Close the plugin's stdin."""
         self._asked_to_end = True
         if not self._stdin.is_closing():
             self._stdin.close()
@@ -101,20 +101,20 @@ class StdioTransport:
         self._stdout.close()
 
     def _abort_stdin(self) -> None:
-        # asyncio's pipe transport tells its end twice, and fails, where it is aborted while it ends
+        # asyncio's pipe transport reports its end twice, and fails, if aborted while it closes
         if not self._stdin.is_closing() or self._stdin.get_write_buffer_size():
             self._stdin.abort()
 
     def _stdin_ended(self) -> None:
         if not self._asked_to_end:
-            self._pipe_ended()  # the process closed it: it hears nothing any more
+            self._pipe_ended()  # the process closed it, so nothing can be sent to it
 
     def _pipe_ended(self) -> None:
         if self._ending is None:
             self._ending = asyncio.get_running_loop().create_task(self._tell_end())
 
     async def _tell_end(self) -> None:
-        """Give the reason with the exit status, where that comes soon."""
+        """Report the end, with the exit status if it is known soon."""
         self._abort_stdin()
         try:
             async with asyncio.timeout(self.process.limits.status_seconds):
@@ -128,7 +128,7 @@ class StdioTransport:
         self.abort()
 
     async def _read_to_end(self) -> None:
-        """What the process wrote before it ended counts; a process that escaped may hold the pipe open."""
+        """Read what the process wrote before its end; an escaped process may hold the pipe open."""
         while not self._stdout_over.is_set():
             before = self._received
             try:
@@ -139,7 +139,7 @@ class StdioTransport:
                     return
 
     async def _drain_log(self) -> None:
-        """The last words on stderr usually say why: let them arrive."""
+        """Wait for the rest of stderr, which usually has the reason."""
         if self.process.log_finished is not None:
             try:
                 async with asyncio.timeout(self.process.limits.status_seconds):
@@ -155,7 +155,7 @@ def _explain(process: PluginProcess, status: ExitStatus | None) -> PluginError:
         return PluginCrashedError(text, exit_status=None, limit=limit.subject)
     if process.log.error is not None:
         return PluginCrashedError(process.log.error, exit_status=None if status is None else status.code)
-    what = "the process closed its end of the conversation" if status is None else str(status)
+    what = "the process closed its output" if status is None else str(status)
     last = process.log.last_line
     return PluginCrashedError(
         f"{what}; its last words were: {last[:300]}" if last else f"{what} and said nothing",

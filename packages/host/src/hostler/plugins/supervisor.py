@@ -1,4 +1,4 @@
-"""All plugins of one host: added, started on demand, watched and ended."""
+"""All plugins of one host: added, started on demand, monitored and ended."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hostler.plugins.connection import PluginConnection
 from hostler.plugins.context import PluginContext
 from hostler.plugins.discovery import Discovery
 from hostler.plugins.environment import Environments
-from hostler.plugins.lifecycle import PluginLifecycle, Running
+from hostler.plugins.lifecycle import PluginLifecycle, RunningPlugin
 from hostler.plugins.limits import (
     DEFAULT_CONNECTION_LIMITS,
     DEFAULT_PROCESS_LIMITS,
@@ -37,18 +37,18 @@ log = logging.getLogger(__name__)
 
 
 SWEEP_SECONDS = 5.0
-"""How long a start waits until the workspaces of plugins that are gone are removed."""
+"""How long a start waits for the removal of the workspaces of former plugins."""
 
 
 def environments_folder(data_dir: Path) -> Path:
-    """Where the Python environments of a data directory's plugins lie."""
+    """Return the folder of the Python environments of a data directory's plugins."""
     return data_dir / "plugins" / "environments"
 
 
 async def _start_error(start: asyncio.Future[PluginConnection], seconds: float | None) -> PluginError | None:
-    """Why a start that was waited for came to nothing; one that goes on is not waited for any more."""
+    """Return why a start failed; a start still in progress is not waited for any longer."""
     if not start.done():
-        start.cancel()  # the waiting alone: the start itself goes on
+        start.cancel()  # only the wait: the start itself continues
         await asyncio.wait([start])
         return PluginStartError(f"it is still starting after {seconds:g} s; the others go on without it")
     error = start.exception()
@@ -64,12 +64,11 @@ def _no_notice(kind: str, plugin_key: str, text: str) -> None:
 
 
 class Supervisor:
-    """One process per plugin, each known by its key `author/name`.
+    """One process per plugin, identified by its key `author/name`.
 
-    `data_dir` holds `plugins/` (environments, the register of processes) and `logs/plugins/`; `environments`
-    is another folder for the former. `command_prefix` executes every trusted plugin's command; `sandbox` is
-    where the others start.
-    `notice` is told of what an operator wants to know: `(kind, plugin key, text)`.
+    `data_dir` holds `plugins/` (environments, records of processes) and `logs/plugins/`; `environments` is
+    another folder for the former. `command_prefix` executes every trusted plugin's command; `sandbox` returns
+    the sandbox of the others. `notice` is called with (kind, plugin key, text) for the operator.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Supervisor:
         sandbox: Callable[[], Awaitable[MachineSandbox]] = find_sandbox,
     ) -> None:
         self.catalog = Catalog(data_dir / "plugins" / "runners.json")
-        self._around = PluginContext(
+        self._context = PluginContext(
             log_folder=data_dir / "logs" / "plugins",
             register=Register(data_dir / "plugins" / "processes"),
             environments=Environments(environments or environments_folder(data_dir), start_limits),
@@ -102,22 +101,22 @@ class Supervisor:
             sandbox=sandbox,
             command_prefix=command_prefix,
         )
-        self.discovery = Discovery(self._around)
+        self.discovery = Discovery(self._context)
         self._plugins: dict[str, PluginLifecycle] = {}
         self._leaving: dict[asyncio.Task[None], PluginLifecycle] = {}
-        """Plugins that were replaced or removed, and still finish their runs."""
+        """Plugins that were replaced or removed and are finishing their runs."""
         self._unexpected: set[str] = set()
-        """Remote plugins that are forgotten once their connection ends."""
+        """Remote plugins to forget once their connection ends."""
 
     def sweep_orphans(self) -> list[int]:
-        """Kill plugin processes that a dead host left behind; call it once, before the first start."""
+        """Kill plugin processes left by a dead host; call it once, before the first start."""
         self.discovery.sweep()
-        return self._around.register.sweep()
+        return self._context.register.sweep()
 
     def add(self, source: PluginSource) -> str:
-        """Make a plugin known; its key. A folder that is known already keeps the settings that it has.
+        """Add a plugin; return its key. A folder that is known already keeps its settings.
 
-        PluginStartError where its manifest is wrong; ConflictError where another place has the key.
+        Raises PluginStartError if its manifest is wrong, ConflictError if another place has the key.
         """
         key = identity_of(source).key
         known = self._plugins.get(key)
@@ -132,10 +131,10 @@ class Supervisor:
         return key
 
     def put(self, plugin_key: str, source: PluginSource) -> None:
-        """Serve a plugin from `source` from here on.
+        """Serve a plugin from `source` from now on.
 
-        Runs at work finish on the process that they have; the next ones start on a new one. It is not started
-        before it is needed, or `start_all` is called.
+        Active runs finish on their process; later ones start on a new one. It is started when it is needed,
+        or by `start_all`.
         """
         known = self._plugins.get(plugin_key)
         if known is not None and known.source == source:
@@ -143,28 +142,28 @@ class Supervisor:
         if known is not None:
             self._retire(known)
         taken = self.discovery.take(plugin_key, source)
-        self._plugins[plugin_key] = taken or PluginLifecycle(plugin_key, source, self._around)
+        self._plugins[plugin_key] = taken or PluginLifecycle(plugin_key, source, self._context)
 
     def source_of(self, plugin_key: str) -> PluginSource | None:
-        """Where a plugin is served from; None where it is not known."""
+        """Return where a plugin is served from, or None if it is unknown."""
         life = self._plugins.get(plugin_key)
         return None if life is None else life.source
 
     def expect(self, plugin_key: str) -> None:
-        """A remote process of this plugin may dial in; changes nothing for a plugin that is known."""
+        """Allow a remote process of this plugin to dial in; no effect for a known plugin."""
         self._unexpected.discard(plugin_key)
         if plugin_key not in self._plugins:
             self.add(Remote(plugin_key))
 
     def discard(self, plugin_key: str) -> None:
-        """Forget a plugin. Runs at work finish on the process that they have, which then ends."""
+        """Forget a plugin. Active runs finish on their process, which then ends."""
         life = self._plugins.pop(plugin_key, None)
         if life is not None:
             self._retire(life)
             self.catalog.forget(plugin_key)
 
     def forget_remote(self, plugin_key: str) -> None:
-        """Expect no remote process of this plugin any more; one that is connected stays until it leaves."""
+        """Accept no remote process of this plugin any more; one that is connected stays until it leaves."""
         life = self._plugins.get(plugin_key)
         if life is None or not isinstance(life.source, Remote):
             return
@@ -174,13 +173,13 @@ class Supervisor:
             self.discard(plugin_key)
 
     async def remove(self, plugin_key: str) -> None:
-        """Forget a plugin, and wait until it has finished its runs and is gone. NotFoundError."""
+        """Forget a plugin, and wait until it has finished its runs and ended. Raises NotFoundError."""
         life = self._life(plugin_key)
         self.discard(plugin_key)
         await asyncio.wait([task for task, leaving in self._leaving.items() if leaving is life])
 
     def _retire(self, life: PluginLifecycle) -> None:
-        closing = life.close(self._around.start_limits.drain_seconds)
+        closing = life.close(self._context.start_limits.drain_seconds)
         task = asyncio.get_running_loop().create_task(closing, name=f"plugin {life.key} leaves")
         self._leaving[task] = life
         task.add_done_callback(self._left)
@@ -194,47 +193,48 @@ class Supervisor:
         return plugin_key in self._plugins
 
     async def connection(self, plugin_key: str) -> PluginConnection:
-        """The connection to start runs on. NotFoundError; PluginStartError with the reason."""
+        """Return the connection to start runs on. Raises NotFoundError, or PluginStartError with the
+        reason."""
         return await self._life(plugin_key).connection()
 
     async def start_all(self, seconds: float | None = None) -> dict[str, PluginError | None]:
-        """Start every plugin and keep it running from here on; by key, why one does not run yet.
+        """Start every plugin and keep it running. Return by key why a plugin does not run yet, or None.
 
-        `seconds`: how long to wait. What takes longer goes on starting, and is told of as such.
+        Waits up to `seconds`; a start that takes longer continues and is reported as such.
         """
         for life in self._plugins.values():
             life.keep_running = not isinstance(life.source, Remote)
         local = [life for life in self._plugins.values() if life.keep_running]
         used = frozenset([*self._plugins, *(life.key for life in self._leaving.values())])
-        sweep = asyncio.ensure_future(asyncio.to_thread(sweep_workspaces, self._around.workspaces, used))
-        await asyncio.wait([sweep], timeout=SWEEP_SECONDS)  # much of it is removed while others start
+        sweep = asyncio.ensure_future(asyncio.to_thread(sweep_workspaces, self._context.workspaces, used))
+        await asyncio.wait([sweep], timeout=SWEEP_SECONDS)  # the rest is removed while others start
         starts = {asyncio.ensure_future(life.connection()): life.key for life in local}
         if starts:
             await asyncio.wait(starts, timeout=seconds)
         return {key: await _start_error(start, seconds) for start, key in starts.items()}
 
     async def restart(self, plugin_key: str) -> None:
-        """Replace a plugin's process by one from the files as they are now.
+        """Replace a plugin's process by one from the current files.
 
-        PluginStartError where that does not come up; the old one then goes on.
+        Raises PluginStartError if that does not start; the old one then stays in use.
         """
         await self._life(plugin_key).restart()
 
     def replace(self, connection: PluginConnection, why: str) -> None:
-        """Start the next runs of a plugin on another process than this one, which does not end a run."""
+        """Start later runs of a plugin on another process than this one, which does not end a run."""
         life = self._plugins.get(connection.expected_key)
         if life is not None:
             life.replace(connection, why)
 
     async def wait_free(self, run_ids: Collection[str]) -> None:
         """Wait until no plugin works on these runs, which the host has ended; end a process that does."""
-        seconds = self._around.connection_limits.leave_seconds
+        seconds = self._context.connection_limits.leave_seconds
         await asyncio.gather(*(life.wait_free(run_ids, seconds) for life in self._plugins.values()))
 
     async def manifest(self, runner_id: str) -> AgentRunnerManifest:
-        """What a runner says of itself; starts its plugin where it was never seen.
+        """Return a runner's manifest; start its plugin if it was never seen.
 
-        NotFoundError, naming what there is; PluginStartError.
+        Raises NotFoundError, naming the known ones, or PluginStartError.
         """
         known = self.catalog.find(runner_id)
         if known is not None:
@@ -250,13 +250,13 @@ class Supervisor:
         return runners[name]
 
     def status(self) -> list[PluginStatus]:
-        """How each plugin stands, by key."""
+        """Return the status of each plugin, ordered by key."""
         return [self._plugins[key].status() for key in sorted(self._plugins)]
 
     async def serve_remote(self, plugin_key: str, channel: Channel) -> None:
-        """Speak with a remote plugin process until it is gone. `plugin_key` is what its token is bound to.
+        """Serve a remote plugin process until it disconnects. Its token is bound to `plugin_key`.
 
-        ConflictError for a second connection of the same plugin; PluginStartError where the handshake fails.
+        Raises ConflictError for a second connection of a plugin, PluginStartError if the handshake fails.
         """
         self.expect(plugin_key)
         life = self._life(plugin_key)
@@ -264,7 +264,7 @@ class Supervisor:
             raise ConflictError(f"plugin {plugin_key} runs on this host; it cannot connect from elsewhere")
         if life.is_connected or life.is_connecting:
             raise ConflictError(f"plugin {plugin_key} is already connected; one connection is allowed")
-        connection = PluginConnection(plugin_key, limits=self._around.connection_limits)
+        connection = PluginConnection(plugin_key, limits=self._context.connection_limits)
         transport = RemoteTransport(channel, connection)
         life.is_connecting = True
         try:
@@ -272,7 +272,7 @@ class Supervisor:
                 await connection.open(transport)
                 if self._plugins.get(plugin_key) is not life:
                     raise ConflictError(f"plugin {plugin_key} was replaced or removed while it connected")
-                life.attach(Running(connection, transport, self._around.clock()))
+                life.attach(RunningPlugin(connection, transport, self._context.clock()))
                 life.is_connecting = False
                 await asyncio.shield(connection.closed)
         finally:
@@ -283,8 +283,8 @@ class Supervisor:
                 self.forget_remote(plugin_key)
 
     async def close(self, drain_seconds: float | None = None) -> None:
-        """End all plugins: they may finish their runs for so long, then nothing of them is left."""
-        seconds = self._around.start_limits.drain_seconds if drain_seconds is None else drain_seconds
+        """End all plugins; let them finish their runs for `drain_seconds`."""
+        seconds = self._context.start_limits.drain_seconds if drain_seconds is None else drain_seconds
         await self.discovery.close()
         lives, leaving = [*self._plugins.values(), *self._leaving.values()], list(self._leaving)
         await asyncio.gather(*(life.close(seconds) for life in lives))

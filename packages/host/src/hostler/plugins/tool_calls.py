@@ -1,4 +1,5 @@
-"""Calls of a plugin's tools on one connection: bounded, with a deadline, and honest about what is unknown."""
+"""Calls of a plugin's tools on one connection: bounded, with a deadline and definite about unknown
+outcomes."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hostler.plugins.limits import ConnectionLimits
-from hostler.plugins.pending_requests import Requests
+from hostler.plugins.pending_requests import PendingRequests
 from hostler.tools.errors import OutcomeUnknownError, ToolFailedError
 from hostler_protocol.errors import (
     CancelledCallError,
@@ -24,11 +25,11 @@ Confirm = Callable[[], Awaitable[None]]
 
 
 class ToolCalls:
-    """`notify` sends a notification where the connection still takes one."""
+    """Calls of tools on one connection. `notify` sends a notification if the connection is open."""
 
     def __init__(
         self,
-        requests: Requests,
+        requests: PendingRequests,
         is_ready: Callable[[], bool],
         notify: Callable[[str, Any], None],
         limits: ConnectionLimits,
@@ -44,15 +45,16 @@ class ToolCalls:
     async def call(
         self, params: ToolInvokeParams, deadline: float | None = None, confirm: Confirm | None = None
     ) -> Any:
-        """The tool's result. `deadline` in UTC epoch seconds; `confirm` is awaited right before the request.
+        """Return the tool's result. `deadline` in UTC epoch seconds; `confirm` is awaited right before
+        sending.
 
-        ToolFailedError, OutcomeUnknownError; any other error: nothing was sent.
+        Raises ToolFailedError or OutcomeUnknownError; after any other error nothing was sent.
         """
         reply: ToolOutcome = await self._ask("tool/call", params.tool_name, params, deadline, confirm)
         return reply.result
 
     async def look_up(self, params: ToolLookupParams, deadline: float | None = None) -> ToolFound:
-        """What the tool has recorded; any error: it is not known."""
+        """Return the tool's record of a call; after any error the outcome is unknown."""
         found: ToolFound = await self._ask("tool/lookup", params.tool_name, params, deadline, None)
         return found
 
@@ -87,7 +89,7 @@ class ToolCalls:
             self._notify("tool/cancel", ToolCancelNote(id=id_))
             raise
         if not answer.done():
-            # the tool is stopped, and may still say that it had finished
+            # the tool is stopped, and may still report that it had finished
             self._notify("tool/cancel", ToolCancelNote(id=id_))
             await asyncio.wait([answer], timeout=self._limits.tool_cancel_seconds)
 

@@ -1,4 +1,4 @@
-"""What a plugin says of its tools: each manifest is checked alone, and one bad tool hides no other."""
+"""Check a plugin's tool manifests, each on its own: an invalid tool does not affect the others."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hostler_protocol.limits import MAX_TOOL_NAME_CHARS
 from hostler_protocol.manifest import ToolList, ToolManifest
 
 MAX_TOOLS = 256
-"""Of one plugin."""
+"""Tools of one plugin."""
 MAX_DESCRIPTION_CHARS = 8_000
-"""It goes to models with every request."""
+"""A description is sent to models with every request."""
 
 _NAME = re.compile(rf"[a-zA-Z_][a-zA-Z0-9_-]{{0,{MAX_TOOL_NAME_CHARS - 1}}}")
 
 
 def read_tools(listed: ToolList) -> tuple[dict[str, ToolManifest], list[str]]:
-    """The valid tool manifests by their own names, and what was wrong with the others."""
+    """Return the valid tool manifests by name, and warnings about the others."""
     tools: dict[str, ToolManifest] = {}
     warnings: list[str] = []
     if len(listed.tools) > MAX_TOOLS:
@@ -45,7 +45,7 @@ def _wrong(manifest: ToolManifest, known: dict[str, ToolManifest]) -> str | None
             f"a letter or '_', then letters, digits, '_', '-', at most {MAX_TOOL_NAME_CHARS} in all"
         )
     if manifest.name in known:
-        return f"the name {manifest.name!r} stands twice"
+        return f"the name {manifest.name!r} is used twice"
     if len(manifest.description) > MAX_DESCRIPTION_CHARS:
         return f"the description of {manifest.name!r} has over {MAX_DESCRIPTION_CHARS:,} characters"
     return _wrong_schema(manifest)

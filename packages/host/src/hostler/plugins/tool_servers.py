@@ -1,4 +1,4 @@
-"""Processes of MCP servers: sandboxed where their entry says nothing else, each with a log of its own."""
+"""Processes of MCP servers: sandboxed by default, each with its own log."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from hostler_protocol.errors import PluginStartError, UnavailableError
 
 READ_BYTES = 256 * 1024
 INHERITED = ("LANG", "LC_ALL", "PATH", "TZ")
-"""What every server gets of the host's environment."""
+"""Variables passed to every server."""
 INHERITED_IF_TRUSTED = ("HOME", "LOGNAME", "SHELL", "TERM", "TMPDIR", "USER")
 MAX_LAST_WORDS = 300
 _SYSTEM = tuple(Path(name) for name in ("/usr", "/bin", "/lib", "/lib64", "/sbin"))
 
 
 class McpProcesses:
-    """Starts servers. `data_dir` gets their folders, their logs and the register of processes."""
+    """Starts servers. Their folders, logs and records of processes are in `data_dir`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class McpProcesses:
         self._inherited = inherited
 
     async def start(self, entry: McpEntry, environment: Mapping[str, str]) -> McpProcess:
-        """A running server. PluginStartError, UnavailableError with the reason."""
+        """Start a server. Raises PluginStartError or UnavailableError with the reason."""
         assert entry.command is not None
         folder = self._folders / entry.name
         await asyncio.to_thread(folder.mkdir, 0o700, parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ class McpProcesses:
 
 
 class McpProcess:
-    """A server's pipes: `tools.mcp.port.ServerPipes`."""
+    """The pipes of a server process, a `tools.mcp.port.ServerPipes`."""
 
     def __init__(self, process: SandboxedProcess, log: PluginLog, limits: ProcessLimits) -> None:
         self._process = process
@@ -127,7 +127,7 @@ class McpProcess:
     async def open(
         cls, process: SandboxedProcess, log: PluginLog, limits: ProcessLimits, leave: Callable[[], None]
     ) -> McpProcess:
-        """Take over the pipes; `leave` is called once nothing of the process is left."""
+        """Take over the pipes; `leave` is called once none of its processes is left."""
         pipes = cls(process, log, limits)
         try:
             await pipes._connect()
@@ -190,7 +190,7 @@ class McpProcess:
 
 
 class _Input(asyncio.Protocol):
-    """The server's stdin: whether it takes more."""
+    """The server's stdin, with flow control."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()
@@ -198,20 +198,20 @@ class _Input(asyncio.Protocol):
         self._over = False
 
     def pause_writing(self) -> None:
-        """It does not read as fast as it is written to."""
+        """Note that the server reads more slowly than is written."""
         self._open.clear()
 
     def resume_writing(self) -> None:
-        """It has read on."""
+        """Note that the server has caught up."""
         self._open.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It closed its stdin, or we did."""
+        """Note that stdin is closed."""
         self._over = True
         self._open.set()
 
     async def room(self) -> None:
-        """Wait until more may be written. BrokenPipeError."""
+        """Wait until more may be written. Raises BrokenPipeError if stdin is closed."""
         await self._open.wait()
         if self._over:
             raise BrokenPipeError("the server reads no more")
@@ -226,8 +226,8 @@ def _note(log: PluginLog, violation: Violation) -> None:
 
 
 def _program_folders(program: str, path: str) -> list[Path]:
-    """What must be visible of a program that does not lie with the system's: itself, or its whole prefix
-    (`/opt/node` for `/opt/node/bin/npx`). Never the home folder, since a prefix may be just that.
+    """Return what must be visible of a program outside the system folders: the file, or its whole prefix
+    (`/opt/node` for `/opt/node/bin/npx`). Never the home folder, which could be such a prefix.
     """
     found = shutil.which(program, path=path)
     if found is None:

@@ -1,4 +1,4 @@
-"""What a connection needs of the way to its plugin process, and what it gives back."""
+"""The interfaces between a connection and the transport to its plugin process."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from hostler_protocol.errors import PluginError
 
 
 class Transport(Protocol):
-    """The way to one plugin process. All methods are called on the loop and return at once."""
+    """The transport to one plugin process. All methods are called on the loop and return at once."""
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes given to `send` that the peer has not taken."""
+        """Bytes given to `send` that the peer has not read."""
 
     def send(self, messages: Sequence[bytes]) -> None:
-        """Send messages, each one whole and ending with a line end."""
+        """Send messages, each complete and ending with a newline."""
 
     def pause_reading(self) -> None:
         """Deliver nothing more until `resume_reading`."""
 
     def resume_reading(self) -> None:
-        """Go on."""
+        """Continue delivering."""
 
     def close_sending(self) -> None:
-        """Tell the peer that nothing more comes: it should exit."""
+        """Signal the end of input to the peer, which should exit."""
 
     def abort(self) -> None:
-        """End the peer by force. `Receiver.lost` follows."""
+        """Kill the peer. `Receiver.lost` follows."""
 
 
 class Receiver(Protocol):
-    """Where a transport delivers."""
+    """The receiver of a transport's data."""
 
     def bytes_received(self, data: bytes) -> None:
-        """Bytes of a stream, cut in any way."""
+        """Receive a part of a byte stream, cut anywhere."""
 
     def frame_received(self, data: bytes | str) -> None:
-        """One whole message."""
+        """Receive one complete message."""
 
     def sent_some(self) -> None:
-        """Unsent bytes have gone below the transport's low mark."""
+        """Unsent bytes have fallen below the transport's low mark."""
 
     def lost(self, error: PluginError) -> None:
-        """The way is gone; nothing further is delivered."""
+        """The transport is closed; nothing further is delivered."""

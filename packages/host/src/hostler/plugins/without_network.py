@@ -1,8 +1,8 @@
-"""Executes a command without any network: `python without_network.py COMMAND ARGUMENTS...`.
+"""Execute a command without any network: `python without_network.py COMMAND ARGUMENTS...`.
 
-Run by path with the host's interpreter and nothing but the standard library. The command gets a network
-namespace of its own, in which no address can be reached, not even this machine's own.
-Without a command it only tries, and its exit status says whether that is possible here.
+Run by path with the host's interpreter and only the standard library. The command gets its own network
+namespace, in which no address can be reached, not even this machine's. Without a command it only checks
+whether that is possible here, and reports it by its exit status.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 IMPOSSIBLE = 4
-"""Exit status: this system offers no network namespace to this user."""
+"""Exit status: this system offers this user no network namespace."""
 
 NOT_EXECUTED = 127
 
@@ -25,7 +25,7 @@ _libc: Any = ctypes.CDLL(None, use_errno=True)
 
 
 def leave_network() -> str | None:
-    """Leave the host's network; why that was not possible, if so."""
+    """Leave the host's network. Return the reason if that is not possible."""
     if sys.platform != "linux":
         return f"{sys.platform} has no network namespaces"
     uid, gid = os.geteuid(), os.getegid()
@@ -41,7 +41,7 @@ def leave_network() -> str | None:
 
 
 def main(command: list[str]) -> int:
-    """Leave the network, then become the command."""
+    """Leave the network, then execute the command."""
     why = leave_network()
     if why is not None:
         sys.stderr.write(f"the network cannot be cut off: {why}\n")
