@@ -1,7 +1,7 @@
-"""What can become of a tool call, beside its result.
+"""The outcomes of a tool call other than a result.
 
-`ToolFailedError` is an outcome. After `OutcomeUnknownError` nobody here knows whether the tool did its work;
-what follows from that depends on its effect class. Every other error of a call: the tool was not asked.
+`ToolFailedError` is an outcome. `OutcomeUnknownError` means the host does not know whether the tool did its
+work; the effect class decides what follows. After any other error the tool was not called.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from hostler_protocol.errors import (
 )
 
 TOOL_CODES = frozenset({"invalid_argument", "not_found", "conflict", "payload_too_large", "rate_limited"})
-"""Codes that a tool may give its own error. What people and the host decide it can not claim."""
+"""Codes that a tool may use for its own errors; the others belong to people and to the host."""
 
 
 class ToolFailedError(RemoteFaultError):
-    """The tool was called and raised: an outcome, recorded and never computed again."""
+    """The tool was called and raised: an outcome, which is recorded and never computed again."""
 
     @classmethod
     def of(cls, error: HostlerError) -> ToolFailedError:
-        """The outcome that a tool's answer stands for."""
+        """Return the outcome for a tool's error."""
         fault = to_fault(error)
         if fault.code not in TOOL_CODES:
             fault = Fault(code="runtime_error", message=fault.message, retryable=fault.retryable)
@@ -34,7 +34,7 @@ class ToolFailedError(RemoteFaultError):
 
 
 class OutcomeUnknownError(HostError):
-    """The tool was asked, and its answer will not come: its process died, or the time ran out."""
+    """The tool was called and cannot answer: its process died, or the time ran out."""
 
     code: ClassVar[str] = "runtime_error"
 

@@ -1,4 +1,4 @@
-"""What the operator has approved of the tools of servers, kept in the database: `tools.mcp.port.PinStore`."""
+"""The operator's approvals of servers' tools, stored in the database: a `tools.mcp.port.PinStore`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StoredPins:
         await self._refuse(self._workspace, f"{owner}#{tool}", digest, reason)
 
     async def refuse(self, workspace_id: str, tool: OfferedTool) -> None:
-        """Write down that a tool was asked for which nobody may be given: see `OnRefused` (tools.sources)."""
+        """Record that a run asked for a tool it may not get: see `OnRefused` (tools.sources)."""
         await self._refuse(workspace_id, tool.pin.tool_id, tool.pin.schema_digest, tool.problem or "")
 
     async def _refuse(self, workspace_id: str, tool_id: str, digest: str, reason: str) -> None:

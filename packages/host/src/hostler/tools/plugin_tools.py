@@ -1,4 +1,4 @@
-"""Tools that plugins offer, as `<plugin name>.<function>`: found, checked, called in their own process."""
+"""Tools of plugins, named `<plugin name>.<function>`: listed, checked, and called in the plugin's process."""
 
 from __future__ import annotations
 
@@ -15,51 +15,53 @@ from hostler_protocol.tools import ToolCallContext, ToolFound, ToolInvokeParams,
 
 
 class ToolProcessCalls(Protocol):
-    """How the tools of a running plugin are called: `plugins.tool_calls.ToolCalls` is one."""
+    """Calls tools of a running plugin; implemented by `plugins.tool_calls.ToolCalls`."""
 
     async def call(
         self, params: ToolInvokeParams, deadline: float | None, confirm: Callable[[], Awaitable[None]] | None
     ) -> Any:
-        """The result. ToolFailedError, OutcomeUnknownError; any other error: nothing was sent."""
+        """Return the result. Raises ToolFailedError or OutcomeUnknownError; after any other error nothing was
+        sent."""
         ...
 
     async def look_up(self, params: ToolLookupParams, deadline: float | None) -> ToolFound:
-        """What is recorded under an effect key."""
+        """Return the record under an effect key."""
         ...
 
 
 class ToolProcess(Protocol):
-    """A running plugin: `plugins.connection.PluginConnection` is one."""
+    """A running plugin; implemented by `plugins.connection.PluginConnection`."""
 
     @property
     def tools(self) -> Mapping[str, ToolManifest]:
-        """What this very process offers, by the tools' own names."""
+        """The tools this process offers, by their own names."""
         ...
 
     @property
     def tool_calls(self) -> ToolProcessCalls:
-        """The way to them."""
+        """Calls those tools."""
         ...
 
 
 class ToolCatalog(Protocol):
-    """What all plugins offer, as last seen: `plugins.catalog.Catalog` is one."""
+    """Tools of all plugins, as last seen; implemented by `plugins.catalog.Catalog`."""
 
     @property
     def revision(self) -> int:
-        """Rises with each change."""
+        """Increases with each change."""
         ...
 
     def tools(self) -> Mapping[str, Mapping[str, ToolManifest]]:
-        """The tools of each plugin by its key, by their own names."""
+        """Return the tools of each plugin by its key and their own names."""
         ...
 
 
 class PluginTools:
-    """The tools of plugins, as a `ToolSource`. `process` gives a plugin's running process, and starts it
-    where there is none.
+    """The tools of plugins, as a `ToolSource`. `process` returns a plugin's process, started if necessary.
 
-    Plugins are the operator's, so that every workspace sees the same tools; agents' policies tell them apart.
+
+    Plugins belong to the operator, so every workspace sees the same tools; agents' policies choose among
+    them.
     """
 
     id_prefix = "plugin:"
@@ -72,11 +74,11 @@ class PluginTools:
 
     @property
     def revision(self) -> int:
-        """The catalog's."""
+        """The catalog's revision."""
         return self._catalog.revision
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """Every tool, by its id: two plugins may be called the same."""
+        """Return every tool by its id, since two plugins may have the same name."""
         if self._seen != self._catalog.revision:
             self._seen = self._catalog.revision
             self._offered = {tool.pin.tool_id: tool for tool in self._read()}
@@ -91,7 +93,7 @@ class PluginTools:
         return await process.tool_calls.call(params, invocation.deadline, invocation.confirm)
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """Ask a reconcilable tool what came of the call with this effect key."""
+        """Ask a reconcilable tool for the outcome of the call with this effect key."""
         own_name, process = await self._reach(invocation)
         params = ToolLookupParams(
             tool_name=own_name, effect_key=invocation.effect_key, context=_context_of(invocation)
@@ -100,7 +102,7 @@ class PluginTools:
         return Found(told.result) if told.found else None
 
     async def _reach(self, invocation: ToolInvocation) -> tuple[str, ToolProcess]:
-        """The tool's own name and the process that has it, still as it was pinned."""
+        """Return the tool's own name and its plugin's process; the tool must still match its pin."""
         name, pin = invocation.tool_name, invocation.pin
         try:
             process = await self._process(pin.owner)

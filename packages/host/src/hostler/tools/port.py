@@ -1,4 +1,4 @@
-"""The port of tools: what the host asks of whoever runs one."""
+"""The interface between the host and the services that run tools."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool as it stands now. `parameters` and `output_schema` are JSON Schema.
+    """The current definition of a tool. `parameters` and `output_schema` are JSON Schema.
 
     `resource.approval` is what the tool itself asks for; an agent's policy can only add to it. The output
-    schema is of what a call gives. `problem`, a sentence without its full stop: why nobody may be given it.
+    schema describes the result of a call. `problem`, a sentence without its full stop, is why no run may get
+    the tool.
     """
 
     resource: ToolResource
@@ -40,13 +41,13 @@ class OfferedTool:
 
     @property
     def name(self) -> str:
-        """What runners call it."""
+        """The name that runners use."""
         return self.resource.tool_name
 
 
 @dataclass(frozen=True, slots=True)
 class GivenArtifact:
-    """An artifact within the run's reach. `content` can be read once."""
+    """An artifact that the run may read. `content` can be read once."""
 
     artifact_id: str
     name: str | None
@@ -56,25 +57,25 @@ class GivenArtifact:
 
 
 class RunArtifacts(Protocol):
-    """The artifacts that a run may read, and those that one call of a tool makes for it."""
+    """The artifacts that a run may read, and those that a call of a tool creates for it."""
 
     async def open(self, artifact_id: str) -> GivenArtifact:
-        """NotFoundError where the run has no such artifact in its reach."""
+        """Open an artifact. Raises NotFoundError if the run may not read it or it does not exist."""
         ...
 
     async def keep(
         self, content: bytes | AsyncIterator[bytes], *, name: str | None = None, mime_type: str | None = None
     ) -> ArtifactRef:
-        """Make an artifact. It is there once the call's outcome is, and never where the call fails.
+        """Create an artifact. It exists once the call's outcome is recorded, and never if the call fails.
 
-        PayloadTooLargeError, StorageError.
+        Raises PayloadTooLargeError or StorageError.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """One call of a tool. `parameters` were checked, and are those that the effect key stands for."""
+    """One call of a tool. `parameters` were checked, and are those that the effect key was made from."""
 
     tool_name: str
     parameters: dict[str, Any]
@@ -83,56 +84,58 @@ class ToolInvocation:
     effect_key: str
     workspace_id: str
     pin: ToolPin
-    """The tool that the grant, or an approval, is for; another one is not called."""
+    """The tool that was granted or approved; no other is called."""
     actor: Actor | None = None
     deadline: float | None = None
-    """UTC epoch seconds; None: never."""
+    """UTC epoch seconds; None for no deadline."""
     confirm: Callable[[], Awaitable[None]] | None = None
-    """Awaited right before the request goes out; raises where the call may no longer be made."""
+    """Awaited right before the request is sent; raises if the call may no longer be made."""
     agent_id: str | None = None
     place: Place = NOWHERE
     """With the agent: runs of one agent in one place share the working folder of their conversation."""
     artifacts: RunArtifacts | None = None
-    """Files for the tool and from it."""
+    """Artifacts for the tool to read and create."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a reconcilable tool has recorded of a call: its result as plain JSON."""
+    """A reconcilable tool's record of a call: its result as plain JSON."""
 
     result: Any
 
 
 class ToolService(Protocol):
-    """Runs the tools that a grant names. Raises HostlerErrors whose message says what to do."""
+    """Runs the tools of a grant. Raises HostlerErrors whose message says what to do."""
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """Every tool that can be granted now, by name."""
+        """Return every tool that can be granted now, by name."""
         ...
 
     def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
-        """The tool as it stands now; None where it is gone."""
+        """Return the pin of the current tool, or None if it is gone."""
         ...
 
     async def detail(self, workspace_id: str, tool_name: str) -> ToolDetail:
-        """The tool in full. NotFoundError where it is gone since the grant was built."""
+        """Return the tool's full description. Raises NotFoundError if it is gone since the grant was
+        built."""
         ...
 
     async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
-        """Hold parameters against the tool's schema. InvalidArgumentError names the path; NotFoundError."""
+        """Check parameters against the tool's schema. Raises InvalidArgumentError with the path, or
+        NotFoundError."""
         ...
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Run the tool; its result as plain JSON.
+        """Run the tool; return its result as plain JSON.
 
-        ToolFailedError: the tool's own error, an outcome. OutcomeUnknownError: it was asked, and what came of
-        it is not known. Every other error: it was not asked.
+        Raises ToolFailedError for the tool's own error, which is an outcome; OutcomeUnknownError if the tool
+        was called and its outcome is unknown. After any other error it was not called.
         """
         ...
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """What a reconcilable tool has recorded under the invocation's effect key; None: nothing.
+        """Return a reconcilable tool's record under the invocation's effect key, or None if there is none.
 
-        Any error: it could not be asked, or could not tell.
+        After any error the outcome stays unknown.
         """
         ...

@@ -1,4 +1,4 @@
-"""Hold arguments against a JSON Schema that a plugin wrote: offline, and bounded in time and memory."""
+"""Check values against a plugin's JSON Schema: offline, with bounds on time and memory."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
 __all__ = ["SchemaError", "ToolSchema", "check_beside"]
 
 MAX_SCHEMA_BYTES = 256 * 1024
-"""One schema as JSON."""
+"""Size of a schema as JSON."""
 MAX_PATTERNS = 64
 """Regular expressions of one schema: each is compiled when the tool is listed."""
 MAX_PATTERN_BYTES = 256 * 1024
-"""One of them, compiled."""
+"""Memory of one compiled regular expression."""
 MAX_STEPS = 1_000_000
-"""Visits of one check: about 30 ms of one core."""
+"""Steps of one check: about 30 ms of one core."""
 MAX_EXPLAINED_STEPS = 5_000
-"""Visits of a check whose failure is explained: saying why costs a thousand times as much as finding it."""
+"""Steps of a check whose failure is explained: an explanation costs a thousand times as much as a check."""
 BESIDE_BYTES = 64 * 1024
-"""From this size on a result is checked beside the loop: a megabyte can take a second."""
+"""Larger results are checked in a thread: a megabyte can take a second."""
 MAX_MESSAGE_CHARS = 300
-"""What is told of one mistake; it may quote the value."""
+"""Length of the message about one mistake, which may quote the value."""
 MAX_MISTAKES = 5
-"""Mistakes that are told of at once."""
+"""Mistakes in one error."""
 
 
 class ToolSchema:
-    """A schema that is ready to check values. SchemaError, one sentence, where it cannot be used."""
+    """A compiled schema. Raises SchemaError, one sentence, if it cannot be used."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         try:
@@ -56,7 +56,7 @@ class ToolSchema:
             raise SchemaError(f"it is no JSON Schema: {_short(_first_line(error))}") from error
 
     def check(self, value: Any, what: str) -> None:
-        """InvalidArgumentError names what is wrong and where; `what` is the thing that must fit."""
+        """Raise InvalidArgumentError with each mistake and its place; `what` names the value."""
         steps = self._steps.count(value, MAX_STEPS)
         if steps is None:
             raise InvalidArgumentError(f"{what}: too deep, or too much work to hold against the schema")
@@ -72,13 +72,13 @@ class ToolSchema:
         raise InvalidArgumentError(f"{what}: {'; '.join(mistakes)}")
 
     def check_arguments(self, tool_name: str, parameters: Mapping[str, Any]) -> None:
-        """The same for the arguments of a tool; PayloadTooLargeError where they are too large."""
+        """Check the arguments of a tool. Raises PayloadTooLargeError or InvalidArgumentError."""
         check_argument_size(tool_name, parameters)
         self.check(dict(parameters), f"parameters of {tool_name}")
 
 
 async def check_beside(value: Any, check: Callable[[], None]) -> None:
-    """Make a check of a value; beside the loop where it is large, so that nobody else waits for it."""
+    """Run a check of a value; in a thread if the value is large, so that the loop is not blocked."""
     try:
         is_large = len(msgspec.json.encode(value)) > BESIDE_BYTES
     except RecursionError:
@@ -90,7 +90,7 @@ async def check_beside(value: Any, check: Callable[[], None]) -> None:
 
 
 def check_argument_size(tool_name: str, parameters: Mapping[str, Any]) -> None:
-    """PayloadTooLargeError, InvalidArgumentError."""
+    """Raise PayloadTooLargeError or InvalidArgumentError if the arguments are too large or too deep."""
     try:
         size = len(msgspec.json.encode(parameters))
     except RecursionError:
@@ -104,7 +104,7 @@ def check_argument_size(tool_name: str, parameters: Mapping[str, Any]) -> None:
 
 
 def _patterns(schema: Any) -> int:
-    """How many regular expressions it may hold at most."""
+    """Return the greatest possible number of regular expressions."""
     found, waiting = 0, [schema]
     while waiting:
         part = waiting.pop()

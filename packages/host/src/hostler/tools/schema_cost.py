@@ -1,8 +1,8 @@
-"""How much work it is to hold a value against a JSON Schema, counted before it is done.
+"""The cost of checking a value against a JSON Schema, computed before the check.
 
-References and alternatives can make a small schema take exponential time. Here the visits are counted without
-being made: per place of the value, how often each part of the schema would be visited. The count is an upper
-bound, since it takes every alternative to be tried.
+References and alternatives can make a small schema take exponential time. This module counts the visits
+without making them: for each place in the value, how often each subschema is visited. The count is an upper
+bound, because it includes every alternative.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ MAX_SCHEMA_NODES = 5_000
 MAX_DEPTH = 64
 """Nesting of a schema, of a chain of its references, and of a value."""
 CHARS_PER_STEP = 64
-"""Characters that a pattern reads in the time of one visit."""
+"""Characters that a pattern matches in the time of one visit."""
 NAMES_PER_STEP = 8
-"""Names or values that one keyword lists, compared in the time of one visit."""
+"""Names or values in one keyword that are compared in the time of one visit."""
 
 _HERE_ONE = ("not", "if", "then", "else")
 _HERE_LIST = ("allOf", "anyOf", "oneOf")
@@ -33,7 +33,7 @@ _REFUSED = ("$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$anchor")
 
 
 class SchemaError(ValueError):
-    """A schema that cannot be used; the text is one sentence that says why."""
+    """A schema that cannot be used; the text is one sentence with the reason."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,8 @@ class _Node:
 
 
 class StepCounter:
-    """Counts for one schema, given as plain JSON. SchemaError where it is too large, or refers outside."""
+    """Counts visits for one schema, given as plain JSON. Raises SchemaError if it is too large or refers
+    outside."""
 
     def __init__(self, schema: Any) -> None:
         self._nodes: list[_Node] = []
@@ -63,7 +64,7 @@ class StepCounter:
             self._reached_from(index, 0)
 
     def count(self, value: Any, most: int) -> int | None:
-        """An upper bound of the visits; None where it is over `most`, or the value is nested too deep."""
+        """Return an upper bound of the visits; None if it exceeds `most` or the value is nested too deep."""
         steps = 0
         waiting: list[tuple[Any, Counter[int], int]] = [(value, Counter({0: 1}), 0)]
         while waiting:
@@ -149,7 +150,7 @@ class StepCounter:
     # -- counting ---------------------------------------------------------------------------------
 
     def _reached_from(self, index: int, depth: int) -> Counter[int]:
-        """How often each node is visited at the same place of the value, per visit of this one."""
+        """Return how often each node is visited at the same place in the value, per visit of this one."""
         known = self._reach.get(index)
         if known is not None:
             if not known:

@@ -1,8 +1,7 @@
-"""The tools of a host: many sources behind one service, each tool by one name, every call checked here.
+"""The tools of a host: many sources behind one service, with unique names and every call checked.
 
-A source knows where its tools are and how they are asked. What holds for all tools is here and nowhere else:
-that a name means one tool, that arguments fit the tool's schema before it is asked, and that its result fits
-the schema that it declares.
+A source knows its tools and how to call them. This module ensures what holds for all tools: a name means one
+tool, arguments fit the tool's schema before it is called, and its result fits the schema it declares.
 """
 
 from __future__ import annotations
@@ -20,48 +19,48 @@ from hostler_protocol.calls import ToolDetail
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 
 KEPT_SCHEMAS = 1024
-"""Schemas that are kept ready; one takes some tens of kilobytes."""
+"""Compiled schemas in the cache; one takes some tens of kilobytes."""
 KEPT_WORKSPACES = 64
-"""Workspaces whose list of tools is kept ready."""
+"""Workspaces whose list of tools is cached."""
 
 
 class ToolSource(Protocol):
-    """Where tools come from: plugins, MCP servers, OpenAPI documents, what the host brings itself."""
+    """A kind of tools: of plugins, MCP servers or OpenAPI documents, or built in."""
 
     @property
     def id_prefix(self) -> str:
-        """What the ids of all its tools begin with, and of no other source's: `plugin:`, `mcp:`."""
+        """The prefix of all its tool ids, used by no other source: `plugin:`, `mcp:`."""
         ...
 
     @property
     def revision(self) -> int:
-        """Rises with each change of what `offered` says."""
+        """Increases with each change of the offered tools."""
         ...
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """All its tools; the keys are the source's own: names, or ids where a name may come twice.
+        """Return all its tools, by a key of its own: a name, or an id where names are not unique.
 
-        Both schemas of each can be used (`ToolSchema` takes them). One that nobody may be given now, because
-        it changed and waits for a person, says so in its `problem`.
+        Both schemas of each are usable by `ToolSchema`. A tool that no run may get now, because it has
+        changed and waits for a person, says so in its `problem`.
         """
         ...
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Run the tool; its result as plain JSON. The arguments fit the schema. Errors as of `ToolService`.
+        """Run the tool; return its result as plain JSON. The arguments fit the schema.
 
-        ToolChangedError where the tool is not the one of `invocation.pin` any more. `invocation.confirm` is
-        awaited right before the request goes out.
+        Raises the errors of `ToolService`, and ToolChangedError if the tool no longer matches
+        `invocation.pin`. `invocation.confirm` is awaited right before the request is sent.
         """
         ...
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """What a reconcilable tool has recorded under the effect key; None: nothing."""
+        """Return a reconcilable tool's record under the effect key, or None if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """The tools of one workspace, as the sources had them at their revisions."""
+    """The tools of one workspace at these revisions of the sources."""
 
     revisions: tuple[int, ...]
     offered: dict[str, OfferedTool] = field(default_factory=dict)
@@ -71,18 +70,18 @@ class _Listing:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A schema that is ready to check values, and what it was made of."""
+    """A compiled schema and its source."""
 
     source: Mapping[str, Any]
     schema: ToolSchema
 
 
 OnRefused = Callable[[str, OfferedTool], Awaitable[None]]
-"""Told the workspace and the tool, whenever one is asked for that nobody may be given."""
+"""Called with the workspace and the tool when a run asks for a tool that it may not get."""
 
 
 class ToolSources:
-    """The `ToolService` of a host. A name that is offered twice is nobody's: nobody knows which was meant."""
+    """The `ToolService` of a host. A name that is offered twice is refused, since it is ambiguous."""
 
     def __init__(self, sources: Sequence[ToolSource], on_refused: OnRefused | None = None) -> None:
         prefixes = [source.id_prefix for source in sources]
@@ -94,27 +93,27 @@ class ToolSources:
         self._listings: OrderedDict[str, _Listing] = OrderedDict()
         self._schemas: OrderedDict[tuple[str, str], _Ready] = OrderedDict()
 
-    # -- what there is ----------------------------------------------------------------------------
+    # -- the list of tools ------------------------------------------------------------------------
 
     def revisions(self) -> tuple[int, ...]:
-        """Equal as long as nothing changed of what is offered."""
+        """Return the revisions of all sources; equal while nothing has changed."""
         return tuple(source.revision for source in self._sources)
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """Every tool that can be granted now, by name."""
+        """Return every tool that can be granted now, by name."""
         return self._listing(workspace_id).offered
 
     def refused(self, workspace_id: str) -> Sequence[OfferedTool]:
-        """The tools that nobody can be given now; the `problem` of each says why."""
+        """Return the tools that no run may get now, with the reason in `problem`."""
         return self._listing(workspace_id).refused
 
     def pin(self, workspace_id: str, tool_name: str) -> ToolPin | None:
-        """The tool as it stands now; None where it is gone."""
+        """Return the pin of the current tool, or None if it is gone."""
         found = self.offered(workspace_id).get(tool_name)
         return None if found is None else found.pin
 
     async def detail(self, workspace_id: str, tool_name: str) -> ToolDetail:
-        """The tool in full. NotFoundError."""
+        """Return the tool's full description. Raises NotFoundError."""
         tool = self._get(workspace_id, tool_name)
         return ToolDetail(
             name=tool_name, description=tool.resource.description, parameters=dict(tool.parameters)
@@ -123,7 +122,7 @@ class ToolSources:
     # -- calls ------------------------------------------------------------------------------------
 
     async def check(self, workspace_id: str, tool_name: str, parameters: dict[str, Any]) -> None:
-        """Hold parameters against the schema. InvalidArgumentError, PayloadTooLargeError, NotFoundError."""
+        """Check parameters; raise InvalidArgumentError, PayloadTooLargeError or NotFoundError."""
         for refused in self.refused(workspace_id):
             if refused.name == tool_name:
                 await self._tell_refused(workspace_id, refused)
@@ -132,7 +131,7 @@ class ToolSources:
         self._schema("parameters", tool, tool.parameters).check_arguments(tool_name, parameters)
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Ask the source that has the tool. See `ToolService.call`."""
+        """Call the tool through its source; see `ToolService.call`."""
         refused = self._refused(invocation)
         if refused is not None:
             await self._tell_refused(invocation.workspace_id, refused)
@@ -142,7 +141,7 @@ class ToolSources:
         return result
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """Ask a reconcilable tool what came of the call with this effect key."""
+        """Ask a reconcilable tool for the outcome of the call with this effect key."""
         if invocation.pin.effect != "reconcilable":
             raise InvalidArgumentError(f"tool {invocation.tool_name!r} can't tell what came of a call")
         return await self._source(invocation).lookup(invocation)
@@ -156,7 +155,7 @@ class ToolSources:
         raise ToolChangedError(f"tool {invocation.tool_name!r} is of a kind that this host has no more")
 
     def _refused(self, invocation: ToolInvocation) -> OfferedTool | None:
-        """The pinned tool where it may not be called. That another tool took its name too is no reason."""
+        """Return the pinned tool if it may not be called. A second tool of the same name is no reason."""
         tool = self._listing(invocation.workspace_id).by_id.get(invocation.pin.tool_id)
         return None if tool is None or tool.problem is None else tool
 
@@ -165,7 +164,7 @@ class ToolSources:
             await self._on_refused(workspace_id, tool)
 
     async def _check_result(self, invocation: ToolInvocation, result: Any) -> None:
-        """ToolFailedError where it is not what the tool declares. The tool did its work all the same."""
+        """Raise ToolFailedError if the result is not as declared; the tool has done its work all the same."""
         tool = self._listing(invocation.workspace_id).by_id.get(invocation.pin.tool_id)
         if tool is None or tool.output_schema is None:
             return

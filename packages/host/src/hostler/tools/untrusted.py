@@ -1,4 +1,4 @@
-"""What came from elsewhere: its kind, its text in the right characters, its errors in our words. Pure."""
+"""Decode responses of other servers: media type, text, errors. Pure."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ _TEXT_KINDS = frozenset(
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9_.:-]{1,40})", re.IGNORECASE)
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _HEAD_BYTES = 1024
-"""Where a page may say its own characters, as browsers look for it."""
+"""Where a page may declare its charset, as in browsers."""
 _UNLIKE_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 DEFAULT_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 86_400.0
 
 
 def kind_of(headers: Mapping[str, str]) -> str:
-    """The media type, in lower case, without parameters; empty where none is stated."""
+    """Return the media type in lower case, without parameters; empty if there is none."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()[:100]
 
 
 def is_text(kind: str, body: bytes) -> bool:
-    """Whether a body is text: by its type, else by its first bytes."""
+    """Whether a body is text, by its type or else by its first bytes."""
     if kind.startswith("text/") or kind in _TEXT_KINDS or kind.endswith(("+json", "+xml", "+yaml")):
         return True
     return kind == "" and _UNLIKE_TEXT.search(body[:_HEAD_BYTES]) is None
 
 
 def decoded(headers: Mapping[str, str], body: bytes) -> str:
-    """The text: by its mark, else the stated characters, else those that a page states, else UTF-8, else
-    (where it is none) Windows-1252, as the web's standard has it. What can't be read is replaced.
+    """Decode a body by its byte order mark, else its declared charset, else the one declared in a page, else
+    as UTF-8, else as Windows-1252, like browsers. Invalid bytes are replaced.
     """
     for mark, charset in _MARKS:
         if body.startswith(mark):
@@ -86,7 +86,7 @@ def _codec(text: str) -> str | None:
 
 
 def status_text(status: int) -> str:
-    """Such as `404 Not Found`."""
+    """Format a status, like `404 Not Found`."""
     try:
         return f"{status} {HTTPStatus(status).phrase}"
     except ValueError:
@@ -94,7 +94,7 @@ def status_text(status: int) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that were asked for; None where none were, or a date stands there."""
+    """Return the seconds of a Retry-After header; None if it is absent or a date."""
     asked = headers.get("retry-after", "").strip()
     if not asked.isascii() or not asked.isdecimal() or len(asked) > 9:
         return None
@@ -102,7 +102,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def error_of(status: int, headers: Mapping[str, str], message: str) -> HostlerError:
-    """The error that a status stands for."""
+    """Return the error for a status."""
     match status:
         case 400 | 422:
             return InvalidArgumentError(message)

@@ -1,1 +1,1 @@
-"""Tools that the host brings itself: commands in a sandbox, files of working folders, requests."""
+"""Built-in tools: commands in a sandbox, files of working folders, web requests."""

@@ -1,4 +1,4 @@
-"""Artifacts into a working folder, and files out of it as artifacts."""
+"""Copy artifacts into a working folder, and its files into artifacts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hostler_protocol.errors import HostlerError, UnavailableError
 
 
 def owner_of(invocation: ToolInvocation, folders: WorkingFolders) -> FolderOwner:
-    """Whose folder a call works in: its conversation's, or its run's."""
+    """Return the owner of the folder for a call: its conversation, or its run."""
     place = invocation.place
     if folders.settings.per == "run" or place.conversation_id is None:
         return FolderOwner(kind="run", workspace_id=invocation.workspace_id, run_id=invocation.run_id)
@@ -28,7 +28,7 @@ def owner_of(invocation: ToolInvocation, folders: WorkingFolders) -> FolderOwner
 
 
 def artifacts_of(invocation: ToolInvocation) -> RunArtifacts:
-    """The artifacts of the run. UnavailableError where whoever calls has none."""
+    """Return the run's artifacts. Raises UnavailableError if the caller has none."""
     if invocation.artifacts is None:
         raise UnavailableError(f"{invocation.tool_name} is called without a way to artifacts")
     return invocation.artifacts
@@ -37,9 +37,9 @@ def artifacts_of(invocation: ToolInvocation) -> RunArtifacts:
 async def bring_in(
     folders: WorkingFolders, folder: WorkingFolder, artifacts: RunArtifacts, artifact_id: str, path: str
 ) -> int:
-    """Put an artifact into the folder; its size.
+    """Copy an artifact into the folder; return its size in bytes.
 
-    NotFoundError, InvalidArgumentError, PayloadTooLargeError.
+    Raises NotFoundError, InvalidArgumentError or PayloadTooLargeError.
     """
     given = await artifacts.open(artifact_id)
     room = await folders.in_thread(folder.room)
@@ -58,7 +58,7 @@ async def bring_in(
 async def take_out(
     folders: WorkingFolders, folder: WorkingFolder, artifacts: RunArtifacts, path: str
 ) -> dict[str, Any]:
-    """Make a file of the folder an artifact; what is told of it, or why it could not be."""
+    """Create an artifact from a file of the folder. Return its description, or the error."""
     try:
         with folder.tree.opened(path) as descriptor:
             name = path.rstrip("/").rpartition("/")[2]
@@ -79,7 +79,7 @@ async def _write(folders: WorkingFolders, staged: Staged, piece: bytes) -> None:
 
 
 async def _read(folders: WorkingFolders, descriptor: int) -> AsyncIterator[bytes]:
-    """A file as long as it was when it was opened."""
+    """Yield the content of a file, up to its size at the start."""
     size, offset = os.fstat(descriptor).st_size, 0
     while offset < size:
         length = min(CHUNK_BYTES, size - offset)

@@ -1,4 +1,4 @@
-"""What a model is told of a command that ended: in its own words, and cut where it would be too much."""
+"""The result of a command as models get it: in plain words, and shortened if it is too long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hostler.tools.workspaces.tree_removal import Usage
 from hostler_protocol.errors import HostlerError
 
 SHOWN_BYTES = 32 * 1024
-"""Of stdout, and of stderr, in the result; more becomes an artifact, with the beginning and the end shown."""
+"""Bytes of stdout, and of stderr, in the result; longer output becomes an artifact, with both ends shown."""
 SHOWN_END_BYTES = 8 * 1024
 MAX_REFUSED = 10
 
@@ -18,7 +18,7 @@ MAX_REFUSED = 10
 async def told_of(
     outcome: CommandResult, limits: SandboxLimits, most: Usage, used: Usage, artifacts: RunArtifacts | None
 ) -> dict[str, Any]:
-    """The result of a command; `used` is what its folder holds now, of `most`."""
+    """Return the result of a command; `used` is the folder's usage now, of at most `most`."""
     reached = outcome.limit_reached or _over(most, used)
     told: dict[str, Any] = {"exit_code": outcome.status.code, "seconds": round(outcome.seconds, 3)}
     if reached is not None:

@@ -1,4 +1,4 @@
-"""Writing into a working folder: whole files, and parts of texts, once however often a call is made."""
+"""Write files and edit texts in a working folder; a repeated call has no further effect."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hostler_protocol.errors import ConflictError, InvalidArgumentError, Payload
 from hostler_protocol.limits import MIB
 
 MAX_TEXT_BYTES = 8 * MIB
-"""A file that is edited is in memory as a whole."""
+"""Size of a file to edit, which is held in memory."""
 MAX_NOTES = 256
-"""Edits of one folder that are remembered: a call is made again soon, or never."""
+"""Edits remembered per folder: a call is repeated soon, or never."""
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """An edit that was begun: SHA-256 of the file before it and after it."""
+    """A started edit: SHA-256 of the file before and after."""
 
     before: str
     after: str
@@ -29,7 +29,7 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 def put(folder: WorkingFolder, path: str, content: bytes) -> bool:
-    """Write a whole file where there is room for it; whether it is new. PayloadTooLargeError."""
+    """Write a whole file if there is room; return whether it is new. Raises PayloadTooLargeError."""
     room = folder.room()
     if len(content) > room.size_bytes or room.files < 1:
         raise folder.full()
@@ -37,10 +37,10 @@ def put(folder: WorkingFolder, path: str, content: bytes) -> bool:
 
 
 def edited(folder: WorkingFolder, given: Mapping[str, Any], effect_key: str) -> dict[str, Any]:
-    """Replace a part of a text file. The same call again finds that it is done.
+    """Replace a part of a text file. A repeated call finds that the edit is done.
 
-    InvalidArgumentError where the part is not there, or stands there more than once; ConflictError where the
-    file was changed by others since the call was begun.
+    Raises InvalidArgumentError if the part is missing or not unique; ConflictError if the file was changed
+    since the call started.
     """
     path, old, new = given["path"], str(given["old"]).encode(), str(given["new"]).encode()
     content = whole(folder.tree, path)
@@ -74,7 +74,7 @@ def edited(folder: WorkingFolder, given: Mapping[str, Any], effect_key: str) -> 
 
 
 def whole(tree: WorkTree, path: str) -> bytes:
-    """A file as a whole. PayloadTooLargeError."""
+    """Return the content of a file. Raises PayloadTooLargeError."""
     content, size = tree.read(path, 0, MAX_TEXT_BYTES)
     if size > MAX_TEXT_BYTES:
         raise PayloadTooLargeError(

@@ -1,8 +1,7 @@
-"""`exec`: commands in a sandbox, in the working folder of their conversation or run.
+"""`exec`: run commands in a sandbox, in the working folder of their conversation or run.
 
-What a command did not get (time, memory, disk, processes, output) is part of its result, as is how it ended:
-for whoever reads it both are facts, not failures of the call. Only what keeps it from being started is an
-error.
+A limit that a command reached (time, memory, disk, processes, output) is part of its result, as is its exit
+status; neither is a failure of the call. Only what prevents its start is an error.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest
 
 COMMANDS_AT_ONCE = 16
-"""On one host; further ones wait. Each is a sandbox with processes and memory of its own."""
+"""Commands at once on one host; others wait. Each is a sandbox with its own processes and memory."""
 MAX_FILES_MOVED = 32
-"""Artifacts in, and files out, of one command."""
+"""Input artifacts, and output files, of one command."""
 MAX_NETWORK = 50
 MAX_VARIABLES = 100
 SPARE_SECONDS = 1.0
-"""Between the end of a command and its run's deadline: for what it wrote to be kept."""
+"""Time between the end of a command and its run's deadline, to store its output."""
 TMP_MIB = 64
 TMP_FOLDER_BYTES = 4096
-"""Of the folder that stands for /tmp where the sandbox has none of its own; it counts as well."""
+"""Size of the folder used as /tmp where the sandbox has none; it counts as well."""
 SPARE_FILE_BYTES = 1024 * 1024
-"""What one file may have beyond all that its folder may hold: so that it is the folder that is told of."""
+"""Allowance of a single file above the folder's limit, so that the folder's limit is reported."""
 NO_LIMIT = 2**62
 _OWN_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR")
 
@@ -55,7 +54,7 @@ FindSandbox = Callable[[], Awaitable[Sandbox]]
 
 
 class ExecArguments(msgspec.Struct, frozen=True):
-    """What a call asks for; its schema was held against it before."""
+    """Arguments of a call, checked against the schema before."""
 
     command: str
     language: str = "sh"
@@ -68,14 +67,14 @@ class ExecArguments(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """One entry, ready to be used."""
+    """A configured entry."""
 
     entry: ExecEntry
     offered: OfferedTool
 
 
 class ExecTools:
-    """A source of tools: one for each `exec` entry. `ToolSource` and `ToolKind`."""
+    """The `exec` tools, one per entry: a `ToolSource` and a `ToolKind`."""
 
     id_prefix = "exec:"
 
@@ -90,13 +89,13 @@ class ExecTools:
     # -- configuration --------------------------------------------------------------------------------------
 
     def check(self, entries: Sequence[ToolEntry]) -> None:
-        """Refuse what no entry may say."""
+        """Raise InvalidArgumentError for an invalid entry."""
         for entry in entries:
             if entry.exec is not None:
                 _check(entry.exec)
 
     async def configure(self, entries: Sequence[ToolEntry]) -> None:
-        """Offer these. On a machine without a sandbox they are there, and nobody is given them."""
+        """Offer these entries. On a machine without a sandbox they are listed, but no run gets them."""
         wanted = [entry.exec for entry in entries if entry.exec is not None]
         if wanted and self._sandbox is None:
             self._sandbox = await self._find_sandbox()
@@ -118,18 +117,18 @@ class ExecTools:
             )
         return None
 
-    # -- the source -----------------------------------------------------------------------------------------
+    # -- calls ----------------------------------------------------------------------------------------------
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """The same for every workspace; agents' policies tell them apart."""
+        """Return the same tools for every workspace; agents' policies choose among them."""
         return {tool_id: tool.offered for tool_id, tool in self._tools.items()}
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """Nobody knows what came of a command whose end was not seen."""
+        """Raise InvalidArgumentError: the outcome of an interrupted command is unknown."""
         raise InvalidArgumentError(f"{invocation.tool_name} keeps no record of its calls")
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Run a command to its end; what came of it."""
+        """Run a command until it ends; return its result."""
         tool = self._tools.get(invocation.pin.tool_id)
         sandbox = self._sandbox
         if tool is None or sandbox is None or tool.offered.pin != invocation.pin:
@@ -156,7 +155,7 @@ class ExecTools:
 
     @contextlib.asynccontextmanager
     async def _may_begin(self, invocation: ToolInvocation) -> AsyncIterator[None]:
-        """Wait for a place among all commands, and for a turn in the folder; no longer than the deadline."""
+        """Wait until the deadline for the folder and for one of the slots for commands."""
         owner = owner_of(invocation, self._folders)
         async with contextlib.AsyncExitStack() as held:
             try:
@@ -212,9 +211,9 @@ class ExecTools:
         return told
 
     async def _tidy(self, folder: WorkingFolder) -> int:
-        """Remove what a command leaves that nobody can use; how many folders that were nested too deep."""
+        """Remove remains of a command that are of no use; return how many folders were nested too deep."""
         if self._sandbox is not None and self._sandbox.mechanism == "landlock":
-            with contextlib.suppress(HostlerError):  # its /tmp lies there, and goes with the command
+            with contextlib.suppress(HostlerError):  # the sandbox's /tmp, which ends with the command
                 await self._folders.in_thread(lambda: folder.tree.remove(TMP_NAME, recursive=True))
         return await self._folders.in_thread(folder.tree.trim)
 
@@ -251,7 +250,7 @@ def _offer(entry: ExecEntry, folders: WorkingFolderSettings, problem: str | None
         pin=ToolPin(
             tool_id=f"{ExecTools.id_prefix}{entry.name}",
             owner="exec",
-            # what a command may reach is part of what was granted, and of what a person approved
+            # network access is part of what was granted and approved
             schema_digest=digest([parameters, sorted(entry.network)]),
         ),
         parameters=parameters,
@@ -313,7 +312,7 @@ def _schema(entry: ExecEntry) -> dict[str, Any]:
 
 
 def _languages() -> dict[str, tuple[str, ...]]:
-    """What commands can be written in, and what runs them."""
+    """Return the commands that run each language."""
     found: dict[str, tuple[str, ...]] = {"sh": ("/bin/sh", "-c"), "python": (str(_python()), "-c")}
     if Path("/bin/bash").exists():
         found["bash"] = ("/bin/bash", "-c")
@@ -321,7 +320,7 @@ def _languages() -> dict[str, tuple[str, ...]]:
 
 
 def _python() -> Path:
-    """The interpreter that the host's own environment was made from: nothing is installed in it."""
+    """Return the interpreter that the host's environment is based on: it has no packages installed."""
     return Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}")
 
 
@@ -339,9 +338,9 @@ def _environment(entry: ExecEntry, home: Path, python: Path) -> dict[str, str]:
 def _limits(
     entry: ExecEntry, arguments: ExecArguments, most: Usage, held: tuple[int, int], free: int
 ) -> SandboxLimits:
-    """`held`: bytes and entries, as the sandbox counts them.
+    """Return the limits. `held` is the current usage in bytes and entries, as the sandbox measures it.
 
-    A folder that holds too much already may still be tidied up, and grows no further.
+    A folder above its limit can still be cleaned up, but grows no further.
     """
     size, count = held
     return SandboxLimits(
@@ -362,7 +361,7 @@ def _rest(invocation: ToolInvocation) -> float | None:
 
 
 def _in_time(spec: SandboxSpec, invocation: ToolInvocation) -> SandboxSpec:
-    """The same, ended before its run's deadline. DeadlineExceededError where nothing of that is left."""
+    """Return the spec, limited to the run's deadline. Raises DeadlineExceededError if no time is left."""
     rest, seconds = _rest(invocation), spec.limits.seconds
     if rest is None or (seconds is not None and rest >= seconds):
         return spec

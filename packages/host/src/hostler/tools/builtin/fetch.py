@@ -1,7 +1,8 @@
-"""`fetch`: reads pages and files from the web, through the guard of `egress`.
+"""`fetch`: read pages and files from the web through `egress`.
 
-It is pure: GET and HEAD change nothing by HTTP's own rule, so that a call whose answer was lost is repeated.
-That an address can carry words out to its host is no effect of the call; `only` and approvals are against it.
+The tool is pure: by HTTP's rules GET and HEAD change nothing, so a call whose answer was lost is repeated. An
+address can carry data to its server; that is no effect of the call, and is controlled with `only` and
+approvals.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from hostler_protocol.grants import ToolResource
 from hostler_protocol.ids import digest
 
 DEFAULT_CHARS = 20_000
-"""Of a text, given at once: some 5,000 tokens."""
+"""Characters of a text returned at once: some 5,000 tokens."""
 MAX_CHARS = 200_000
 MAX_ERROR_CHARS = 1_000
-"""Of what comes with an error."""
+"""Length of an error's text."""
 _HEADERS_TOLD = ("content-length", "content-type", "etag", "expires", "last-modified")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _ACCEPT = "text/html, application/xhtml+xml, application/json, text/*;q=0.9, */*;q=0.5"
@@ -75,7 +76,7 @@ _PARAMETERS: dict[str, Any] = {
 
 
 class FetchArguments(msgspec.Struct, frozen=True):
-    """What a call asks for; its schema was held against it before."""
+    """Arguments of a call, checked against the schema before."""
 
     url: str
     format: str = "text"
@@ -87,7 +88,7 @@ class FetchArguments(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """One entry, ready to be used."""
+    """A configured entry."""
 
     entry: FetchEntry
     egress: Egress
@@ -95,7 +96,7 @@ class _Tool:
 
 
 class FetchTools:
-    """A source of tools: one for each `fetch` entry. `ToolSource` and `ToolKind`."""
+    """The `fetch` tools, one per entry: a `ToolSource` and a `ToolKind`."""
 
     id_prefix = "fetch:"
 
@@ -109,12 +110,12 @@ class FetchTools:
     # -- configuration ----------------------------------------------------------------------------
 
     def check(self, entries: Sequence[ToolEntry]) -> None:
-        """Refuse lists that can't be read. InvalidArgumentError."""
+        """Raise InvalidArgumentError for an invalid list of addresses."""
         for entry in _own(entries):
             _policy(entry)
 
     async def configure(self, entries: Sequence[ToolEntry]) -> None:
-        """Offer a tool for each of these entries, and no others any more."""
+        """Offer a tool for each of these entries only."""
         before = self._tools
         self._tools = {}
         for entry in _own(entries):
@@ -131,16 +132,16 @@ class FetchTools:
         """Close all connections."""
         await asyncio.gather(*(tool.egress.close() for tool in self._tools.values()))
 
-    # -- what there is ----------------------------------------------------------------------------
+    # -- the list of tools ------------------------------------------------------------------------
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """Its tools by their ids."""
+        """Return the tools by their ids."""
         return self._offered if workspace_id == self._workspace else {}
 
-    # -- asking -----------------------------------------------------------------------------------
+    # -- calls ------------------------------------------------------------------------------------
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Fetch. See `ToolSource.call`."""
+        """Fetch; see `ToolSource.call`."""
         tool = self._tools.get(invocation.pin.tool_id.removeprefix(self.id_prefix))
         known = self.offered(invocation.workspace_id).get(invocation.pin.tool_id)
         if tool is None or known is None or known.pin != invocation.pin:
@@ -162,7 +163,7 @@ class FetchTools:
             raise _error_of(error, invocation.tool_name) from None
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """It is pure: it is simply called again."""
+        """Raise InvalidArgumentError: the tool is pure, so a call is simply repeated."""
         raise InvalidArgumentError(f"tool {invocation.tool_name!r} can't tell what came of a call")
 
 
@@ -211,7 +212,7 @@ async def _read(first: bytes, pieces: AsyncIterator[bytes], most: int) -> tuple[
 def _text(
     answer: Answer, kind: str, body: bytes, arguments: FetchArguments, *, truncated: bool
 ) -> dict[str, Any]:
-    """What is told of a text: the part that was asked for."""
+    """Return the requested part of a text."""
     text = decoded(answer.headers, body)
     told: dict[str, Any] = {}
     if kind in _HTML and (arguments.format == "text" or arguments.links):
@@ -229,7 +230,7 @@ def _text(
         told["next_start"] = end
     told["total_chars"] = len(text)
     if truncated:
-        told["truncated"] = True  # there is more of it than is read
+        told["truncated"] = True  # the text continues after what was read
     return told
 
 

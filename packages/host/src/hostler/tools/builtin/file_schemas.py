@@ -1,4 +1,4 @@
-"""What models are told of the `files` tools, and what they may say to them."""
+"""Descriptions and schemas of the `files` tools."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hostler.tools.workspaces.tree_removal import MAX_DEPTH
 from hostler_protocol.limits import KIB
 
 MAX_LINES = 2_000
-"""Of one read."""
+"""Lines of one read."""
 MAX_READ_BYTES = 128 * KIB
-"""The same: about what a model takes in at once."""
+"""Bytes of one read: about what a model can take at once."""
 
 DESCRIPTIONS = {
     "list": "List the files and folders of the working folder, or of a folder in it.",

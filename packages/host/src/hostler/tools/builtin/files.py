@@ -1,8 +1,8 @@
-"""`files`: list, read, write, edit, search and remove files of the working folder that `exec` works in.
+"""`files`: list, read, write, edit, search and remove files of the working folder that `exec` uses.
 
-Writing and removing may be repeated: the same call again leaves the same. An edit is written down beside the
-folder before it is made, with digests of what was there and what will be; so the same call again, after a
-crash in between, neither edits twice nor fails because its work is done.
+Writing and removing are idempotent. Before an edit is made it is recorded next to the folder, with digests of
+the file before and after; so a repeated call after a crash neither edits twice nor fails because its work is
+done.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hostler_protocol.ids import digest
 from hostler_protocol.manifest import ToolEffect
 
 MAX_ENTRIES = 1_000
-"""Of one listing."""
+"""Entries of one listing."""
 _Work = Callable[["FilesTools", ToolInvocation, WorkingFolder], Awaitable[Any]]
 
 
@@ -39,7 +39,7 @@ class _Tool:
 
 
 class FilesTools:
-    """A source of tools: some for each `files` entry. `ToolSource` and `ToolKind`."""
+    """The `files` tools, several per entry: a `ToolSource` and a `ToolKind`."""
 
     id_prefix = "files:"
 
@@ -51,10 +51,10 @@ class FilesTools:
     # -- configuration --------------------------------------------------------------------------------------
 
     def check(self, entries: Sequence[ToolEntry]) -> None:
-        """Nothing can be wrong that the types do not say."""
+        """Accept all entries: the types check everything."""
 
     async def configure(self, entries: Sequence[ToolEntry]) -> None:
-        """Offer the tools of these."""
+        """Offer the tools of these entries."""
         self._tools = {
             tool.offered.pin.tool_id: tool
             for entry in entries
@@ -63,18 +63,18 @@ class FilesTools:
         }
         self.revision += 1
 
-    # -- the source -----------------------------------------------------------------------------------------
+    # -- calls ----------------------------------------------------------------------------------------------
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """The same for every workspace; agents' policies tell them apart."""
+        """Return the same tools for every workspace; agents' policies choose among them."""
         return {tool_id: tool.offered for tool_id, tool in self._tools.items()}
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """None of them needs it: each may be called again."""
+        """Raise InvalidArgumentError: calls can be repeated, so none is looked up."""
         raise InvalidArgumentError(f"{invocation.tool_name} keeps no record of its calls")
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Do it. What is wrong with a path or a file is the tool's own error."""
+        """Run the tool. Mistakes in a path or a file are errors of the tool."""
         tool = self._tools.get(invocation.pin.tool_id)
         if tool is None or tool.offered.pin != invocation.pin:
             raise ToolChangedError(
@@ -88,10 +88,10 @@ class FilesTools:
             except HostlerError as error:
                 raise ToolFailedError.of(error) from error
 
-    # -- what they do ---------------------------------------------------------------------------------------
+    # -- the tools ------------------------------------------------------------------------------------------
 
     async def list(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
-        """What lies in a folder."""
+        """List a folder."""
         path = invocation.parameters.get("path", "")
         depth = invocation.parameters.get("depth", 1)
 
@@ -106,7 +106,7 @@ class FilesTools:
         return await self.folders.in_thread(work)
 
     async def read(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
-        """Lines of a text, or bytes."""
+        """Read lines of a text, or bytes."""
         given = invocation.parameters
 
         def work() -> Any:
@@ -121,7 +121,7 @@ class FilesTools:
         return await self.folders.in_thread(work)
 
     async def write(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
-        """A whole file."""
+        """Write a whole file."""
         given = invocation.parameters
         content = _content(given)
         async with self.folders.turn(folder.owner, "changes"):
@@ -129,18 +129,18 @@ class FilesTools:
         return {"path": given["path"], "size_bytes": len(content), "created": is_new}
 
     async def edit(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
-        """A part of a text file in the place of another."""
+        """Replace a part of a text file."""
         async with self.folders.turn(folder.owner, "changes"):
             return await self.folders.in_thread(
                 lambda: edited(folder, invocation.parameters, invocation.effect_key)
             )
 
     async def search(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
-        """Where a text stands."""
+        """Find a text in files."""
         return await self.folders.in_thread(lambda: search(folder.tree, **invocation.parameters))
 
     async def remove(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
-        """A file, or a folder with all that is in it."""
+        """Remove a file, or a folder with its content."""
         given = invocation.parameters
         was_there = True
         async with self.folders.turn(folder.owner, "changes"):
@@ -153,7 +153,7 @@ class FilesTools:
         return {"path": given["path"], "was_there": was_there}
 
     async def load(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
-        """An artifact as a file."""
+        """Copy an artifact into a file."""
         given = invocation.parameters
         artifacts = artifacts_of(invocation)
         async with self.folders.turn(folder.owner, "changes"):
@@ -161,7 +161,7 @@ class FilesTools:
         return {"path": given["path"], "size_bytes": size}
 
     async def keep(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
-        """A file as an artifact."""
+        """Copy a file into an artifact."""
         artifacts = artifacts_of(invocation)
         told = await take_out(self.folders, folder, artifacts, invocation.parameters["path"])
         if "error" in told:

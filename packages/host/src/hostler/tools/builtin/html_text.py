@@ -1,7 +1,7 @@
-"""The text of a page: scripts and styles out, headings, lists, links and tables as plain text shows them.
+"""Convert a page to text, without scripts and styles, with headings, lists, links and tables as plain text.
 
-A scanner in one pass: every search goes forward from where the last one ended, and one that finds nothing
-ends the page, so that its time grows with the page's length alone, whatever is in it.
+A one-pass scanner: every search starts where the last one ended, and one without a match ends the page, so
+the time is linear in the page's length for any content.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_LINKS = 200
 MAX_LINK_CHARS = 500
 MAX_TITLE_CHARS = 300
 MAX_TOKENS = 250_000
-"""Tags and texts that are looked at: about a second's work, and more than a page to be read has."""
+"""Tags and texts read: about a second's work, and more than readable pages have."""
 _MARKUP = re.compile(r"<(?=[a-zA-Z/!?])")
 _NAME = re.compile(r"[a-zA-Z][^\s/>]{0,100}")
 _ATTRIBUTE_NAME = re.compile(r"[^\s/>=]+|=")
@@ -33,7 +33,7 @@ _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style", "title", "textarea", "iframe", "noembed", "noframes", "xmp")
 }
-"""Elements whose content is no markup."""
+"""Elements whose content is not markup."""
 _HIDDEN = frozenset({"template", "svg", "math", "datalist"})
 _PARAGRAPHS = frozenset(
     [
@@ -76,7 +76,7 @@ _PREFIXES = {"li": "- "} | {f"h{level}": "#" * level + " " for level in range(1,
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link with its text; `url` is whole."""
+    """A link with its text; `url` is absolute."""
 
     text: str
     url: str
@@ -84,13 +84,13 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """What a page says."""
+    """The text of a page and its links."""
 
     title: str
     text: str
     links: tuple[Link, ...]
     cut: bool = False
-    """There was more of it than is looked at."""
+    """The page is longer than what was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class _Token:
 
 
 def page_text(html: str, base: str) -> PageText:
-    """Read a page that was found at `base`."""
+    """Convert a page; `base` is its address."""
     reader = _Reader(base)
     for number, token in enumerate(_tokens(html)):
         if number >= MAX_TOKENS:
@@ -151,7 +151,7 @@ def _tokens(html: str) -> Iterator[_Token]:
 
 
 def _after_aside(html: str, sign: int) -> int:
-    """Where a comment or declaration ends; 0: it does not."""
+    """Return the end of a comment or declaration, or 0 if it has none."""
     if html.startswith("<!--", sign):
         if html.startswith((">", "->"), sign + 4):
             return html.find(">", sign) + 1
@@ -161,7 +161,7 @@ def _after_aside(html: str, sign: int) -> int:
 
 
 def _after_attributes(html: str, at: int, found: dict[str, str]) -> int:
-    """Where a tag ends; 0: it does not. The wanted attributes go into `found`."""
+    """Return the end of a tag, or 0 if it has none; store the wanted attributes in `found`."""
     while True:
         begin = _NOT_SPACE_OR_SLASH.search(html, at)
         if begin is None:
@@ -193,7 +193,7 @@ def _after_attributes(html: str, at: int, found: dict[str, str]) -> int:
 
 
 def _raw(html: str, at: int, name: str) -> Generator[_Token, None, int]:
-    """The content of an element that holds no markup; gives where it ends, 0: it does not."""
+    """Yield the content of an element that is not markup; return its end, or 0 if it has none."""
     pattern = _RAW.get(name)
     if pattern is None:
         return at
@@ -205,11 +205,11 @@ def _raw(html: str, at: int, name: str) -> Generator[_Token, None, int]:
     return end.start()
 
 
-# -- writing --------------------------------------------------------------------------------------
+# -- output ---------------------------------------------------------------------------------------
 
 
 class _Reader:
-    """Puts the text together."""
+    """Builds the text."""
 
     def __init__(self, base: str) -> None:
         self._base = base

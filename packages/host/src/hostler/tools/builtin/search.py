@@ -1,4 +1,4 @@
-"""Looking into the files of a working folder: lines of a text, and where a text stands."""
+"""Read lines of text files, and search the files of a working folder."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hostler_protocol.limits import MIB
 
 MAX_MATCHES = 200
 MAX_MATCH_CHARS = 300
-"""Shown of a line."""
+"""Characters shown of a matching line."""
 MAX_SEARCHED_BYTES = 8 * MIB
-"""Of one file; larger ones are left out and named."""
+"""Bytes of one file; larger files are skipped and listed."""
 MAX_SKIPPED = 20
 SEARCH_SECONDS = 10.0
 _LOOKED_AT_BYTES = 8192
-"""In which a NUL shows that a file is no text."""
+"""A NUL in the first bytes marks a file as binary."""
 
 
 def read_lines(tree: WorkTree, path: str, first_line: int, lines: int) -> dict[str, Any]:
-    """Some lines of a text file, at most MAX_READ_BYTES of them."""
+    """Return lines of a text file, at most MAX_READ_BYTES together."""
     taken: list[bytes] = []
     size, number, more = 0, 0, False
     for line in _lines(tree, path):
@@ -56,7 +56,7 @@ def read_lines(tree: WorkTree, path: str, first_line: int, lines: int) -> dict[s
 def search(
     tree: WorkTree, text: str, path: str = "", pattern: str = "*", ignore_case: bool = False
 ) -> dict[str, Any]:
-    """The lines that hold a text. `pattern` is of names, as in a shell."""
+    """Return the lines that contain a text. `pattern` is a shell pattern for file names."""
     until = time.monotonic() + SEARCH_SECONDS
     wanted = text.casefold() if ignore_case else text
     matches: list[dict[str, Any]] = []
@@ -69,7 +69,7 @@ def search(
         try:
             content, size = tree.read(info.path, 0, MAX_SEARCHED_BYTES)
         except HostlerError:
-            continue  # gone, or exchanged, meanwhile
+            continue  # removed or replaced meanwhile
         if size > MAX_SEARCHED_BYTES:
             skipped.append(info.path)
             continue
@@ -87,7 +87,7 @@ def search(
 
 
 def _lines(tree: WorkTree, path: str) -> Iterator[bytes]:
-    """Lines with their ends; one that is longer than what may be shown comes in pieces."""
+    """Yield lines with their ends; a line longer than MAX_READ_BYTES comes in parts."""
     with tree.opened(path) as descriptor:
         rest = b""
         while piece := os.read(descriptor, CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""The port of knowledge bases."""
+"""The interface of knowledge bases."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hostler_protocol.grants import KnowledgeBaseResource
 
 
 class KnowledgeService(Protocol):
-    """Searches the knowledge bases that a grant names. Raises HostlerErrors whose message says what to do."""
+    """Searches the knowledge bases of a grant. Raises HostlerErrors whose message says what to do."""
 
     def offered(self, workspace_id: str) -> Mapping[str, KnowledgeBaseResource]:
-        """The knowledge bases of a workspace, by their ids; `operations` say what each can do."""
+        """Return the knowledge bases of a workspace by id; `operations` lists what each can do."""
         ...
 
     async def retrieve(
@@ -26,5 +26,5 @@ class KnowledgeService(Protocol):
         filters: dict[str, Any] | None,
         deadline: float | None,
     ) -> RetrieveReply:
-        """Passages, best first, at most `top_k`. `deadline` in UTC epoch seconds."""
+        """Return at most `top_k` passages, best first. `deadline` in UTC epoch seconds."""
         ...

@@ -1,8 +1,8 @@
-"""Reading a skill's folder: SKILL.md with its front matter, and the files beside it.
+"""Read a skill's folder: SKILL.md with its front matter, and its other files.
 
-A folder is taken whole: links, sockets and devices make it unusable, so that nothing outside of it can be
-reached through it. Names that begin with a dot are left out. Each file is known by its digest, and what is
-read later has to have the same. Everything here blocks and runs on threads.
+A folder is used as a whole: links, sockets and devices make it unusable, so that nothing outside can be
+reached through it. Names that begin with a dot are ignored. Each file is identified by its digest, which
+later reads must match. Everything here blocks and runs in threads.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from hostler_protocol.limits import KIB, MIB
 
 SKILL_FILE = "SKILL.md"
 MAX_TEXT_BYTES = 128 * KIB
-"""SKILL.md: it goes to a model as a whole."""
+"""Size of SKILL.md, which is sent to a model as a whole."""
 MAX_FRONT_MATTER_CHARS = 16 * 1024
 MAX_DESCRIPTION_CHARS = 1024
-"""As the format says."""
+"""The limit of the format."""
 MAX_COMPATIBILITY_CHARS = 500
 MAX_VERSION_CHARS = 100
 MAX_FILES = 500
-"""Of one skill; activating it lists them all."""
+"""Files of one skill; its activation lists them all."""
 MAX_FILE_BYTES = 4 * MIB
 MAX_SKILL_BYTES = 32 * MIB
-"""All files of one skill: they are read whole whenever skills are looked at."""
+"""Size of all files of one skill: they are read whenever skills are reloaded."""
 MAX_DEPTH = 8
-"""Folders within each other."""
+"""Nesting of folders."""
 MAX_SKILLS = 100
-"""Of one host: names and descriptions of all go to every run that may see them."""
+"""Skills of one host: the names and descriptions of all go to every run that may see them."""
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 MAX_NAME_CHARS = 64
@@ -49,7 +49,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO mus
 
 
 class _FrontMatter(msgspec.Struct):
-    """What is read of it; other keys are for other programs. `allowed-tools` gives nothing here."""
+    """The keys used here; others are for other programs. `allowed-tools` grants nothing."""
 
     name: str
     description: str
@@ -58,7 +58,7 @@ class _FrontMatter(msgspec.Struct):
 
 
 def find_skills(path: Path) -> list[Path]:
-    """The skill folders that a path stands for: itself, or those directly in it. InvalidArgumentError."""
+    """Return the skill folders of a path: itself, or those directly in it. Raises InvalidArgumentError."""
     if "\x00" in str(path):
         raise InvalidArgumentError(f"{str(path)!r} is no path: it holds a NUL character")
     root = Path(os.path.realpath(path))
@@ -78,9 +78,9 @@ def find_skills(path: Path) -> list[Path]:
 
 
 def _may_have_text(folder: Path) -> bool:
-    """Return whether there is a SKILL.md of any kind, or whether there is one cannot be seen.
+    """Whether there is a SKILL.md of any file type, or that cannot be determined.
 
-    Reading the skill says what is wrong with one that is a folder or a link.
+    Reading the skill then reports one that is a folder or a link.
     """
     try:
         (folder / SKILL_FILE).lstat()
@@ -92,7 +92,7 @@ def _may_have_text(folder: Path) -> bool:
 
 
 def read_skill(folder: Path) -> Skill:
-    """Read one skill. InvalidArgumentError says what is wrong with it."""
+    """Read one skill. Raises InvalidArgumentError that says what is wrong with it."""
     try:
         files = {file.path: file for file in _walk(folder)}
         with _opened(folder, SKILL_FILE) as descriptor:
@@ -109,7 +109,8 @@ def read_skill(folder: Path) -> Skill:
 
 
 def read_file(skill: Skill, path: str) -> bytes:
-    """A file of a skill, as it was when the skill was read. NotFoundError; ConflictError: it changed."""
+    """Return a file of a skill. Raises NotFoundError, or ConflictError if it has changed since
+    `read_skill`."""
     known = skill.files.get(path)
     if known is None:
         some = ", ".join(list(skill.files)[:20])
@@ -125,7 +126,7 @@ def read_file(skill: Skill, path: str) -> bytes:
 
 
 def read_text(data: bytes, folder_name: str) -> SkillText:
-    """What a SKILL.md says. InvalidArgumentError says what is wrong with it."""
+    """Parse a SKILL.md. Raises InvalidArgumentError that says what is wrong with it."""
     try:
         text = data.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
@@ -172,7 +173,7 @@ def _front_matter(head: str) -> _FrontMatter:
     if len(head) > MAX_FRONT_MATTER_CHARS:
         raise InvalidArgumentError(f"the front matter has over {MAX_FRONT_MATTER_CHARS:,} characters")
     try:
-        value = read_foreign_yaml(f"\n{head}")  # below the line with '---'
+        value = read_foreign_yaml(f"\n{head}")  # after the line with '---'
     except ValueError as error:
         raise InvalidArgumentError(f"{SKILL_FILE}, {error}") from None
     try:
@@ -182,7 +183,8 @@ def _front_matter(head: str) -> _FrontMatter:
 
 
 def _walk(folder: Path) -> Iterator[SkillFile]:
-    """All files, by name. InvalidArgumentError for what is no plain file or folder, and over the limits."""
+    """Yield all files in order of name. Raises InvalidArgumentError for other file types, or above a
+    limit."""
     count, size = 0, 0
     for below, folders, names, at in os.fwalk(folder):
         place = os.path.relpath(below, folder)
@@ -228,7 +230,7 @@ def _hashed(at: int, name: str, path: str) -> SkillFile:
 
 @contextlib.contextmanager
 def _opened(folder: Path, path: str) -> Iterator[int]:
-    """A file below the folder, each step opened relative to the one before and never through a link."""
+    """Open a file below the folder, each step relative to the one before and never through a link."""
     at = os.open(folder, _DIRECTORY)
     try:
         *steps, name = path.split("/")

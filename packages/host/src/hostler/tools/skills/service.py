@@ -1,8 +1,8 @@
-"""The skills of a host: read from their folders, held against what was confirmed, reached as tools.
+"""The skills of a host: read from folders, compared with what was confirmed, offered as tools.
 
-A run that may use a skill has one tool for it, `skill.<name>`: without arguments it gives the instructions
-and says which files there are, with a path it gives a file. No path of the host ever leaves it. A skill whose
-files are not what was recorded, or confirmed since, is nobody's until a person confirms it.
+A run that may use a skill has one tool for it, `skill.<name>`: without arguments it returns the instructions
+and a list of files, with a path it returns a file. Paths of the host are never shown. A skill whose files
+differ from those recorded or confirmed is not offered until a person confirms it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hostler_protocol.ids import digest
 from hostler_protocol.limits import KIB
 
 DEFAULT_READ_BYTES = 64 * KIB
-"""Of a file, at once: it goes to a model."""
+"""Default length of a read from a file, which goes to a model."""
 MAX_READ_BYTES = 256 * KIB
 
 _PARAMETERS: dict[str, Any] = {
@@ -48,7 +48,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SkillStanding:
-    """How one skill stands. `skill` None: its folder can't be read; `problem` says why nobody gets it."""
+    """The status of one skill. `skill` is None if its folder cannot be read; `problem` is why it is not
+    offered."""
 
     name: str
     source: str
@@ -66,8 +67,8 @@ class _Broken:
 class Skills:
     """The skills of one host, and the `ToolSource` of their tools.
 
-    They are the operator's, as plugins are: every workspace sees the same, and agents' policies tell them
-    apart. `workspace_id` is where it is kept what was confirmed.
+    Skills belong to the operator, as plugins do: every workspace sees the same, and agents' policies choose
+    among them. Confirmations are stored under `workspace_id`.
     """
 
     id_prefix = "skill:"
@@ -82,36 +83,36 @@ class Skills:
         self._revision = 0
         self._looking = asyncio.Lock()
 
-    # -- what there is ----------------------------------------------------------------------------
+    # -- the list of skills -----------------------------------------------------------------------
 
     @property
     def revision(self) -> int:
-        """Rises with each change."""
+        """Increases with each change."""
         return self._revision
 
     def offered(self, workspace_id: str) -> Mapping[str, OfferedTool]:
-        """The tool of each skill."""
+        """Return the tool of each skill."""
         return self._offered
 
     def resources(self) -> Mapping[str, SkillResource]:
-        """The skills that runs may be given, by name."""
+        """Return the skills that runs may get, by name."""
         return {
             name: SkillResource(skill_name=name, display_name=name, description=skill.text.description)
             for name, skill in self._usable.items()
         }
 
     def standings(self) -> Sequence[SkillStanding]:
-        """How each skill stood when it was last looked at, by name."""
+        """Return the status of each skill at the last reload, ordered by name."""
         return self._standings
 
     # -- configuration ----------------------------------------------------------------------------
 
     @staticmethod
     def check(paths: Sequence[str]) -> list[tuple[str, str]]:
-        """The skills of these folders that cannot be offered: the name of each, and why. Blocks.
+        """Return the name of each skill in these folders that cannot be offered, with the reason. Blocks.
 
-        InvalidArgumentError where a path leads to no skill at all: that is the operator's mistake, while a
-        skill that cannot be used is its author's, and hides no other.
+        Raises InvalidArgumentError if a path leads to no skill, which is the operator's mistake; a skill that
+        cannot be used is its author's mistake, and does not affect the others.
         """
         for path in paths:
             find_skills(Path(path))
@@ -120,17 +121,17 @@ class Skills:
 
     @staticmethod
     def names(paths: Sequence[str]) -> dict[str, str | None]:
-        """The skills of these folders by name: why it cannot be offered, or None where it can be. Blocks."""
+        """Return the skills in these folders by name: None, or why it cannot be offered. Blocks."""
         found = _read_all(paths)
         return {_name_of(one): _problem_of(one, found) for one in found}
 
     async def configure(self, paths: Sequence[str]) -> None:
-        """Offer the skills of these folders, and no others any more."""
+        """Offer the skills of these folders only."""
         self._paths = tuple(paths)
         await self.look()
 
     async def look(self) -> Sequence[SkillStanding]:
-        """Read all folders again; what changed in them is written down."""
+        """Read all folders again and record what has changed."""
         async with self._looking:
             if not self._paths and not self._standings:
                 return []
@@ -143,7 +144,7 @@ class Skills:
             return self._standings
 
     async def confirm(self, name: str, seen_digest: str, actor: str) -> SkillStanding:
-        """Let a skill be used as it is now. ConflictError where that is not what `seen_digest` is of."""
+        """Confirm the current files of a skill. Raises ConflictError if `seen_digest` is not theirs."""
         await self.look()
         if self._usable.get(name) is None and not any(
             one.name == name and one.pin for one in self._standings
@@ -174,7 +175,7 @@ class Skills:
     # -- calls ------------------------------------------------------------------------------------
 
     async def call(self, invocation: ToolInvocation) -> Any:
-        """Give the instructions, or a file."""
+        """Return the instructions, or a file."""
         name = invocation.pin.tool_id.removeprefix(self.id_prefix)
         skill = self._usable.get(name)
         if skill is None or _pin_of(skill) != invocation.pin:
@@ -195,12 +196,12 @@ class Skills:
         return _piece(skill.files[path], data, offset, limit or DEFAULT_READ_BYTES)
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
-        """Nothing is recorded: reading changes nothing."""
+        """Reading has no effects, so nothing is recorded."""
         return None
 
 
 def _read_all(paths: Sequence[str]) -> list[Skill | _Broken]:
-    """The skills of these folders, each once. Beyond MAX_SKILLS they are left out, with one reason a path."""
+    """Read the skills of these folders, each once; those above MAX_SKILLS become one reason per path."""
     found: dict[Path, Skill | _Broken] = {}
     for path in paths:
         try:
@@ -247,7 +248,7 @@ def _name_of(one: Skill | _Broken) -> str:
 
 
 def _problem_of(one: Skill | _Broken, found: Sequence[Skill | _Broken]) -> str | None:
-    """What keeps a skill from being offered, whoever confirmed it."""
+    """Return why a skill cannot be offered, confirmed or not."""
     if isinstance(one, _Broken):
         return one.reason
     twins = [other.source for other in found if isinstance(other, Skill) and other.name == one.name]
@@ -271,7 +272,7 @@ def _offer(skill: Skill, problem: str | None) -> OfferedTool:
 
 
 def _pin_of(skill: Skill) -> ToolPin:
-    """Another content is another tool: a run that was given the old one does not get the new one."""
+    """Return the pin. Changed files make another tool: a run with the old one does not get the new one."""
     return ToolPin(
         tool_id=f"{Skills.id_prefix}{skill.name}",
         owner="skills",
@@ -289,7 +290,7 @@ def _activated(skill: Skill) -> dict[str, Any]:
 
 
 def _piece(file: SkillFile, data: bytes, offset: int, limit: int) -> dict[str, Any]:
-    """A part of a file: as text where all of it is text, cut between characters."""
+    """Return a part of a file: as text, cut between characters, if the whole file is text."""
     if offset > len(data):
         wrong = f"{file.path} has {len(data):,} bytes; offset {offset:,} is behind its end"
         raise ToolFailedError.of(HostlerError(wrong))

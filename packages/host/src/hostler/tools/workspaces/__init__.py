@@ -1,1 +1,1 @@
-"""Working folders: where commands and files of a conversation, or of one run, lie."""
+"""Working folders for the commands and files of a conversation, or of one run."""

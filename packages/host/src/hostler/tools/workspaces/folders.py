@@ -1,11 +1,11 @@
-"""Working folders: where the commands and files of a conversation, or of one run, lie.
+"""Working folders for the commands and files of a conversation, or of one run.
 
-`<data>/workspaces/ab/<digest>/` holds one: `files/` is what commands see, everything beside it is the host's
-own. The name is a digest of whose it is, so that no id, whatever it is made of, can lead to another's folder.
+A folder is `<data>/workspaces/ab/<digest>/`: commands see `files/`, the rest is the host's. The name is a
+digest of the owner, so that no id can lead to another owner's folder.
 
-Who works in a folder holds its lock as one of many; who removes one holds it alone, and puts the folder aside
-before it lets go. So a folder in use is never removed, not even by another process of this machine. Commands
-take turns (`turn`): two at once would be one quota without a culprit.
+Users of a folder hold a shared lock on it. Removal takes the lock exclusively and moves the folder away
+before it releases the lock, so a folder in use is never removed, not even by another process of this machine.
+Commands in one folder run one at a time (`turn`): with two, it would be unclear which one exceeded the quota.
 """
 
 from __future__ import annotations
@@ -33,52 +33,53 @@ from hostler_protocol.ids import new_id
 T = TypeVar("T")
 
 THREADS = 4
-"""Operations on disk at once; further ones wait for a thread."""
+"""Disk operations at once; others wait for a thread."""
 UNFINISHED_SECONDS = 3600
-"""What a crash left half made is removed after this."""
+"""When to remove what a crash left incomplete."""
 _TRIES = 20
-"""So often a folder can be removed between its lock and the look whether it is still there."""
+"""Retries if a folder is removed while it is being locked."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldFolder:
-    """A folder as it is found on disk. `owner` is None where a crash left no whole one."""
+    """A folder on disk. `owner` is None if a crash left it incomplete."""
 
     key: str
     owner: FolderOwner | None
     used_at: float
-    """UTC epoch seconds: when work in it began or ended last."""
+    """UTC epoch seconds of the last start or end of work in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep removed."""
+    """The result of a removal."""
 
     folders: int = 0
     size_bytes: int = 0
 
 
 class WorkingFolder:
-    """A folder that is in use: it stays as long as its `use` lasts."""
+    """A folder in use, which is not removed until its `use` ends."""
 
     def __init__(self, container: Path, owner: FolderOwner, settings: WorkingFolderSettings) -> None:
         self.owner = owner
         self.path = container / "files"
-        """What commands see; nothing above it."""
+        """The part that commands see."""
         self.notes = container / "notes"
-        """The host's own, beside it."""
+        """The host's own notes, invisible to commands."""
         self.tree = WorkTree(self.path, container / "staging")
         self.settings = settings
 
     @property
     def most(self) -> Usage:
-        """What may lie in it."""
+        """The maximum of its content."""
         return Usage(self.settings.disk_bytes, self.settings.max_files)
 
     def room(self) -> Usage:
-        """What still fits. Blocks. PayloadTooLargeError where it is full, StorageError where the disk is."""
+        """Return what still fits. Blocks. Raises PayloadTooLargeError if it is full, StorageError if the disk
+        is."""
         most, free = self.most, self.free_bytes()
         used = self.tree.measure(most=most)
         left = Usage(most.size_bytes - used.size_bytes, most.files - used.files)
@@ -87,7 +88,7 @@ class WorkingFolder:
         return Usage(min(left.size_bytes, free), left.files)
 
     def free_bytes(self) -> int:
-        """What the disk has room for beside what stays free. Blocks. StorageError where that is nothing."""
+        """Return the disk space above the reserve. Blocks. Raises StorageError if there is none."""
         found = os.statvfs(self.path)
         free = found.f_bavail * found.f_frsize
         if free <= self.settings.spare_bytes:
@@ -98,7 +99,7 @@ class WorkingFolder:
         return free - self.settings.spare_bytes
 
     def full(self, used: Usage | None = None) -> PayloadTooLargeError:
-        """The sentence for a folder that takes nothing more."""
+        """Return the error for a full folder."""
         most, held = self.most, ""
         if used is not None and used.whole:
             held = f" and holds {used.size_bytes:,} in {used.files:,}"
@@ -120,22 +121,22 @@ class WorkingFolders:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="hostler-folders")
 
     def configure(self, settings: WorkingFolderSettings) -> None:
-        """From now on these hold, for folders that are there as well."""
+        """Change the settings, for existing folders too."""
         self.settings = settings
 
     def close(self) -> None:
-        """Wait for what is running; nothing can be asked afterwards."""
+        """Wait for running operations; no others can be started."""
         self._threads.shutdown()
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Carry out what blocks on the disk."""
+        """Run a blocking disk operation."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # -- using ----------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
     async def use(self, owner: FolderOwner) -> AsyncIterator[WorkingFolder]:
-        """The owner's folder, made where there is none, and kept for as long as the block lasts."""
+        """Open the owner's folder, created if missing; it is not removed within the block."""
         opening = asyncio.ensure_future(self.in_thread(lambda: self._open(owner)))
         try:
             lock = await asyncio.shield(opening)
@@ -151,9 +152,9 @@ class WorkingFolders:
 
     @contextlib.asynccontextmanager
     async def turn(self, owner: FolderOwner, of: str = "commands") -> AsyncIterator[None]:
-        """Alone among those of this process that ask for a turn in the owner's folder; first come first.
+        """Wait for exclusive use of the owner's folder within this process; first come, first served.
 
-        `of`: what takes turns; commands and changes of files do not wait for each other.
+        `of` names the queue: commands and changes of files do not wait for each other.
         """
         key = f"{of} {owner.key}"
         lock, waiting = self._turns.get(key, (asyncio.Lock(), 0))
@@ -213,7 +214,7 @@ class WorkingFolders:
     # -- removing -------------------------------------------------------------------------------------------
 
     async def found(self) -> list[HeldFolder]:
-        """Every folder on this disk."""
+        """Return every folder on this disk."""
         return await self.in_thread(lambda: list(self._found()))
 
     async def remove(self, key: str) -> Swept:
@@ -221,7 +222,7 @@ class WorkingFolders:
         return await self.in_thread(lambda: self._remove(key))
 
     async def sweep(self, is_orphan: Callable[[FolderOwner], Awaitable[bool]]) -> Swept:
-        """Remove what was not used for the time it is kept, and what nobody can come back to."""
+        """Remove folders unused for longer than they are kept, and those no run can use again."""
         folders, size = 0, 0
         for held in await self.found():
             if await self._may_go(held, is_orphan):
@@ -258,7 +259,7 @@ class WorkingFolders:
         return Swept(1, size)
 
     def _remove_leftovers(self) -> None:
-        """What crashes left: folders put aside, files that were not put in place."""
+        """Remove remains of a crash: folders moved away, and unfinished files."""
         with contextlib.suppress(FileNotFoundError):
             for aside in list(self._aside.iterdir()):
                 with contextlib.suppress(OSError):
@@ -298,7 +299,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _owner_in(container: Path) -> FolderOwner | None:
-    """Whose the folder says it is, if that is what its name stands for."""
+    """Return the owner recorded in the folder if it matches the folder's name."""
     try:
         owner = msgspec.json.decode((container / "about.json").read_bytes(), type=FolderOwner)
     except (OSError, msgspec.DecodeError):
@@ -307,7 +308,7 @@ def _owner_in(container: Path) -> FolderOwner | None:
 
 
 def _locked(container: Path, how: int) -> int | None:
-    """A descriptor that holds the folder's lock; None where the folder was removed meanwhile."""
+    """Return a descriptor that holds the folder's lock; None if the folder was removed meanwhile."""
     try:
         lock = os.open(container / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except FileNotFoundError:

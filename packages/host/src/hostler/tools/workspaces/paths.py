@@ -1,4 +1,4 @@
-"""Paths within a working folder, as models and people write them."""
+"""Paths relative to a working folder, as models and people write them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from hostler.tools.workspaces.tree_removal import MAX_DEPTH
 from hostler_protocol.errors import InvalidArgumentError
 
 MAX_PATH_CHARS = 2_000
-"""One path: half of what the system takes, so that a folder's own path fits before it."""
+"""Length of a path: half of the system's maximum, which leaves room for the folder's own path."""
 MAX_NAME_BYTES = 255
-"""One name: what common file systems take."""
+"""Length of a name: the maximum of common file systems."""
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The steps of a relative path; () for the folder itself. InvalidArgumentError says what is wrong."""
+    """Return the parts of a relative path; () for the folder itself. Raises InvalidArgumentError."""
     if "\x00" in path:
         raise InvalidArgumentError("the path holds a NUL character")
     if len(path) > MAX_PATH_CHARS:

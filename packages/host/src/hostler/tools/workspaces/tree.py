@@ -1,8 +1,8 @@
-"""Files below one folder that others write in as well: reached step by step, and never through a link.
+"""Safe access to files below a folder that others write to: step by step, and never through a link.
 
-Every path is walked from a descriptor of the folder, each step opened relative to the one before, so that a
-link that somebody puts in the way between a look and its use leads nowhere. Only ordinary files are read:
-FIFOs, sockets and devices are told apart before they are opened. All methods block; they run on threads.
+Every path is opened from a descriptor of the folder, each step relative to the one before, so that a link put
+in its way between a check and its use has no effect. Only ordinary files are read: FIFOs, sockets and devices
+are recognised before they are opened. All methods block and run in threads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One thing in the tree. `path` is relative to its folder; `modified` in UTC epoch seconds."""
+    """An entry of the tree. `path` is relative to its folder; `modified` in UTC epoch seconds."""
 
     path: str
     type: FileType
@@ -47,7 +47,7 @@ class FileInfo:
 
 
 class WorkTree:
-    """The files below `root`. `staging` lies beside it, on the same file system and out of others' reach."""
+    """The files below `root`. `staging` is on the same file system and out of others' reach."""
 
     def __init__(self, root: Path, staging: Path) -> None:
         self.root = root
@@ -56,7 +56,7 @@ class WorkTree:
     # -- reading --------------------------------------------------------------------------------------------
 
     def info(self, path: str) -> FileInfo:
-        """What there is. NotFoundError."""
+        """Return the entry at a path. Raises NotFoundError."""
         parts = parts_of(path)
         if not parts:
             found = self.root.stat(follow_symlinks=False)
@@ -66,7 +66,8 @@ class WorkTree:
 
     @contextlib.contextmanager
     def opened(self, path: str) -> Iterator[int]:
-        """A descriptor of an ordinary file. NotFoundError; InvalidArgumentError for anything else."""
+        """Open an ordinary file for reading. Raises NotFoundError, or InvalidArgumentError for anything
+        else."""
         parts = parts_of(path)
         if not parts:
             raise InvalidArgumentError("the path names the working folder itself, not a file")
@@ -74,19 +75,19 @@ class WorkTree:
             _check_file(_look(at, parts[-1], path), path)
             descriptor = self._open_file(at, parts[-1], path)
         try:
-            _check_file(os.fstat(descriptor), path)  # once more: it may have been exchanged
+            _check_file(os.fstat(descriptor), path)  # again, because it may have been replaced
             yield descriptor
         finally:
             os.close(descriptor)
 
     def read(self, path: str, offset: int = 0, length: int = CHUNK_BYTES) -> tuple[bytes, int]:
-        """A range of a file, and the size of the whole."""
+        """Return a range of a file, and the size of the whole."""
         with self.opened(path) as descriptor:
             size = os.fstat(descriptor).st_size
             return os.pread(descriptor, max(0, min(length, size - offset)), offset), size
 
     def entries(self, path: str, *, depth: int = 1, seconds: float = 10.0) -> Iterator[FileInfo]:
-        """What lies in a folder, by name, down to `depth` levels. Ends early after `seconds`."""
+        """Yield the content of a folder by name, down to `depth` levels. Ends early after `seconds`."""
         until = time.monotonic() + seconds
         parts = parts_of(path)
         with self._folder(parts, path) as top:
@@ -95,11 +96,11 @@ class WorkTree:
     # -- changing -------------------------------------------------------------------------------------------
 
     def begin(self) -> Staged:
-        """A file to be: what it holds comes first, its place last. Discard it in the end."""
+        """Return a new file to be written, placed and finally discarded."""
         return Staged(self, self._staging / secrets.token_hex(16))
 
     def write(self, path: str, content: bytes) -> bool:
-        """Put a file in place, whole or not at all; whether it is new. Folders on the way are made."""
+        """Write a file atomically; return whether it is new. Creates missing folders."""
         staged = self.begin()
         try:
             staged.write(content)
@@ -108,7 +109,7 @@ class WorkTree:
             staged.discard()
 
     def put_in_place(self, staged: Path, path: str) -> bool:
-        """Give a finished file its place; whether it is new there."""
+        """Move a finished file to its place; return whether it is new there."""
         parts = parts_of(path)
         if not parts:
             raise InvalidArgumentError("the path names the working folder itself, not a file")
@@ -123,12 +124,12 @@ class WorkTree:
             raise _refused(error, path) from error
 
     def make_folder(self, path: str) -> None:
-        """Make a folder and those on the way to it, where they are not there."""
+        """Create a folder and its missing parents."""
         with self._folder(parts_of(path), path, make=True):
             pass
 
     def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Remove a file, a link or a folder. ConflictError for a folder with something in it."""
+        """Remove a file, a link or a folder. Raises ConflictError for a folder that is not empty."""
         parts = parts_of(path)
         if not parts:
             raise InvalidArgumentError("the working folder itself can't be removed; name what lies in it")
@@ -139,7 +140,7 @@ class WorkTree:
                     os.unlink(parts[-1], dir_fd=at)
                 elif recursive:
                     doomed = self._staging / secrets.token_hex(16)
-                    os.close(own_folder(at, parts[-1]))  # its modes may keep it where it is
+                    os.close(own_folder(at, parts[-1]))  # its modes may prevent the move
                     os.rename(parts[-1], doomed, src_dir_fd=at)
                     remove_tree(doomed)
                 else:
@@ -148,14 +149,14 @@ class WorkTree:
                 raise _refused(error, path) from error
 
     def measure(self, *, most: Usage | None = None) -> Usage:
-        """What lies in the folder: no less than it takes on disk. Stops counting past `most`."""
+        """Return the usage of the folder, at least what it takes on disk. Stops counting above `most`."""
         return measure_tree(self.root, most)
 
     def trim(self) -> int:
-        """Remove what lies too deep for anybody to name; how many folders that were."""
+        """Remove folders nested too deep to be named; return their number."""
         return remove_too_deep(self.root, self._staging)
 
-    # -- inside ---------------------------------------------------------------------------------------------
+    # -- internals ------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def _folder(self, parts: tuple[str, ...], path: str, *, make: bool = False) -> Iterator[int]:
@@ -191,7 +192,7 @@ class WorkTree:
             raise _refused(error, path) from error
 
     def _replaced_mode(self, at: int, name: str, path: str) -> int | None:
-        """The mode of the file that would be replaced; None where there is none."""
+        """Return the mode of the file that would be replaced, or None if there is none."""
         try:
             found = os.stat(name, dir_fd=at, follow_symlinks=False)
         except FileNotFoundError:
@@ -200,7 +201,7 @@ class WorkTree:
         return stat.S_IMODE(found.st_mode) & 0o777
 
     def _give(self, temporary: Path) -> None:
-        """A host that is root writes files that those who work in the folder own."""
+        """If the host is root, give the file to the user of the folder."""
         if os.geteuid() == 0:
             owner = self.root.stat(follow_symlinks=False)
             os.chown(temporary, owner.st_uid, owner.st_gid, follow_symlinks=False)
@@ -212,7 +213,7 @@ class WorkTree:
 
 
 class Staged:
-    """A file on its way into a tree. Its steps run on threads; `discard` comes last."""
+    """A file being written for a tree. Its methods run in threads; `discard` comes last."""
 
     def __init__(self, tree: WorkTree, path: Path) -> None:
         self.size = 0
@@ -221,7 +222,7 @@ class Staged:
         self._file: int | None = None
 
     def write(self, piece: bytes) -> None:
-        """Add to it."""
+        """Append to the file."""
         try:
             if self._file is None:
                 self._file = os.open(self._path, _CREATE, 0o600)
@@ -235,12 +236,12 @@ class Staged:
             ) from error
 
     def place(self, path: str) -> bool:
-        """Put it in place; whether it is new there. Folders on the way are made."""
+        """Move the file to its place; return whether it is new there. Creates missing folders."""
         self.write(b"")
         return self._tree.put_in_place(self._path, path)
 
     def discard(self) -> None:
-        """Let go of it, wherever it lies."""
+        """Close the file, and remove it if it was not placed."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -254,7 +255,7 @@ def _walk(top: int, prefix: str, depth: int, until: float) -> Iterator[FileInfo]
         try:
             found = os.stat(name, dir_fd=top, follow_symlinks=False)
         except OSError:
-            continue  # gone meanwhile
+            continue  # removed meanwhile
         path = f"{prefix}/{name}" if prefix else name
         info = _info(path, found)
         yield info
@@ -281,7 +282,7 @@ def _info(path: str, found: os.stat_result) -> FileInfo:
 
 
 def _readable(name: str) -> str:
-    """A name as text that can be told: bytes that are no UTF-8 are replaced."""
+    """Return a name as text; bytes that are not UTF-8 are replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""Whole trees that others wrote: counted, and removed, whatever is in them."""
+"""Measure and remove folders written by others, with any content."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_DEPTH = 100
-"""Folders within each other; each keeps a descriptor open while a tree is walked."""
+"""Nesting of folders; a walk keeps one descriptor per level open."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How folders are opened: never through a link."""
+"""Flags for opening folders, never through a link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What lies in the folder. `whole` is false where not all of it could be counted."""
+    """Usage of a folder. `whole` is False if not everything could be counted."""
 
     size_bytes: int = 0
     files: int = 0
@@ -25,9 +25,9 @@ class Usage:
 
 
 def measure_tree(root: Path, most: Usage | None = None, max_depth: int = MAX_DEPTH) -> Usage:
-    """What lies below a folder. Files with several names count once; links and holes count as they say.
+    """Return the usage below a folder. Hard links count once; sparse files count with their full size.
 
-    What lies deeper than `max_depth` folders is not counted: then it is not `whole`.
+    Folders below `max_depth` are not counted; then it is not `whole`.
     """
     count = _Count(most)
     try:
@@ -54,7 +54,7 @@ def measure_tree(root: Path, most: Usage | None = None, max_depth: int = MAX_DEP
 
 
 class _Count:
-    """A measurement on its way."""
+    """A measurement in progress."""
 
     def __init__(self, most: Usage | None) -> None:
         self.size = 0
@@ -69,13 +69,13 @@ class _Count:
         return most is not None and (self.size > most.size_bytes or self.files > most.files)
 
     def take(self, at: int) -> list[str]:
-        """Count what lies in one folder; the names of the folders in it."""
+        """Count the entries of one folder; return the names of its folders."""
         folders: list[str] = []
         for name in os.listdir(at):
             try:
                 found = os.stat(name, dir_fd=at, follow_symlinks=False)
             except OSError:
-                continue  # gone meanwhile
+                continue  # removed meanwhile
             self.files += 1
             if stat.S_ISDIR(found.st_mode):
                 folders.append(name)
@@ -89,9 +89,9 @@ class _Count:
 
 
 def remove_tree(root: Path) -> None:
-    """Remove a folder, however deep and whatever its modes say; no link in it is followed.
+    """Remove a folder of any depth and any modes; follows no link in it.
 
-    Folders within it are moved up first: so neither depth nor length of a path matters.
+    Folders inside are moved up first, so that neither depth nor path length matters.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISDIR(root.lstat().st_mode):
@@ -115,7 +115,7 @@ def _empty(top: int) -> None:
         name = waiting.pop()
         below = own_folder(top, name)
         try:
-            for inner in os.listdir(below):  # noqa: PTH208  a descriptor is no path
+            for inner in os.listdir(below):  # noqa: PTH208 - a descriptor is not a path
                 if not _unlinked(below, inner):
                     os.close(own_folder(below, inner))
                     moved = secrets.token_hex(16)
@@ -127,7 +127,7 @@ def _empty(top: int) -> None:
 
 
 def _unlinked(at: int, name: str) -> bool:
-    """Whether it is gone; folders stay."""
+    """Remove an entry that is not a folder; return whether it was removed."""
     if stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
         return False
     os.unlink(name, dir_fd=at)
@@ -135,7 +135,7 @@ def _unlinked(at: int, name: str) -> bool:
 
 
 def remove_too_deep(root: Path, aside: Path) -> int:
-    """Remove what lies deeper than MAX_DEPTH folders, by way of `aside`; how many folders that were."""
+    """Remove folders deeper than MAX_DEPTH by way of `aside`; return their number."""
     removed = 0
     top = os.open(root, FOLDER)
     stack = [(top, _folders_in(top))]
@@ -166,7 +166,7 @@ def _folders_in(at: int) -> list[str]:
 
 
 def own_folder(at: int, name: str) -> int:
-    """A descriptor of a folder that its owner may change, whatever its modes said."""
+    """Open a folder, after giving its owner all rights if necessary."""
     try:
         descriptor = os.open(name, FOLDER, dir_fd=at)
     except PermissionError:
@@ -182,7 +182,7 @@ def own_folder(at: int, name: str) -> int:
 
 
 def _open_below(at: int, name: str) -> int | None:
-    """A folder that is counted; its modes are only changed where it can't be looked into otherwise."""
+    """Open a folder for counting; change its modes only if it cannot be read otherwise."""
     with contextlib.suppress(PermissionError, FileNotFoundError, NotADirectoryError):
         return os.open(name, FOLDER, dir_fd=at)
     with contextlib.suppress(OSError):
