@@ -55,4 +55,4 @@ async def test_the_attempt_after_a_crash_says_what_was_lost(tmp_path: Path, runn
         ended = await host.run({"1": [["deltas", 1], ["crash"]], "else": [["say", "done"]]})
         assert ended.record.status == "completed", ended.last
         (cause,) = causes(ended)
-        assert cause == "the plugin process ended during the run; it begins again"
+        assert cause == "the plugin process ended during the run; it restarts"

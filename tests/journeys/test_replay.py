@@ -116,7 +116,7 @@ def test_a_run_is_replayed_and_a_difference_is_named(hostler: CommandLine, recor
     changed = here(hostler, "replay", recorded[0], "--json")
     (found,) = changed.results
     assert (changed.status, found["status"]) == (1, "diverged")
-    assert found["divergence"]["title"] == "step 1: state.get asked with other key"
+    assert found["divergence"]["title"] == "step 1: state.get was called with other key"
     assert found["divergence"]["diff"] == ['key: "n" -> "visits"']
     assert found["network"] == "blocked"
 
@@ -247,5 +247,5 @@ def test_through_a_server_runs_are_done_again_and_gone_on_from(
         (hostler.cwd / "greeter" / "greeter.py").write_text(code.replace('"n", 0)', '"visits", 0)'))
         live = here(hostler, "replay", recorded[0], "--live-after")
         assert live.status == 1
-        assert "step 1: state.get asked with other key" in live.out
+        assert "step 1: state.get was called with other key" in live.out
         assert "goes on for real after step 0" in live.err

@@ -57,7 +57,7 @@ async def test_an_effect_is_done_once_and_its_answer_is_the_same(tmp_path: Path)
     assert [call["nth"] for call in calls(ended, "state.set")] == [1, 2]
     assert len(calls(ended, "state.get")) == 1
     assert resumed(ended) == [{"attempt": 2, "cause": resumed(ended)[0]["cause"], "discard_after": 2}]
-    assert "goes on from its journal" in resumed(ended)[0]["cause"]
+    assert "resumes from its journal" in resumed(ended)[0]["cause"]
     assert ended.types[:3] == ["message.delta", "message.delta", "attempt.started"]
     assert [entry["data"]["frontier"] for entry in ended.entries("attempt", "resumed")] == [2]
     assert [r["sequence"] for r in ended.results] == list(range(1, len(ended.results) + 1))

@@ -142,11 +142,11 @@ def test_the_requester_sees_what_it_may_not_decide_and_strangers_see_nothing() -
     rule = ApproverRule(subjects=("requester", "role:finance"), separation_of_duty=True)
     ann, bob, cem = caller("ann"), caller("bob", "finance"), caller("cem")
     assert may_see([rule], ann, "ann")
-    assert refusal(rule, ann, "ann") == "whoever asked for this may not decide it: somebody else has to"
+    assert refusal(rule, ann, "ann") == "the requester may not decide this: another person has to"
     assert may_see([rule], bob, "ann")
     assert qualifies(rule, bob, "ann")
     assert not may_see([rule], cem, "ann")
-    assert refusal(rule, cem, "ann") == "this is for whoever asked for it or the role 'finance' to decide"
+    assert refusal(rule, cem, "ann") == "this is for the requester or the role 'finance' to decide"
     assert may_see([rule], caller("root", right="admin"), "ann")
 
 

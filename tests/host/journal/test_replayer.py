@@ -254,7 +254,7 @@ async def test_a_changed_prompt_is_named_as_the_first_step_that_differs(tmp_path
     found = replayed.divergence
     assert found is not None
     assert (found.step, found.kind) == (asked, "call")
-    assert found.title == f"step {asked}: model.stream asked with other messages"
+    assert found.title == f"step {asked}: model.stream was called with other messages"
     assert found.lines == (
         'messages[0].content: "You are a helpful assistant." -> "You are an assistant who rhymes."',
     )
@@ -312,11 +312,11 @@ async def test_what_a_runner_leaves_out_adds_or_says_otherwise_is_named(tmp_path
     more = replace(tape.calls[0], step=9, position=99, name=("state.get", "0" * 64, 1))  # type: ignore[arg-type]
     extra = TapedResult(9, "log", {"level": "info", "text": "x"})
     cases: list[tuple[Tape, str, str]] = [
-        (gone, "call", "state.set asked; the recording holds no such call"),
+        (gone, "call", "state.set was called; the recording has no such call"),
         (
             replace(tape, calls=(*tape.calls, more)),
             "call_missing",
-            "state.get was asked in the recording",
+            "state.get is in the recording",
         ),
         (
             replace(tape, results=(replace(said, data=other), *tape.results[1:])),
@@ -324,8 +324,8 @@ async def test_what_a_runner_leaves_out_adds_or_says_otherwise_is_named(tmp_path
             "message.content",
         ),
         (replace(tape, results=(extra, *tape.results)), "result", "where the recording has log"),
-        (replace(tape, results=(*tape.results, extra)), "result_missing", "log was given out"),
-        (replace(tape, results=tape.results[:1]), "result_extra", "run.completed given out"),
+        (replace(tape, results=(*tape.results, extra)), "result_missing", "log is in the recording"),
+        (replace(tape, results=tape.results[:1]), "result_extra", "run.completed sent after"),
     ]
     async with Replayer.open() as replayer:
         for changed, kind, words in cases:

@@ -74,7 +74,7 @@ def test_so_much_is_looked_at_then_dropped_then_given_up() -> None:
     assert intake.takes(0.2)  # two more by now
     assert [intake.takes(0.2) for _ in range(3)] == [True, False, False]
     assert sum(intake.takes(100.0) for _ in range(25)) == 5
-    with pytest.raises(FloodError, match="over 20 messages that nobody asked for"):
+    with pytest.raises(FloodError, match="over 20 unsolicited messages"):
         intake.takes(100.0)
 
 
@@ -95,7 +95,10 @@ def test_one_bad_tool_hides_no_other() -> None:
     assert list(seen.tools) == ["good", "read.text-1"]
     assert len(seen.warnings) == 5
     long = seen.tools["read.text-1"]
-    assert (len(long.told), long.told.endswith(" [cut]")) == (MAX_DESCRIPTION_CHARS, True)
+    assert (len(long.model_description), long.model_description.endswith(" [cut]")) == (
+        MAX_DESCRIPTION_CHARS,
+        True,
+    )
     assert len(long.description) == 9_000
 
 
@@ -107,7 +110,7 @@ def test_what_nobody_can_see_in_a_description_reaches_no_model_and_is_part_of_wh
     ]  # which some scripts and pictures need
     text = f"Says\x1b[2K\x00\u202e\u200b{hidden} H\u00e9llo {' '.join(joined)}\n\tend"
     seen = read_definitions([{"name": "a", "description": text, "inputSchema": ANYTHING}]).tools["a"]
-    assert seen.told.split() == ["Says", "[2K", "H\u00e9llo", *joined, "end"]
+    assert seen.model_description.split() == ["Says", "[2K", "H\u00e9llo", *joined, "end"]
     assert seen.description == text
 
 

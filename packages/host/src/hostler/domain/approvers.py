@@ -62,7 +62,7 @@ class ToolApprovalPolicy(Strict):
 
     def __post_init__(self) -> None:
         if not self.subjects:
-            raise ValueError("subjects is empty: nobody could approve; leave it out for the default")
+            raise ValueError("subjects is empty: so nobody could approve; leave it out for the default")
         for subject in self.subjects:
             check_subject(subject)
         if not 1 <= self.min_approvals <= MAX_APPROVALS:
@@ -156,7 +156,7 @@ def refusal(rule: ApproverRule, caller: Caller, requester: str | None) -> str | 
     if not caller.rights & DECIDING_RIGHTS:
         return "this key has no right 'pauses:write'"
     if rule.separation_of_duty and requester is not None and caller.subject == requester:
-        return "whoever asked for this may not decide it: somebody else has to"
+        return "the requester may not decide this: another person has to"
     if not named_by(rule, caller, requester):
         return f"this is for {' or '.join(map(_in_words, rule.subjects))} to decide"
     return None
@@ -236,7 +236,7 @@ def _in_words(subject: str) -> str:
         case "*":
             return "any caller of the workspace"
         case _:
-            return "whoever asked for it"
+            return "the requester"
 
 
 __all__ = [

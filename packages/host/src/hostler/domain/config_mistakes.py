@@ -24,7 +24,7 @@ Severity = Literal["error", "warning"]
 def name_mistake(name: str, max_chars: int) -> str | None:
     """Return the mistake in the name of an entry, or None. A name must fit into a URL's path."""
     if name in {".", ".."}:
-        return f"{name!r} is not a name: in a URL it stands for another place"
+        return f"{name!r} is not a name: in a URL it means another place"
     if not name.strip() or len(name) > max_chars or "\x00" in name:
         return f"a name has 1 to {max_chars:,} characters and no NUL"
     return None

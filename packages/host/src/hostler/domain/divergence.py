@@ -34,11 +34,11 @@ def unknown_call(tape: Tape, player: Player, method: str, params: dict[str, Any]
         step = tape.steps + 1 if first is None else first.step
         known = sum(call.method == method for call in tape.calls)
         recorded = "no such call" if known == 0 else f"{known} of them, all answered before"
-        title = f"step {step}: {method} asked; the recording holds {recorded}"
+        title = f"step {step}: {method} was called; the recording has {recorded}"
         return Divergence(step, "call", title, tuple(describe(differences({}, _compared(params)))))
     found = differences(_compared(nearest.params), _compared(params))
     names = _listed(parts(found)) or "parameters"
-    title = f"step {nearest.step}: {method} asked with other {names}"
+    title = f"step {nearest.step}: {method} was called with other {names}"
     return Divergence(nearest.step, "call", title, tuple(describe(found)))
 
 
@@ -54,7 +54,7 @@ def silence(tape: Tape, player: Player, results: Sequence[TapedResult], seconds:
     missing = tape.results[len(results)] if len(results) < len(tape.results) else None
     step = min([one.step for one in (waited, missing) if one is not None], default=tape.steps)
     return Divergence(
-        step, "silence", f"step {step}: nothing came for {seconds:g} s, where the recording goes on"
+        step, "silence", f"step {step}: no output for {seconds:g} s, although the recording continues"
     )
 
 
@@ -74,7 +74,7 @@ def first_divergence(
 
 
 def _not_asked(call: TapedCall) -> Divergence:
-    title = f"step {call.step}: {call.method} was asked in the recording, and now not"
+    title = f"step {call.step}: {call.method} is in the recording, but was not called now"
     return Divergence(
         call.step, "call_missing", title, tuple(describe(differences(_compared(call.params), {})))
     )
@@ -88,11 +88,11 @@ def _first_result(tape: Tape, results: Sequence[TapedResult], *, over: bool) -> 
             return _differs(one, other)
     if len(replayed) > len(recorded) and not tape.ended_by_host:
         extra = replayed[len(recorded)]
-        title = f"step {tape.steps + 1}: {extra.type} given out, after the recording's end"
+        title = f"step {tape.steps + 1}: {extra.type} sent after the recording's end"
         return Divergence(tape.steps + 1, "result_extra", title, tuple(describe(differences({}, extra.data))))
     if over and len(replayed) < len(recorded):
         missing = recorded[len(replayed)]
-        title = f"step {missing.step}: {missing.type} was given out in the recording, and now not"
+        title = f"step {missing.step}: {missing.type} is in the recording, but was not sent now"
         return Divergence(
             missing.step, "result_missing", title, tuple(describe(differences(missing.data, {})))
         )
@@ -101,7 +101,7 @@ def _first_result(tape: Tape, results: Sequence[TapedResult], *, over: bool) -> 
 
 def _differs(recorded: TapedResult, replayed: TapedResult) -> Divergence:
     if recorded.type != replayed.type:
-        title = f"step {recorded.step}: {replayed.type} given out, where the recording has {recorded.type}"
+        title = f"step {recorded.step}: {replayed.type} sent, where the recording has {recorded.type}"
         found = differences(
             {"type": recorded.type, **recorded.data}, {"type": replayed.type, **replayed.data}
         )

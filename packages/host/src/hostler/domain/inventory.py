@@ -71,16 +71,16 @@ class Inventory:
             return None, Mistake("", f"plugin {plugin_key!r} has no runner {name!r}{hint}")
         return facts.runners[name], None
 
-    def model(self, model_id: str, wanted: ModelType | None = None) -> Mistake | None:
-        """Return the mistake in naming this model, or None. `wanted`: the type that it must have."""
+    def model(self, model_id: str, expected: ModelType | None = None) -> Mistake | None:
+        """Return the mistake in naming this model, or None. `expected`: the type that it must have."""
         known = self.models.get(model_id)
-        same = [name for name, kind in self.models.items() if wanted in (None, kind)]
+        same = [name for name, kind in self.models.items() if expected in (None, kind)]
         if known is None:
-            what = _WORDS[wanted or "llm"]
+            what = _WORDS[expected or "llm"]
             return Mistake("", f"there is no {what} {model_id!r}{_listed(model_id, same, f'{what}s')}")
-        if wanted is not None and known != wanted:
-            text = f"{model_id!r} is a {_WORDS[known]}, a {_WORDS[wanted]} is expected"
-            return Mistake("", f"{text}{_listed(model_id, same, f'{_WORDS[wanted]}s')}")
+        if expected is not None and known != expected:
+            text = f"{model_id!r} is a {_WORDS[known]}, a {_WORDS[expected]} is expected"
+            return Mistake("", f"{text}{_listed(model_id, same, f'{_WORDS[expected]}s')}")
         if model_id in self.unusable_models:
             why = self.unusable_models[model_id]
             return Mistake("", f"model {model_id!r} cannot be used now: {why}", "warning")

@@ -69,7 +69,7 @@ class ActionAnswer(Strict):
     events: str
 
 
-# -- refusals, told apart by `reason` in the details ----------------------------------------------------
+# -- refusals, distinguished by `reason` in the details ----------------------------------------------------
 
 
 class NotApproverError(UnauthorizedError):

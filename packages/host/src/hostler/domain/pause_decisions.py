@@ -103,7 +103,7 @@ def decide(
             )
         if named.setdefault(action.call_id, action) != action:
             raise UnprocessableError(
-                f"call {action.call_id!r} stands twice, with different actions", reason="schema"
+                f"call {action.call_id!r} appears twice, with different actions", reason="schema"
             )
     for call_id, action in named.items():
         _check_caller(snapshot.pause, calls[call_id], caller)
@@ -277,7 +277,7 @@ def _edited(call: PausedCall, action: Action, check: Check | None) -> dict[str, 
     if action.edited_args is None or args_hash(action.edited_args) == call.args_hash:
         return None
     if not call.asked.editable:
-        raise _unfit(call, "the policy of this tool lets nobody edit the arguments")
+        raise _unfit(call, "the policy of this tool does not permit edits of the arguments")
     check_size(action.edited_args, MAX_ARGUMENTS_BYTES, "edited_args")
     for path in call.asked.locked:
         before, now = at_path(call.asked.arguments, path), at_path(action.edited_args, path)

@@ -79,15 +79,15 @@ def settle(
             cancelled=False,
             handed_over=handed_over,
         )
-        why = f"{lost} before the run had gone on from its pause; it is begun again with the same decisions"
+        why = f"{lost} before the run had resumed from its pause; it is started again with the same decisions"
         action: Action = "resume" if resumable else "repeat"
         return Settlement(action, why, code, undone=True, otherwise=by_policy)
     if (why_not := _refused(wanted, policy, resumable, crashes, had_effects, handed_over)) is not None:
         return Settlement("fail", f"{lost} during the run{why_not}", code)
     delay = int(back_off(crashes, 1, MAX_DELAY_SECONDS)) if crashes else 0
     if wanted == "resume" and resumable:
-        return Settlement("resume", f"{lost} during the run; it goes on from its journal", code, delay)
-    return Settlement("restart", f"{lost} during the run; it begins again", code, delay)
+        return Settlement("resume", f"{lost} during the run; it resumes from its journal", code, delay)
+    return Settlement("restart", f"{lost} during the run; it restarts", code, delay)
 
 
 def _refused(  # noqa: PLR0917
@@ -104,7 +104,7 @@ def _refused(  # noqa: PLR0917
     if crashes + 1 >= policy.max_attempts and not handed_over:
         return f", {crashes + 1} times by now: no attempt left"
     if wanted == "resume" and had_effects and not resumable:
-        return ", and beginning again would repeat what it did"
+        return ", and a restart would repeat what it did"
     return None
 
 
@@ -114,7 +114,7 @@ def postpone(why: str, code: RunFailure, *, own_pause: bool, by_plugin: bool) ->
     `own_pause`: the pause is explicit, made by the runner; `by_plugin`: its plugin does not start or has
     died.
     """
-    again = f"it could not be begun, and is tried again: {why}"
+    again = f"it could not be started, and is retried: {why}"
     return Settlement("resume", again, code, undone=own_pause and by_plugin, begun=False)
 
 

@@ -77,7 +77,7 @@ class CursorLostError(ExpiredError):
         snapshot = f"/v1/runs/{run_id}"
         super().__init__(
             f"{counted} {after} of run {run_id} is no longer kept: read the run at {snapshot}, which has its"
-            " messages, and follow its stream from the sequence that stands there",
+            " messages, and follow its stream from the sequence given there",
             run_id=run_id,
             snapshot=snapshot,
         )

@@ -189,7 +189,7 @@ def entries_by_key(entries: Sequence[ToolEntry]) -> Mapping[str, ToolEntry]:
             raise InvalidArgumentError(mistake.within(f"tools[{number}]").sentence)
         if entry.key in found:
             raise InvalidArgumentError(
-                f"tools: {entry.kind} {entry.name!r} stands twice: give one of them another name"
+                f"tools: {entry.kind} {entry.name!r} appears twice: give one of them another name"
             )
         found[entry.key] = entry
     return found

@@ -41,7 +41,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return digest(msgspec.to_builtins(self))
 
     @property
-    def told(self) -> str:
+    def model_description(self) -> str:
         """The description for models: without invisible and control characters, cut to the limit."""
         text = _UNSEEN.sub(" ", self.description)
         if len(text) <= MAX_DESCRIPTION_CHARS:
@@ -100,7 +100,7 @@ def _wrong_name(name: str, known: Mapping[str, Definition]) -> str | None:
             f"{name[:100]!r} is no name that it may have: a letter or '_', then letters, digits, "
             f"'_', '-', '.', at most {MAX_TOOL_NAME_CHARS} in all"
         )
-    return f"the name {name!r} stands twice" if name in known else None
+    return f"the name {name!r} appears twice" if name in known else None
 
 
 def _wrong_schema(definition: Definition) -> str | None:

@@ -30,5 +30,5 @@ class Intake:
             self._window_from, self.dropped = now, 0
         self.dropped += 1
         if self.dropped > self._limits.dropped_messages:
-            raise FloodError(f"it sent over {self._limits.dropped_messages:,} messages that nobody asked for")
+            raise FloodError(f"it sent over {self._limits.dropped_messages:,} unsolicited messages")
         return False

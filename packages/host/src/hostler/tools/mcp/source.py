@@ -225,7 +225,7 @@ def _offer(server: McpServer, pin: StoredPin) -> OfferedTool:
         resource=ToolResource(
             tool_name=f"{entry.name}.{pin.tool}",
             tool_type="mcp",
-            description=definition.told,
+            description=definition.model_description,
             operations=["detail", "call"],
             approval=entry.approval_of(pin.tool),
         ),

@@ -85,7 +85,7 @@ def in_path(parameter: Parameter, value: Any) -> str:
     """Return the text for `{name}` in a path. InvalidArgumentError if it would change the path."""
     for text in _texts(value):
         if _DOTS.search(text) or _CONTROL.search(text):
-            raise InvalidArgumentError(f"{parameter.name}: {text[:60]!r} can't stand in a path")
+            raise InvalidArgumentError(f"{parameter.name}: {text[:60]!r} can't be part of a path")
     written = _path_value(parameter, value)
     if not written:
         raise InvalidArgumentError(f"{parameter.name}: it is empty, which would make another path")
