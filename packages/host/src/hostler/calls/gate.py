@@ -50,8 +50,6 @@ Standing = Literal["active", "fenced", "paused", "ended"]
 
 _STATE_PARAMS = (StateGetParams, StateSetParams, StateDeleteParams, StateListParams)
 _STORAGE_PARAMS = (StorageGetParams, StorageSetParams, StorageDeleteParams, StorageKeysParams)
-SPENDING_CALLS = frozenset({"model.invoke", "model.stream", "model.rerank"})
-"""Calls that are refused once the token or cost budget is used up."""
 
 
 class Budget(Protocol):
@@ -104,7 +102,7 @@ class Gate:
             if run.deadline_at is not None and self._clock() >= run.deadline_at:
                 raise DeadlineExceededError("the run's deadline is over")
             if run.budget is not None:
-                await run.budget.take(spends=call.method in SPENDING_CALLS)
+                await run.budget.take(spends=call.spends)
         self.repeat(call)
 
     def repeat(self, call: Call) -> None:

@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from hostler_protocol.calls import CALLS
 from hostler_protocol.frames import MessageId
 from hostler_protocol.link import Called
 
-HEAVY_CALLS = frozenset(
-    {
-        "host/artifact.read",
-        "host/event.page",
-        "host/file.get",
-        "host/history.page",
-        "host/history.search",
-        "host/run.events",
-        "host/run.list",
-        "host/storage.get",
-    }
-)
-"""Calls with answers as large as a message: few at a time, so that memory stays bounded."""
+_HEAVY = frozenset(f"host/{call.method}" for call in CALLS.values() if call.heavy)
 
 
 class OpenCalls:
@@ -41,7 +30,7 @@ class OpenCalls:
         run_id = called.params.run_id
         self._runs[called.id] = run_id
         self._of_run.setdefault(run_id, set()).add(called.id)
-        if called.method not in HEAVY_CALLS:
+        if called.method not in _HEAVY:
             return True
         self._waiting[called.id] = called
         return False

@@ -100,7 +100,8 @@ class Call:
     `permission` is (manifest key, value) that the grant must hold, None where no manifest permission is
     needed. `resource` names the parameter that holds a resource id of the grant. `effect`: the call
     changes something, so its intent is durable before it is carried out. `chunk` is the type of
-    the pieces of a streaming call.
+    the pieces of a streaming call. `spends`: the call uses up a budget of tokens or cost, and is refused
+    once that is gone. `heavy`: its answer may fill a whole message, so a host carries out a few at a time.
     """
 
     method: str
@@ -110,42 +111,52 @@ class Call:
     resource: str | None = None
     effect: bool = False
     chunk: type[Any] | None = None
+    spends: bool = False
+    heavy: bool = False
 
 
 CALLS: dict[str, Call] = {
     call.method: call
     for call in (
-        Call("model.invoke", ModelParams, ModelReply, ("models", "invoke"), "model_id"),
-        Call("model.stream", ModelParams, ModelReply, ("models", "stream"), "model_id", chunk=ModelChunk),
-        Call("model.rerank", RerankParams, RerankReply, ("models", "rerank"), "model_id"),
+        Call("model.invoke", ModelParams, ModelReply, ("models", "invoke"), "model_id", spends=True),
+        Call(
+            "model.stream",
+            ModelParams,
+            ModelReply,
+            ("models", "stream"),
+            "model_id",
+            chunk=ModelChunk,
+            spends=True,
+        ),
+        Call("model.rerank", RerankParams, RerankReply, ("models", "rerank"), "model_id", spends=True),
         Call(
             "model.count_tokens", CountTokensParams, CountTokensReply, ("models", "count_tokens"), "model_id"
         ),
         Call("tool.detail", ToolDetailParams, ToolDetail, ("tools", "detail"), "tool_name"),
         Call("tool.call", ToolCallParams, ToolCallReply, ("tools", "call"), "tool_name", effect=True),
         Call("knowledge.retrieve", RetrieveParams, RetrieveReply, ("knowledge_bases", "retrieve"), "kb_id"),
-        Call("history.page", HistoryPageParams, Page[TranscriptItem], ("history", "page")),
-        Call("history.search", HistorySearchParams, HistorySearchResult, ("history", "search")),
+        Call("history.page", HistoryPageParams, Page[TranscriptItem], ("history", "page"), heavy=True),
+        Call("history.search", HistorySearchParams, HistorySearchResult, ("history", "search"), heavy=True),
         Call("event.get", EventGetParams, AgentEventRecord, ("events", "get")),
-        Call("event.page", EventPageParams, Page[AgentEventRecord], ("events", "page")),
+        Call("event.page", EventPageParams, Page[AgentEventRecord], ("events", "page"), heavy=True),
         Call("steering.pull", SteeringPullParams, SteeringPullReply, effect=True),
         Call("artifact.metadata", ArtifactMetadataParams, ArtifactMetadata, ("artifacts", "metadata")),
-        Call("artifact.read", ArtifactReadParams, ArtifactReadResult, ("artifacts", "read")),
+        Call("artifact.read", ArtifactReadParams, ArtifactReadResult, ("artifacts", "read"), heavy=True),
         Call("artifact.upload", ArtifactUploadParams, ArtifactUploadReply, effect=True),
         Call("state.get", StateGetParams, StateGetReply),
         Call("state.set", StateSetParams, StateSetReply, effect=True),
         Call("state.delete", StateDeleteParams, DeletedReply, effect=True),
         Call("state.list", StateListParams, KeyPage),
-        Call("storage.get", StorageGetParams, StorageGetReply),
+        Call("storage.get", StorageGetParams, StorageGetReply, heavy=True),
         Call("storage.set", StorageSetParams, Nothing, effect=True),
         Call("storage.delete", StorageDeleteParams, DeletedReply, effect=True),
         Call("storage.keys", StorageKeysParams, KeyPage),
-        Call("file.get", FileGetParams, FileGetReply, resource="file_id"),
+        Call("file.get", FileGetParams, FileGetReply, resource="file_id", heavy=True),
         Call("prompt.get", PromptGetParams, PromptReply),
         Call("interaction.request", InteractionParams, Decision, effect=True),
         Call("run.get", RunGetParams, RunRecord, ("runs", "get")),
-        Call("run.list", RunListParams, Page[RunRecord], ("runs", "list")),
-        Call("run.events", RunEventsParams, Page[JournalRecord], ("runs", "events")),
+        Call("run.list", RunListParams, Page[RunRecord], ("runs", "list"), heavy=True),
+        Call("run.events", RunEventsParams, Page[JournalRecord], ("runs", "events"), heavy=True),
         Call("run.cancel", RunCancelParams, RunRecord, ("runs", "cancel"), effect=True),
         Call("run.create", RunCreateParams, RunRecord, ("runs", "create"), effect=True),
         Call("run.append", RunAppendParams, Nothing, ("runs", "append"), effect=True),

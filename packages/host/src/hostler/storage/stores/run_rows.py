@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hostler.domain.agents import Agent
+from hostler.domain.runs import holds_lane
 from hostler.storage.port import Row
 from hostler.storage.stores.hosts import ALONE, Membership
 from hostler_protocol.content import Usage
@@ -54,7 +55,10 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A stored run. Times are UTC epoch milliseconds; `cost` is a decimal number as text."""
+    """A stored run. Times are UTC epoch milliseconds; `cost` is a decimal number as text.
+
+    The defaults are those of a run that was just opened.
+    """
 
     workspace_id: str
     run_id: str
@@ -73,39 +77,39 @@ class Run(msgspec.Struct, frozen=True):
     priority: int
     not_before: int | None
     status: RunStatus
-    status_code: str | None
-    attempt: int
-    base_attempt: int
-    """The first attempt whose journal this one resumes from; its own number if it started anew."""
-    crashes: int
-    position: int
-    sequence: int
-    kept_sequence: int
-    """Sequence of the last completed message, up to which a new attempt keeps results."""
     host_id: str | None
     host_epoch: int
     """The host's epoch in which it was claimed."""
-    cancel_reason: str | None
-    cancel_grace: int | None
-    """Time for a cancelled runner to end by itself, in milliseconds; None: the host's default."""
-    cancel_requested_at: int | None
-    cancel_requested_by: str | None
-    """Who cancelled it first: a subject, `run:ID`, `host` or `clock`."""
-    grant_json: str | None
     binding: dict[str, Any]
-    usage: Usage | None
-    cost: str | None
     created_at: int
-    started_at: int | None
-    finished_at: int | None
     deadline_at: int | None
     ordinal: int
-    steers: int
-    """Messages that it absorbed and has not pulled."""
     follows: str | None
     """The ended run whose unread messages it took over."""
     gathered: int
     """Debounced messages of its turn; 0: it was not debounced."""
+    status_code: str | None = None
+    attempt: int = 1
+    base_attempt: int = 1
+    """The first attempt whose journal this one resumes from; its own number if it started anew."""
+    crashes: int = 0
+    position: int = 1
+    sequence: int = 0
+    kept_sequence: int = 0
+    """Sequence of the last completed message, up to which a new attempt keeps results."""
+    cancel_reason: str | None = None
+    cancel_grace: int | None = None
+    """Time for a cancelled runner to end by itself, in milliseconds; None: the host's default."""
+    cancel_requested_at: int | None = None
+    cancel_requested_by: str | None = None
+    """Who cancelled it first: a subject, `run:ID`, `host` or `clock`."""
+    grant_json: str | None = None
+    usage: Usage | None = None
+    cost: str | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+    steers: int = 0
+    """Messages that it absorbed and has not pulled."""
 
     @property
     def member(self) -> Membership:
@@ -182,49 +186,27 @@ def new_run_after(
 def opened_run(run: NewRun, status: RunStatus, claim: Membership | None, *, ordinal: int, now: int) -> Run:
     """Return a new run as it is stored, with its first entry journalled."""
     return Run(
-        workspace_id=run.workspace_id,
-        run_id=run.run_id,
-        agent_id=run.agent_id,
-        agent_name=run.agent_name,
-        agent_version=run.agent_version,
-        runner_id=run.runner_id,
-        lane=run.lane,
-        event_id=run.event_id,
-        parent_run_id=run.parent_run_id,
-        bot_id=run.bot_id,
-        conversation_id=run.conversation_id,
-        thread_id=run.thread_id,
-        requester=run.requester,
-        parallel=run.parallel,
-        priority=run.priority,
-        not_before=run.not_before,
+        **{name: getattr(run, name) for name in _GIVEN},
         status=status,
-        status_code=None,
-        attempt=1,
-        base_attempt=1,
-        crashes=0,
-        position=1,
-        sequence=0,
-        kept_sequence=0,
+        binding=run.binding or {},
+        created_at=now,
+        ordinal=ordinal,
         host_id=None if claim is None else claim.host_id,
         host_epoch=ALONE if claim is None else claim.epoch,
-        cancel_reason=None,
-        cancel_grace=None,
-        cancel_requested_at=None,
-        cancel_requested_by=None,
-        grant_json=None,
-        binding=dict(run.binding or {}),
-        usage=None,
-        cost=None,
-        created_at=now,
-        started_at=None,
-        finished_at=None,
-        deadline_at=run.deadline_at,
-        ordinal=ordinal,
-        steers=0,
-        follows=run.follows,
         gathered=0 if run.gathering is None else 1,
     )
+
+
+def new_row(run: NewRun, opened: Run) -> dict[str, Any]:
+    """Return the columns of a new run."""
+    holds = holds_lane(opened.status) and not run.parallel
+    return {
+        **msgspec.structs.asdict(run),
+        **msgspec.structs.asdict(opened),
+        "active_lane": run.lane if holds else None,
+        "parallel": int(run.parallel),
+        "binding": msgspec.json.encode(opened.binding).decode(),
+    }
 
 
 def run_of(row: Row) -> Run:
@@ -235,3 +217,5 @@ def run_of(row: Row) -> Run:
 
 
 _columns = itemgetter(*Run.__struct_fields__)
+_GIVEN = [name for name in NewRun.__struct_fields__ if name in Run.__struct_fields__]
+_GIVEN = [name for name in _GIVEN if name not in {"binding", "ordinal"}]  # these may be absent in a NewRun

@@ -19,7 +19,17 @@ from hostler.storage.stores import hosts, journal
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Deltas, Entries, Entry
 from hostler.storage.stores.nul import without_nul
-from hostler.storage.stores.run_rows import Appended, Attempt, Fenced, Moved, NewRun, Run, opened_run, run_of
+from hostler.storage.stores.run_rows import (
+    Appended,
+    Attempt,
+    Fenced,
+    Moved,
+    NewRun,
+    Run,
+    new_row,
+    opened_run,
+    run_of,
+)
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -56,9 +66,9 @@ def open(  # noqa: A001  the word for it; used as runs.open
     ordinal = _next_ordinal() if run.ordinal is None else run.ordinal
     status: RunStatus = "claimed" if starts else "queued"
     opened = opened_run(run, status, claim if starts else None, ordinal=ordinal, now=tx.now)
-    if not tx.run(_q.insert, *_row(run, opened)):  # another host took the lane meanwhile
+    if not tx.run(_q.insert, **new_row(run, opened)):  # another host took the lane meanwhile
         opened = opened_run(run, "queued", None, ordinal=ordinal, now=tx.now)
-        tx.run(_q.insert, *_row(run, opened))
+        tx.run(_q.insert, **new_row(run, opened))
     actor = "host" if claim is None else claim.host_id
     entry = lifecycle(None, opened.status, cause="opened", actor=actor, status_code=None)
     journal.append(tx, run.workspace_id, run.run_id, 1, [entry], position=0, sequence=0)
@@ -317,42 +327,6 @@ def count_queued(tx: Tx, limit: int) -> int:
     """Count all queued runs, up to `limit`."""
     row = tx.one(_q.count_queued, limit=limit)
     return 0 if row is None else int(row["waiting"])
-
-
-def _row(run: NewRun, opened: Run) -> tuple[Any, ...]:
-    """Return the parameters of `insert`, in their order."""
-    holds = holds_lane(opened.status) and not run.parallel
-    return (
-        run.workspace_id,
-        run.run_id,
-        run.agent_id,
-        run.agent_name,
-        run.agent_version,
-        run.runner_id,
-        run.event_id,
-        run.parent_run_id,
-        run.bot_id,
-        run.conversation_id,
-        run.thread_id,
-        run.requester,
-        run.lane,
-        run.lane if holds else None,
-        int(run.parallel),
-        run.priority,
-        run.not_before,
-        opened.ordinal,
-        opened.status,
-        opened.host_id,
-        opened.host_epoch,
-        msgspec.json.encode(opened.binding).decode(),
-        opened.created_at,
-        run.deadline_at,
-        run.follows,
-        run.gathering,
-        run.gather_until,
-        opened.gathered,
-        run.gathered_bytes,
-    )
 
 
 def _next_ordinal() -> int:
