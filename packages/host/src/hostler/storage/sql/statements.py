@@ -1,8 +1,14 @@
 """Named SQL: one `.sql` file per store, the same text for both databases.
 
 A file is a list of statements, each headed by a line `-- name: <name>`, with its comments below. Parameters
-are written `:name`. Where the databases differ, a second version follows under `-- name: <name> (postgres)`.
-SQL types that differ are written `[key]` and `[blob]`.
+are written `:name`. Marks stand for SQL that differs between the databases:
+
+- `[texts :name]`, `[numbers :name]`: a subquery with the items of a JSON array, in the column `value`
+- `[is column :name]`: the column equals the parameter, or both are NULL
+- `[field column.name]`: a field of a JSON object
+- `[postgres ...]`: on PostgreSQL only
+
+Statements that differ as a whole have a second version under `-- name: <name> (postgres)`.
 """
 
 from __future__ import annotations
@@ -20,6 +26,20 @@ __all__ = ["Queries", "Query", "load", "parse", "query_of"]
 _HEAD = re.compile(
     r"^-- name: (?P<name>[a-z][a-z0-9_]*)(?: \((?P<dialect>sqlite|postgres)\))?\s*$", re.MULTILINE
 )
+_MARKS = {
+    r"\[texts (:\w+)\]": (
+        r"(SELECT value FROM json_each(\1))",
+        r"(SELECT value FROM jsonb_array_elements_text(CAST(\1 AS jsonb)) AS value)",
+    ),
+    r"\[numbers (:\w+)\]": (
+        r"(SELECT value FROM json_each(\1))",
+        r"(SELECT CAST(value AS bigint) AS value FROM jsonb_array_elements_text(CAST(\1 AS jsonb)) AS value)",
+    ),
+    r"\[is ([\w.]+) (:\w+)\]": (r"\1 IS \2", r"(\1 = \2 OR (\1 IS NULL AND CAST(\2 AS text) IS NULL))"),
+    r"\[field (\w+)\.(\w+)\]": (r"json_extract(\1, '$.\2')", r"(CAST(\1 AS jsonb) ->> '\2')"),
+    r"\s*\[postgres ([^\]]*)\]": ("", r" \1"),
+}
+"""Each mark as a pattern, with its SQL for SQLite and for PostgreSQL."""
 _SKIP_OR_PARAM = re.compile(r"'(?:[^']|'')*'|--[^\n]*|::[a-z]+|(?<![:\w]):(?P<name>[a-z_][a-z0-9_]*)")
 
 
@@ -70,7 +90,11 @@ def parse(text: str, prefix: str) -> Queries:
 
 
 def query_of(name: str, sqlite: str, postgres: str) -> Query:
-    """Build a statement from SQL whose parameters are written `:name`."""
+    """Build a statement from SQL with parameters written `:name` and with marks."""
+    if "[" in sqlite + postgres:
+        for mark, (for_sqlite, for_postgres) in _MARKS.items():
+            sqlite = re.sub(mark, for_sqlite, sqlite)
+            postgres = re.sub(mark, for_postgres, postgres)
     positional, names = _for_sqlite(sqlite)
     return Query(name, positional, _for_psycopg(postgres), names=names, values=_in_order(names))
 

@@ -8,13 +8,8 @@ ON CONFLICT (workspace_id, event_id) DO NOTHING
 -- name: claim
 -- Claimed events are due again at :again_at, if their host does not reschedule them before.
 UPDATE deferred_events SET next_at = :again_at WHERE (workspace_id, event_id) IN (
-    SELECT workspace_id, event_id FROM deferred_events WHERE next_at <= :now ORDER BY next_at LIMIT :limit)
-RETURNING *
-
--- name: claim (postgres)
-UPDATE deferred_events SET next_at = :again_at WHERE (workspace_id, event_id) IN (
     SELECT workspace_id, event_id FROM deferred_events WHERE next_at <= :now ORDER BY next_at LIMIT :limit
-    FOR UPDATE SKIP LOCKED)
+    [postgres FOR UPDATE SKIP LOCKED])
 RETURNING *
 
 -- name: retry

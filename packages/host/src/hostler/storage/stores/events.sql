@@ -32,17 +32,8 @@ SELECT seq FROM heads WHERE workspace_id = :workspace_id AND chain = 'events'
 -- Events of a whole workspace, newest first.
 SELECT * FROM events
 WHERE workspace_id = :workspace_id AND seq < :before_seq
-  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
-  AND (cast(:event_types AS text) IS NULL OR event_type IN (SELECT value FROM json_each(:event_types)))
-  AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
-ORDER BY seq DESC LIMIT :limit
-
--- name: page (postgres)
-SELECT * FROM events
-WHERE workspace_id = :workspace_id AND seq < :before_seq
-  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
-  AND (cast(:event_types AS text) IS NULL
-       OR event_type IN (SELECT jsonb_array_elements_text(cast(:event_types AS jsonb))))
+  AND (:any_thread = 1 OR [is thread_id :thread_id])
+  AND (cast(:event_types AS text) IS NULL OR event_type IN [texts :event_types])
   AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
 ORDER BY seq DESC LIMIT :limit
 
@@ -50,19 +41,8 @@ ORDER BY seq DESC LIMIT :limit
 -- Events of one conversation, or (NULL) those without one, newest first.
 SELECT * FROM events
 WHERE workspace_id = :workspace_id AND seq < :before_seq
-  AND conversation_id IS :conversation_id
-  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
-  AND (cast(:event_types AS text) IS NULL OR event_type IN (SELECT value FROM json_each(:event_types)))
-  AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
-ORDER BY seq DESC LIMIT :limit
-
--- name: page_conversation (postgres)
-SELECT * FROM events
-WHERE workspace_id = :workspace_id AND seq < :before_seq
-  AND (conversation_id = :conversation_id
-       OR (conversation_id IS NULL AND cast(:conversation_id AS text) IS NULL))
-  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND cast(:thread_id AS text) IS NULL))
-  AND (cast(:event_types AS text) IS NULL
-       OR event_type IN (SELECT jsonb_array_elements_text(cast(:event_types AS jsonb))))
+  AND [is conversation_id :conversation_id]
+  AND (:any_thread = 1 OR [is thread_id :thread_id])
+  AND (cast(:event_types AS text) IS NULL OR event_type IN [texts :event_types])
   AND (cast(:outcome AS text) IS NULL OR outcome = :outcome)
 ORDER BY seq DESC LIMIT :limit

@@ -15,24 +15,18 @@ UPDATE hosts SET lease_until = :lease_until
 WHERE host_id = :host_id AND epoch = :epoch AND lease_until >= :now
 
 -- name: holds
-SELECT 1 AS held FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until >= :now
-
--- name: holds (postgres)
 -- The lock prevents a take-over, which removes the row, until this transaction ends.
 SELECT 1 AS held FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until >= :now
-FOR KEY SHARE
+[postgres FOR KEY SHARE]
 
 -- name: remove
 DELETE FROM hosts WHERE host_id = :host_id AND epoch = :epoch
 
 -- name: remove_dead
-DELETE FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until < :now
-
--- name: remove_dead (postgres)
 -- A host that was stopped inside a transaction locks its row until the server ends that; the next try removes it.
 DELETE FROM hosts WHERE host_id IN (
     SELECT host_id FROM hosts WHERE host_id = :host_id AND epoch = :epoch AND lease_until < :now
-    FOR UPDATE SKIP LOCKED)
+    [postgres FOR UPDATE SKIP LOCKED])
 
 -- name: end_stalled (postgres)
 -- Sessions of hosts that hold locks while the server waits for their process. idle_in_transaction_session_timeout ends

@@ -32,7 +32,8 @@ SELECT
     (SELECT min(not_before) FROM runs WHERE status = 'queued' AND not_before > :since) AS due
 
 -- name: ready
--- Queued runs of a workspace that may start: due, in a free lane, and the oldest in it.
+-- Queued runs of a workspace that may start: due, in a free lane, and the oldest in it. On PostgreSQL without rows that
+-- another host is claiming at this moment.
 SELECT q.* FROM runs q
 WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
   AND (q.not_before IS NULL OR q.not_before <= :now)
@@ -42,28 +43,11 @@ WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
           SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
             AND o.ordinal < q.ordinal
             AND (o.not_before IS NULL OR o.not_before <= :now OR o.attempt > 1))))
-  AND q.agent_id NOT IN (SELECT value FROM json_each(:skip_agents))
+  AND q.agent_id NOT IN [texts :skip_agents]
   AND NOT EXISTS (
-      SELECT 1 FROM json_each(:skip_plugins) p WHERE substr(q.runner_id, 1, length(p.value)) = p.value)
+      SELECT 1 FROM [texts :skip_plugins] AS p WHERE substr(q.runner_id, 1, length(p.value)) = p.value)
 ORDER BY q.priority DESC, q.ordinal LIMIT :limit
-
--- name: ready (postgres)
--- The same, without rows that another host is claiming at this moment.
-SELECT q.* FROM runs q
-WHERE q.status = 'queued' AND q.workspace_id = :workspace_id
-  AND (q.not_before IS NULL OR q.not_before <= :now)
-  AND (q.parallel = 1 OR (
-      NOT EXISTS (SELECT 1 FROM runs a WHERE a.active_lane = q.lane)
-      AND NOT EXISTS (
-          SELECT 1 FROM runs o WHERE o.status = 'queued' AND o.lane = q.lane AND o.parallel = 0
-            AND o.ordinal < q.ordinal
-            AND (o.not_before IS NULL OR o.not_before <= :now OR o.attempt > 1))))
-  AND q.agent_id NOT IN (SELECT jsonb_array_elements_text(cast(:skip_agents AS jsonb)))
-  AND NOT EXISTS (
-      SELECT 1 FROM jsonb_array_elements_text(cast(:skip_plugins AS jsonb)) p (value)
-      WHERE substr(q.runner_id, 1, length(p.value)) = p.value)
-ORDER BY q.priority DESC, q.ordinal LIMIT :limit
-FOR UPDATE OF q SKIP LOCKED
+[postgres FOR UPDATE OF q SKIP LOCKED]
 
 -- name: served
 -- Records that the workspace had its turn.

@@ -61,42 +61,36 @@ ORDER BY seq LIMIT :limit
 -- name: keys_conversation_backward
 SELECT seq, size_bytes FROM transcripts
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after_seq AND seq < :before_seq
-  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
-  AND (:any_bot = 1 OR bot_id = :bot_id OR (bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+  AND (:any_thread = 1 OR [is thread_id :thread_id])
+  AND (:any_bot = 1 OR [is bot_id :bot_id])
 ORDER BY seq DESC LIMIT :limit
 
 -- name: keys_conversation_forward
 SELECT seq, size_bytes FROM transcripts
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND seq > :after_seq AND seq < :before_seq
-  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
-  AND (:any_bot = 1 OR bot_id = :bot_id OR (bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+  AND (:any_thread = 1 OR [is thread_id :thread_id])
+  AND (:any_bot = 1 OR [is bot_id :bot_id])
 ORDER BY seq LIMIT :limit
 
 -- name: keys_workspace_backward
 SELECT seq, size_bytes FROM transcripts
 WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq
-  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
-  AND (:any_bot = 1 OR bot_id = :bot_id OR (bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+  AND (:any_thread = 1 OR [is thread_id :thread_id])
+  AND (:any_bot = 1 OR [is bot_id :bot_id])
 ORDER BY seq DESC LIMIT :limit
 
 -- name: keys_workspace_forward
 SELECT seq, size_bytes FROM transcripts
 WHERE workspace_id = :ws AND seq > :after_seq AND seq < :before_seq
-  AND (:any_thread = 1 OR thread_id = :thread_id OR (thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
-  AND (:any_bot = 1 OR bot_id = :bot_id OR (bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+  AND (:any_thread = 1 OR [is thread_id :thread_id])
+  AND (:any_bot = 1 OR [is bot_id :bot_id])
 ORDER BY seq LIMIT :limit
 
--- name: items (sqlite)
+-- name: items
 SELECT seq, transcript_id, event_id, run_id, bot_id, conversation_id, thread_id, role, item_type, message_id, content,
        content_json, artifact_refs, metadata, created_at
 FROM transcripts
-WHERE workspace_id = :ws AND seq IN (SELECT value FROM json_each(:seqs))
-
--- name: items (postgres)
-SELECT seq, transcript_id, event_id, run_id, bot_id, conversation_id, thread_id, role, item_type, message_id, content,
-       content_json, artifact_refs, metadata, created_at
-FROM transcripts
-WHERE workspace_id = :ws AND seq IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(:seqs AS json)) AS value)
+WHERE workspace_id = :ws AND seq IN [numbers :seqs]
 
 -- name: doomed
 -- The columns that are needed to remove an item from the index.

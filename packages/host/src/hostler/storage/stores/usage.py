@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
+from hostler_protocol.limits import MAX_INTEGER
 
 MAX_ROWS = 10_000
 """Rows of one report: agents times days."""
@@ -43,7 +44,26 @@ def by_agent(
         agent_name=agent_name,
         limit=limit,
     )
-    return [UsageRow(**{name: row[name] for name in UsageRow.__dataclass_fields__}) for row in rows]
+    return [
+        UsageRow(
+            agent_name=row["agent_name"],
+            day=row["day"],
+            runs=row["runs"],
+            completed=row["completed"],
+            failed=row["failed"],
+            input_tokens=_tokens(row["input_tokens"]),
+            output_tokens=_tokens(row["output_tokens"]),
+            total_tokens=_tokens(row["total_tokens"]),
+            cached_tokens=_tokens(row["cached_tokens"]),
+            cost=row["cost"],
+        )
+        for row in rows
+    ]
+
+
+def _tokens(total: float | None) -> int | None:
+    """Return a sum of tokens, capped at the greatest integer of the protocol."""
+    return None if total is None else int(min(total, MAX_INTEGER))
 
 
 def open_runs(tx: Tx) -> dict[str, int]:

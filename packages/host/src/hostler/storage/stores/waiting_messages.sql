@@ -8,12 +8,7 @@ ON CONFLICT (workspace_id, event_id) DO NOTHING
 
 -- name: take
 DELETE FROM waiting_messages
-WHERE workspace_id = :ws AND event_id IN (SELECT value FROM json_each(:event_ids))
-RETURNING event_id, item
-
--- name: take (postgres)
-DELETE FROM waiting_messages
-WHERE workspace_id = :ws AND event_id IN (SELECT jsonb_array_elements_text(cast(:event_ids AS jsonb)))
+WHERE workspace_id = :ws AND event_id IN [texts :event_ids]
 RETURNING event_id, item
 
 -- name: page
@@ -22,8 +17,8 @@ SELECT w.event_id, w.item, w.size_bytes, w.created_at, e.run_id, e.outcome
 FROM waiting_messages AS w
 JOIN events AS e ON e.workspace_id = w.workspace_id AND e.event_id = w.event_id
 WHERE w.workspace_id = :ws AND w.conversation_id = :conversation_id
-  AND (:any_thread = 1 OR w.thread_id = :thread_id OR (w.thread_id IS NULL AND CAST(:thread_id AS text) IS NULL))
-  AND (:any_bot = 1 OR w.bot_id = :bot_id OR (w.bot_id IS NULL AND CAST(:bot_id AS text) IS NULL))
+  AND (:any_thread = 1 OR [is w.thread_id :thread_id])
+  AND (:any_bot = 1 OR [is w.bot_id :bot_id])
 ORDER BY w.created_at, e.seq LIMIT :limit
 
 -- name: unstarted
