@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import key_ranges as keyspace
 from hostler.storage.stores import plugin_storage as storage
 from hostler.storage.stores import state_values as states
+from hostler.storage.stores.key_ranges import Full, Keys
 from hostler.storage.stores.state_values import Conflict, StateValue
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MAX_STORAGE_VALUE_BYTES
@@ -166,10 +168,11 @@ def test_pages_give_every_key_with_the_literal_prefix_once_in_order(
         for key in keys:
             put(tx, key, 1)
             storage.set(tx, "w", "acme/echo", key, b"1")
-        for page in (
+        pages: list[Callable[[str], Keys]] = [
             lambda after: states.list(tx, "w", AREA.scope_key, prefix=prefix, after=after, limit=limit),
             lambda after: storage.keys(tx, "w", "acme/echo", prefix=prefix, after=after, limit=limit),
-        ):
+        ]
+        for page in pages:
             found: list[str] = []
             more = True
             while more:
@@ -203,10 +206,10 @@ def test_a_scope_holds_a_bounded_number_of_keys(
         for n in range(5):
             assert put(tx, f"k{n}", n) == 1
             assert storage.set(tx, "w", "acme/echo", f"k{n}", b"v") is None
-        assert isinstance(put(tx, "one more", 1), states.Full)
+        assert isinstance(put(tx, "one more", 1), Full)
         assert get(tx, "one more") == StateValue(None, 0)
         assert put(tx, "k0", "again") == 2
-        assert isinstance(storage.set(tx, "w", "acme/echo", "one more", b"v"), storage.Full)
+        assert isinstance(storage.set(tx, "w", "acme/echo", "one more", b"v"), Full)
         assert storage.get(tx, "w", "acme/echo", "one more") is None
         assert storage.set(tx, "w", "acme/echo", "k0", b"again") is None
 

@@ -11,7 +11,8 @@ from hostler.domain.payloads import state_scope_key
 from hostler.domain.scopes import area_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import state_values
-from hostler.storage.stores.state_values import Conflict, Full
+from hostler.storage.stores.key_ranges import Full
+from hostler.storage.stores.state_values import Conflict
 from hostler_protocol.calls import (
     DeletedReply,
     KeyPage,

@@ -23,6 +23,7 @@ from hostler.storage.stores import artifacts, audit, transcripts
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blobs import Blob, BlobFolder
+from hostler.storage.stores.key_ranges import Full
 from hostler_protocol.content import Message, text_of
 from hostler_protocol.errors import HostError
 
@@ -106,7 +107,7 @@ def _transcript(scope: CallScope, message: Message) -> tuple[Before, After]:
 def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
     area = area_of(write.scope, write.scope_key, scope.grant.agent_id, scope.event.envelope)
     outcome = states.set(tx, scope.workspace_id, area, write.key, write.value.decode())
-    if isinstance(outcome, states.Full):
+    if isinstance(outcome, Full):
         audit.record(
             tx,
             scope.workspace_id,

@@ -1,8 +1,8 @@
 """Migrations to this build's schema: numbered files, each applied in one transaction under a lock.
 
 A process that is killed halfway leaves only whole migrations, and the next start continues. A database that a
-newer build has migrated is refused with both versions in the message. Marks stand for SQL that differs between
-the databases: `[key]`, `[blob]`, `[without_rowid]`.
+newer build has migrated is refused with both versions in the message. Marks stand for SQL that differs by
+database: `[key]`, `[blob]`, `[without_rowid]`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The facts: modules of functions that take a transaction first, each with its statements beside it."""
+"""The stores: modules of functions that take a transaction first, each with a .sql file of its statements."""

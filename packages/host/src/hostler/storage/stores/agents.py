@@ -10,6 +10,7 @@ from hostler.domain.agents import Agent, AgentSpec
 from hostler.domain.type_fit import misfit
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
+from hostler.storage.stores.filters import NEWEST
 from hostler_protocol.errors import NotFoundError, StorageError
 from hostler_protocol.ids import canonical_json, digest, new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -18,7 +19,6 @@ _q = load(__file__)
 _specs = msgspec.json.Decoder(AgentSpec)
 MAX_AGENTS = 10_000
 """Agents of a workspace that take part in resolving an event."""
-_LATEST = 2**62
 
 
 def apply(tx: Tx, workspace_id: str, spec: AgentSpec) -> Agent:
@@ -113,7 +113,7 @@ def versions(
         _q.versions,
         workspace_id=workspace_id,
         agent_id=agent_id,
-        before=_LATEST if before is None else before,
+        before=NEWEST if before is None else before,
         limit=limit,
     )
     return [_agent(workspace_id, row) for row in rows]

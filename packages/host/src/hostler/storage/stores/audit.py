@@ -10,11 +10,11 @@ import msgspec
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import hash_chain
+from hostler.storage.stores.filters import NEWEST
 from hostler_protocol.ids import canonical_json, new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 _q = load(__file__)
-_NEWEST = 2**62
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -52,7 +52,7 @@ def page(
     tx: Tx, workspace_id: str, *, before_seq: int | None = None, limit: int = MAX_PAGE_ITEMS
 ) -> list[AuditFact]:
     """Return facts before `before_seq` (None: from the newest), newest first."""
-    before = _NEWEST if before_seq is None else before_seq
+    before = NEWEST if before_seq is None else before_seq
     return [_fact(row) for row in tx.all(_q.page, workspace_id=workspace_id, before_seq=before, limit=limit)]
 
 

@@ -9,13 +9,13 @@ import msgspec
 
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
+from hostler.storage.stores.filters import NEWEST
 from hostler_protocol.limits import MAX_PAGE_BYTES
 
 SCAN_ROWS = 2_000
 """Messages read for one step of the list."""
 MAX_STEPS = 10
 """Steps of one page: a page may be short, or empty with more to follow, but its time is bounded."""
-_NEWEST = 2**62
 _q = load(__file__)
 
 
@@ -55,7 +55,7 @@ class StateEntry:
 
 def page(tx: Tx, workspace_id: str, *, before: int | None, limit: int) -> ConversationPage:
     """Return conversations whose latest message has a sequence below `before`, latest first."""
-    position = _NEWEST if before is None else before
+    position = NEWEST if before is None else before
     items: list[Conversation] = []
     for _ in range(MAX_STEPS):
         step: dict[str, Any] = {"workspace_id": workspace_id, "before": position, "scan": SCAN_ROWS}

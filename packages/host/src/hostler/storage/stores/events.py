@@ -12,7 +12,7 @@ from hostler.domain.events import Event
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import hash_chain
-from hostler.storage.stores.filters import ANY, AnyOr
+from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler_protocol.content import text_of
 from hostler_protocol.events import EventEnvelope
 from hostler_protocol.ids import digest
@@ -24,7 +24,6 @@ UNSETTLED: frozenset[Outcome] = frozenset({"deferred", "failed"})
 """Outcomes of events that were neither routed nor found to have no agent."""
 
 _q = load(__file__)
-_NEWEST = 2**62
 _envelopes = msgspec.json.Decoder(EventEnvelope)
 _objects = msgspec.json.Decoder(dict[str, Any])
 
@@ -162,7 +161,7 @@ def page(
     query = _q.page
     params: dict[str, Any] = {
         "workspace_id": workspace_id,
-        "before_seq": _NEWEST if before_seq is None else before_seq,
+        "before_seq": NEWEST if before_seq is None else before_seq,
         "any_thread": int(thread_id is ANY),
         "thread_id": None if thread_id is ANY else thread_id,
         "event_types": None if event_types is None else _json(list(event_types)),

@@ -1,4 +1,4 @@
-"""`ANY`: the value of a filter that is not set. None is a filter too: it means IS NULL."""
+"""Values of filters that are not set. None is a filter too: it means IS NULL."""
 
 from __future__ import annotations
 
@@ -15,3 +15,5 @@ class Unfiltered(Enum):
 ANY: Final = Unfiltered.ANY
 AnyOr: TypeAlias = Literal[Unfiltered.ANY] | str | None
 """ANY: no filter; None: only rows without a value; a string: rows with that value."""
+NEWEST: Final = 2**62
+"""Above every sequence, version and time: where a list begins that runs backward from the newest row."""

@@ -16,6 +16,19 @@ _LAST = "\U0010ffff"
 _ABOVE_ALL = _LAST * (MAX_KEY_CHARS + 1)
 
 
+class Full(NamedTuple):
+    """A scope or owner has the greatest allowed number of keys. Nothing was written."""
+
+    limit: int = MAX_KEYS
+
+
+class Keys(NamedTuple):
+    """One page of keys in the order of their UTF-8 bytes."""
+
+    items: list[str]
+    has_more: bool
+
+
 class KeyRange(NamedTuple):
     """Keys from `low` (inclusive) to `high` (exclusive)."""
 

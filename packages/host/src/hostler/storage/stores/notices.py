@@ -14,6 +14,7 @@ from hostler.domain.webhooks import MAX_WEBHOOKS, NoticeEvent, Webhook, event_of
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import pause_calls, settings
+from hostler.storage.stores.filters import NEWEST
 from hostler_protocol.errors import InvalidArgumentError, NotFoundError
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
@@ -25,7 +26,6 @@ MAX_ERROR_CHARS = 500
 MAX_DUE = 100
 
 _q = load(__file__)
-_LATEST = 2**62
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -135,7 +135,7 @@ def page(
     tx: Tx, workspace_id: str, *, before: tuple[int, str] | None = None, limit: int = MAX_PAGE_ITEMS
 ) -> list[Notice]:
     """Return notices before (created_at, notice id), newest first."""
-    at, notice_id = before or (_LATEST, "")
+    at, notice_id = before or (NEWEST, "")
     rows = tx.all(_q.page, workspace_id=workspace_id, before_at=at, before_id=notice_id, limit=limit)
     return [_notice(row) for row in rows]
 
@@ -201,7 +201,7 @@ def deliveries(
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[Delivery]:
     """Return deliveries before (created_at, delivery id), newest first."""
-    at, delivery_id = before or (_LATEST, "")
+    at, delivery_id = before or (NEWEST, "")
     rows = tx.all(
         _q.deliveries,
         workspace_id=workspace_id,

@@ -60,7 +60,7 @@ def begin_resuming(tx: Tx, run_id: str, epoch: int) -> Pause | Refused:
     if pause.status != "ready" or pause.epoch > epoch:
         return Refused("not_ready", f"pause {pause.pause_id} is {pause.status}, epoch {pause.epoch}")
     return pauses.move(
-        tx, pause, "resuming", cause="an attempt goes on with it", actor=run.host_id or "host", epoch=epoch
+        tx, pause, "resuming", cause="an attempt resumes it", actor=run.host_id or "host", epoch=epoch
     )
 
 
@@ -87,12 +87,10 @@ def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -
 
 def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> Pause | Refused:
     """Record that the runner gets the tool's result or error, which is journalled in the same transaction."""
-    found = _live(tx, run_id, call_id, epoch)
+    found = _reserved(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
     pause, call, actor = found
-    if call.execution != "reserved":
-        return Refused("made", f"call {call_id} is {call.execution}: no outcome is awaited")
     cause = "the tool gave an error" if failed else "the tool gave its result"
     to: Literal["failed", "succeeded"] = "failed" if failed else "succeeded"
     pause_calls.execute(tx, pause, call, to, cause=cause, actor=actor, handed_over=True)
@@ -101,12 +99,10 @@ def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> P
 
 def not_made(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
     """Release a reserved call that was certainly not executed: its tool was never called."""
-    found = _live(tx, run_id, call_id, epoch)
+    found = _reserved(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
     pause, call, actor = found
-    if call.execution != "reserved":
-        return Refused("made", f"call {call_id} is {call.execution}")
     pause_calls.execute(tx, pause, call, "none", cause=cause, actor=actor)
     return pause
 
@@ -134,7 +130,7 @@ def give_up(tx: Tx, run_id: str, call_id: str, epoch: int) -> None:
     call = pause_calls.find(tx, pause, call_id)
     if call is None or call.execution != "none":
         return
-    cause = "the runner waits no more for it"
+    cause = "the runner no longer waits for it"
     if call.decision == "undecided":
         pause_calls.decide(tx, pause, call, "cancelled", cause=cause, actor=run.runner_id)
     pause_calls.hand_over(tx, call)
@@ -147,14 +143,12 @@ def give_up(tx: Tx, run_id: str, call_id: str, epoch: int) -> None:
 
 def doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
     """Send a reserved call to review, since it is not known whether it was executed."""
-    found = _live(tx, run_id, call_id, epoch)
+    found = _reserved(tx, run_id, call_id, epoch)
     if isinstance(found, Refused):
         return found
     pause, call, actor = found
-    if call.execution != "reserved":
-        return Refused("made", f"call {call_id} is {call.execution}")
     if pause.status == "ready":
-        pause = pauses.move(tx, pause, "resuming", cause="an attempt goes on with it", actor=actor)
+        pause = pauses.move(tx, pause, "resuming", cause="an attempt resumes it", actor=actor)
     pause_calls.execute(tx, pause, call, "in_doubt", cause=cause, actor=actor, review="in_doubt")
     if pause.status == "needs_review":
         return pause
@@ -232,7 +226,7 @@ def _refusal(tx: Tx, pause: Pause, call: PausedCall, epoch: int) -> Refused | No
     if call.execution != "none":
         return Refused("made", f"call {call.call_id} has {call.execution}")
     if not pause_votes.still_approved(tx, pause, call):
-        return Refused("revoked", f"call {call.call_id}: whoever approved it may no longer do so")
+        return Refused("revoked", f"call {call.call_id}: its approver may no longer approve it")
     return None
 
 
@@ -249,11 +243,19 @@ def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
     if run is None or run.attempt != epoch or run.status not in {"claimed", "running"}:
         return Refused("fenced", f"attempt {epoch} of run {run_id} is not under way")
     if pause is None or pause.status not in _UNDER_WAY or pause.epoch != epoch:
-        return Refused("fenced", f"attempt {epoch} of run {run_id} does not go on with a pause")
+        return Refused("fenced", f"attempt {epoch} of run {run_id} is not resuming a pause")
     call = pause_calls.find(tx, pause, call_id)
     if call is None:
         return Refused("unknown", f"pause {pause.pause_id} has no call {call_id}")
     return _Found(pause, call, run.host_id or "host")
+
+
+def _reserved(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
+    """Find a call as `_live` does, if it is reserved."""
+    found = _live(tx, run_id, call_id, epoch)
+    if isinstance(found, Refused) or found.call.execution == "reserved":
+        return found
+    return Refused("made", f"call {call_id} is {found.call.execution}")
 
 
 def _handed(tx: Tx, pause: Pause, actor: str) -> Pause:

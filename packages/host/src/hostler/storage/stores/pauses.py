@@ -16,13 +16,13 @@ from hostler.domain.pauses import HOST, MAX_SWEPT_PAUSES, PauseStatus, is_settle
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import notices, pause_calls, pause_facts, run_notes
+from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.pause_rows import pause_of
 from hostler_protocol.errors import ConflictError, NotFoundError
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 from hostler_protocol.runs import RunStatus
 
 _q = load(__file__)
-_LATEST = 2**62
 _MAX_SEGMENTS = 1_000
 
 
@@ -153,7 +153,7 @@ def page(
 
     `before`: (created_at, pause id) of the last one seen.
     """
-    before_time, before_id = before or (_LATEST, "")
+    before_time, before_id = before or (NEWEST, "")
     params: dict[str, Any] = {
         "workspace_id": workspace_id,
         "before_time": before_time,

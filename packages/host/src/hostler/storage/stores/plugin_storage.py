@@ -6,12 +6,9 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores.key_ranges import MAX_KEYS, check_key, key_range, page_limit
+from hostler.storage.stores.key_ranges import MAX_KEYS, Full, Keys, check_key, key_range, page_limit
 from hostler_protocol.errors import PayloadTooLargeError
 from hostler_protocol.limits import MAX_STORAGE_VALUE_BYTES
 
@@ -19,21 +16,6 @@ _q = load(__file__)
 
 WORKSPACE = ""
 """The owner of the storage that all runners of a workspace share."""
-
-
-@dataclass(frozen=True, slots=True)
-class Full:
-    """The owner has the greatest allowed number of keys. Nothing was written."""
-
-    limit: int = MAX_KEYS
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """One page of keys in the order of their UTF-8 bytes."""
-
-    items: Sequence[str]
-    has_more: bool
 
 
 def check_value(value: bytes) -> None:

@@ -10,13 +10,13 @@ import msgspec
 
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
+from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.nul import without_nul
 from hostler.storage.stores.run_rows import Run, run_of
 from hostler_protocol.events import Input
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 _q = load(__file__)
-_LATEST = 2**62
 
 Kind = Literal["retry", "fork"]
 
@@ -97,7 +97,7 @@ def dead(
     limit: int = MAX_PAGE_ITEMS,
 ) -> list[Run]:
     """Return dead letters, newest first: runs that the host failed, not their runner, and without a retry."""
-    before_time, before_id = before or (_LATEST, "")
+    before_time, before_id = before or (NEWEST, "")
     rows = tx.all(
         _q.dead,
         workspace_id=workspace_id,

@@ -16,6 +16,7 @@ from hostler.domain.runs import begins_attempt, holds_lane, is_terminal, may_bec
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import hosts, journal
+from hostler.storage.stores.filters import NEWEST
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.journal import Deltas, Entries, Entry
 from hostler.storage.stores.nul import without_nul
@@ -38,7 +39,6 @@ from hostler_protocol.runs import RunStatus
 __all__ = ["Appended", "Fenced", "Moved", "NewRun", "Run"]
 
 _q = load(__file__)
-_LATEST = 2**62
 _last_ordinal = 0
 _LIKELY_BEFORE: dict[RunStatus, RunStatus] = {
     "running": "claimed",
@@ -249,7 +249,7 @@ def page(
 
     `before`: (created_at, run_id) of the last one seen.
     """
-    before_time, before_id = before or (_LATEST, "")
+    before_time, before_id = before or (NEWEST, "")
     params: dict[str, Any] = {
         "workspace_id": workspace_id,
         "before_time": before_time,

@@ -6,7 +6,7 @@ after it. A missing value has version 0, and `if_version=0` means "only if absen
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import msgspec
 from hostler.domain.scopes import StateArea
 from hostler.storage.port import Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores.key_ranges import MAX_KEYS, check_key, key_range, page_limit
+from hostler.storage.stores.key_ranges import MAX_KEYS, Full, Keys, check_key, key_range, page_limit
 from hostler_protocol.calls import STATE_KEY_ALIASES, state_keys_with
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MIB
@@ -42,21 +42,6 @@ class Conflict:
     """The value has this version (0: absent), not the expected one. Nothing was written."""
 
     version: int
-
-
-@dataclass(frozen=True, slots=True)
-class Full:
-    """The scope has the greatest allowed number of keys. Nothing was written."""
-
-    limit: int = MAX_KEYS
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """One page of keys in the order of their UTF-8 bytes."""
-
-    items: Sequence[str]
-    has_more: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ def configured(tx: Tx, ws: str) -> WorkingFolderSettings:
 def took_part(tx: Tx, owner: FolderOwner, actor_id: str, actor_type: str | None) -> bool:
     """Whether a person is an actor in the conversation of a folder. `actor_type` None means any type."""
     where = {"ws": owner.workspace_id, "conversation_id": owner.conversation_id, "actor_id": actor_id}
-    return tx.one(_q.did, **where, actor_type=actor_type) is not None
+    return tx.one(_q.actor_event, **where, actor_type=actor_type) is not None
 
 
 def is_orphan(tx: Tx, owner: FolderOwner) -> bool:
@@ -34,4 +34,4 @@ def is_orphan(tx: Tx, owner: FolderOwner) -> bool:
         row = tx.one(_q.run_status, ws=owner.workspace_id, run_id=owner.run_id)
         return row is None or row["status"] in TERMINAL_STATUSES
     where = {"ws": owner.workspace_id, "conversation_id": owner.conversation_id}
-    return all(tx.one(query, **where) is None for query in (_q.said, _q.happened, _q.active_run))
+    return all(tx.one(query, **where) is None for query in (_q.message, _q.event, _q.active_run))

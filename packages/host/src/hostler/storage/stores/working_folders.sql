@@ -3,15 +3,15 @@
 -- name: run_status
 SELECT status FROM runs WHERE workspace_id = :ws AND run_id = :run_id
 
--- name: said
+-- name: message
 SELECT seq FROM transcripts WHERE workspace_id = :ws AND conversation_id = :conversation_id LIMIT 1
 
--- name: happened
+-- name: event
 -- Deleted events have no body.
 SELECT seq FROM events
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND body IS NOT NULL LIMIT 1
 
--- name: did
+-- name: actor_event
 SELECT seq FROM events
 WHERE workspace_id = :ws AND conversation_id = :conversation_id AND actor_id = :actor_id
   AND (actor_type = CAST(:actor_type AS text) OR CAST(:actor_type AS text) IS NULL) LIMIT 1
