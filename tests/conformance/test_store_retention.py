@@ -28,6 +28,7 @@ from hostler.storage.stores import (
     retention,
     runs,
     search,
+    search_index,
     transcripts,
     uploads,
 )
@@ -268,7 +269,7 @@ async def test_a_deleted_conversation_is_in_no_page_no_search_and_no_index(world
     await world.turn("c-gone", "ada")
     await world.turn("c-kept", "ada")
     if world.database.dialect == "sqlite":  # a few messages wait for more
-        await world.database.write(lambda tx: transcripts.index_waiting(tx, "w"))
+        await world.database.write(lambda tx: search_index.index_waiting(tx, "w"))
     await deletion.delete_conversation(world.database, world.folder, "w", "c-gone", by="admin")
 
     def look(tx: Tx) -> None:

@@ -19,7 +19,7 @@ from hostler.domain.place import Place
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.sql.statements import Query
-from hostler.storage.stores import search, transcripts
+from hostler.storage.stores import search, search_index, transcripts
 from hostler.storage.stores.filters import ANY
 from hostler.storage.stores.transcripts import StoredItem, TranscriptPage, item_of
 from hostler_protocol.content import ArtifactRef, Content, ImageUrl, ImageUrlElement, Message, TextElement
@@ -466,9 +466,9 @@ def test_what_is_committed_is_found_whether_it_waits_for_the_index_or_not(
         match kind:
             case "say":
                 text, conversation, is_long = how
-                say(tx, f"{text} {'x' * transcripts.LONG_TEXT_CHARS}" if is_long else text, conversation)
+                say(tx, f"{text} {'x' * search_index.LONG_TEXT_CHARS}" if is_long else text, conversation)
             case "many":
-                for turn in range(how[0] * transcripts.INDEX_EVERY // 2):
+                for turn in range(how[0] * search_index.INDEX_EVERY // 2):
                     say(tx, f"red {turn}", "cd"[turn % 2])
             case "remove" if how[0] < len(seqs):
                 at = len(seqs) - 1 - how[0]
@@ -500,10 +500,10 @@ def test_few_messages_wait_for_the_index_and_long_ones_do_not(database: SqlDatab
     def counts() -> tuple[int, int]:
         return read(database, lambda tx: tuple(row["n"] for q in (waiting, indexed) if (row := tx.one(q))))
 
-    fill(database, ["a"] * (transcripts.INDEX_EVERY - 1))
-    assert counts() == (transcripts.INDEX_EVERY - 1, 0)
+    fill(database, ["a"] * (search_index.INDEX_EVERY - 1))
+    assert counts() == (search_index.INDEX_EVERY - 1, 0)
     fill(database, ["a"])
-    assert counts() == (transcripts.INDEX_EVERY, transcripts.INDEX_EVERY)
-    fill(database, ["a", "x " * transcripts.LONG_TEXT_CHARS])
+    assert counts() == (search_index.INDEX_EVERY, search_index.INDEX_EVERY)
+    fill(database, ["a", "x " * search_index.LONG_TEXT_CHARS])
     fill(database, ["a"])
-    assert counts() == (transcripts.INDEX_EVERY + 3, transcripts.INDEX_EVERY + 2)
+    assert counts() == (search_index.INDEX_EVERY + 3, search_index.INDEX_EVERY + 2)

@@ -37,9 +37,9 @@ INSTALLATION_WIDE = {
     "run_claims.look": "the dispatcher reads all queues",
     "runs.attempts_of": "a host looks for attempts of its own that it does not execute",
     "runs.count_queued": "the bound of the queue",
-    "transcripts.index": "the row of the text index that belongs to the row just written",
-    "transcripts.last_doc": "the next number in the text index, which is one for the installation",
-    "transcripts.merge_index": "upkeep of the text index",
+    "search_index.insert": "the row of the text index that belongs to the row just written",
+    "search_index.last_doc": "the next number in the text index, which is one for the installation",
+    "search_index.merge": "upkeep of the text index",
     "usage.open_runs": "the operator's metrics",
 }
 """Statements that cross workspaces on purpose; none is reached by a caller's request."""

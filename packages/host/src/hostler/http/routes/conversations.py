@@ -18,7 +18,7 @@ from hostler.storage.stores import conversations, search, transcripts
 from hostler.storage.stores import waiting_messages as waiting
 from hostler.storage.stores.conversations import Conversation, ConversationPage
 from hostler.storage.stores.deletion import DeletionReceipt
-from hostler.storage.stores.filters import ANY, AnyOr
+from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler.storage.stores.transcripts import TranscriptPage
 from hostler.storage.stores.waiting_messages import UnstartedConversation, WaitingMessage, WaitingPage
 from hostler_protocol._base import Strict
@@ -127,7 +127,7 @@ async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[C
         unstarted = waiting.unstarted(tx, request.workspace_id, query.size) if before is None else []
         room = query.size - len(unstarted)
         if not room:
-            return unstarted, ConversationPage([], transcripts.NEWEST)
+            return unstarted, ConversationPage([], NEWEST)
         return unstarted, conversations.page(tx, request.workspace_id, before=before, limit=room)
 
     unstarted, page = await host.db.read(read)

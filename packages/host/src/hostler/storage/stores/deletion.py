@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from hostler.domain.seq_set import SeqSet
 from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores import artifacts, audit, blobs, pause_retention, transcripts
+from hostler.storage.stores import artifacts, audit, blobs, pause_retention, search_index, transcripts
 from hostler.storage.stores import erasure as erasing
 from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores import redactions as emptied
@@ -326,7 +326,7 @@ class _Erasure:
         for step in range(_MAX_MERGES):
             begin = step == 0
             if not await self._database.write(
-                lambda tx, begin=begin: transcripts.merge_index(tx, _MERGE_PAGES, begin=begin)  # type: ignore[misc]
+                lambda tx, begin=begin: search_index.merge(tx, _MERGE_PAGES, begin=begin)  # type: ignore[misc]
             ):
                 return
 

@@ -17,10 +17,10 @@ from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import Query as Statement
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import transcripts
-from hostler.storage.stores.filters import ANY, AnyOr
+from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler.storage.stores.key_ranges import page_limit
 from hostler.storage.stores.search_tokens import Query, parse_query, thread_token, tokens_of, wanted_tokens
-from hostler.storage.stores.transcripts import NEWEST, StoredItem
+from hostler.storage.stores.transcripts import StoredItem
 
 _q = load(__file__)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from typing import Any, Literal
 
 import msgspec
@@ -17,10 +16,11 @@ import msgspec
 from hostler.domain.place import NOWHERE, Place
 from hostler.storage.port import Row, Tx
 from hostler.storage.sql.statements import load
-from hostler.storage.stores.filters import ANY, AnyOr
+from hostler.storage.stores import search_index
+from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler.storage.stores.key_ranges import page_limit
 from hostler.storage.stores.nul import without_nul
-from hostler.storage.stores.search_tokens import fold, indexed_tokens, tokens_of
+from hostler.storage.stores.search_tokens import fold
 from hostler_protocol.content import ArtifactRef, Message, text_of
 from hostler_protocol.ids import new_id
 from hostler_protocol.limits import (
@@ -32,20 +32,10 @@ from hostler_protocol.limits import (
 
 _q = load(__file__)
 
-NEWEST = 2**62
-"""Above every sequence."""
 ITEM_OVERHEAD_BYTES = 1024
 """Bytes of an item in a page besides its content: ids, cursor, field names. A protocol message has room for
 two pages, so even ids of the greatest length fit."""
 MAX_ROWS_BYTES = MAX_PAGE_BYTES - 64 * 1024
-INDEX_EVERY = 32
-"""SQLite: messages of a workspace that are indexed together, in the transaction of the last of them, as one
-segment of the index instead of one each. Searches read those that are not indexed yet."""
-LONG_TEXT_CHARS = 8 * 1024
-"""A longer text is indexed at once, so that a search reads at most 256 KiB of unindexed text, and no group of
-writes indexes more than that and its own texts."""
-_MAX_WAITING = 1_000
-"""Messages indexed in one step; further ones follow in the next step."""
 
 _refs = msgspec.json.Decoder(list[ArtifactRef])
 _objects = msgspec.json.Decoder(dict[str, Any])
@@ -163,13 +153,7 @@ def _store(ws: str, tx: Tx, added: list[tuple[NewTranscriptItem, Callable[[int],
     first = last - len(added) + 1
     written = [(seq, item) for seq, (item, _) in enumerate(added, start=first)]
     tx.run_rows(_q.insert, [_row(tx, ws, seq, item) for seq, item in written])
-    if tx.dialect == "postgres":  # its index collects new entries by itself
-        entries = ({"ws": ws, "seq": seq, "tokens": _tokens(tx, ws, item)} for seq, item in written)
-        tx.run_many(_q.index, entries)
-    elif last // INDEX_EVERY > (first - 1) // INDEX_EVERY or any(
-        len(item.search_text) > LONG_TEXT_CHARS for item, _ in added
-    ):
-        index_waiting(tx, ws, written)
+    search_index.add(tx, ws, written)
     for seq, (_, then) in enumerate(added, start=first):
         if then is not None:
             then(seq)
@@ -197,50 +181,6 @@ def _row(tx: Tx, ws: str, seq: int, item: NewTranscriptItem) -> tuple[Any, ...]:
         item.size_bytes,
         tx.now if item.created_at is None else item.created_at,
     )
-
-
-def index_waiting(tx: Tx, ws: str, written: Sequence[tuple[int, NewTranscriptItem]] = ()) -> None:
-    """SQLite: index all messages that are not indexed yet, in order, and finally those just `written`.
-
-    Those are all messages after the last indexed one: there is no separate mark that could be wrong.
-    """
-    indexed = tx.one(_q.last_indexed, ws=ws)
-    after = 0 if indexed is None else int(indexed["seq"])
-    before = written[0][0] if written else NEWEST
-    last = tx.one(_q.last_doc)
-    next_doc = 1 if last is None else int(last["doc"]) + 1
-    while after + 1 < before:
-        rows = tx.all(_q.waiting, ws=ws, after=after, before=before, limit=_MAX_WAITING)
-        if not rows:
-            break
-        _index(tx, ws, [(row["seq"], _Found(*_found(row))) for row in rows], next_doc)
-        next_doc += len(rows)
-        after = rows[-1]["seq"]
-    _index(tx, ws, written, next_doc)
-
-
-class _Found(msgspec.Struct, frozen=True):
-    """The columns of a message that the text index needs."""
-
-    bot_id: str | None
-    conversation_id: str | None
-    thread_id: str | None
-    search_text: str
-
-
-_found = itemgetter(*_Found.__struct_fields__)
-_given = itemgetter(*NewTranscriptItem.__struct_fields__)
-_Indexed = _Found | NewTranscriptItem
-
-
-def _index(tx: Tx, ws: str, items: Sequence[tuple[int, _Indexed]], first_doc: int) -> None:
-    tx.run_rows(_q.insert_doc, [(doc, ws, seq) for doc, (seq, _) in enumerate(items, start=first_doc)])
-    entries = [(doc, _tokens(tx, ws, item)) for doc, (_, item) in enumerate(items, start=first_doc)]
-    tx.run_rows(_q.index, entries)
-
-
-def _tokens(tx: Tx, ws: str, item: _Indexed) -> str:
-    return " ".join(indexed_tokens(tx.dialect, ws, Place.of(item), tokens_of(item.search_text)))
 
 
 def page(
@@ -338,14 +278,10 @@ def remove(tx: Tx, ws: str, seqs: Sequence[int]) -> int:
     """Delete items and their index entries; return their number. For retention and deletion."""
     removed = 0
     for seq in seqs:
-        row = tx.one(_q.doomed, ws=ws, seq=seq)
+        row = tx.one(_q.search_columns, ws=ws, seq=seq)
         if row is None:
             continue
-        if tx.dialect == "sqlite":  # an index without content needs the tokens again to delete them
-            tx.run(_q.unindex, ws=ws, seq=seq, tokens=_tokens(tx, ws, _Found(*_found(row))))
-            tx.run(_q.delete_doc, ws=ws, seq=seq)
-        else:
-            tx.run(_q.unindex, ws=ws, seq=seq)
+        search_index.remove(tx, ws, row)
         removed += tx.run(_q.delete, ws=ws, seq=seq)
     return removed
 
@@ -359,19 +295,7 @@ def withdraw(tx: Tx, ws: str, event_id: str) -> NewTranscriptItem | None:
     if row is None:
         return None
     remove(tx, ws, [int(row["seq"])])
-    return NewTranscriptItem(*_given(row))
-
-
-def merge_index(tx: Tx, pages: int, *, begin: bool) -> bool:
-    """SQLite: rewrite part of the text index, so that deleted texts leave the file.
-
-    The first step begins a merge of everything, the others continue it; each writes about `pages` pages.
-    Return whether more is left to do.
-    """
-    before = tx.one(_q.index_changes)
-    tx.run(_q.merge_index, pages=-pages if begin else pages)
-    after = tx.one(_q.index_changes)
-    return before is not None and after is not None and after["changes"] - before["changes"] > 1
+    return NewTranscriptItem(*(row[name] for name in NewTranscriptItem.__struct_fields__))
 
 
 def _keys(tx: Tx, ws: str, *, direction: Direction, **scope: Any) -> list[Row]:

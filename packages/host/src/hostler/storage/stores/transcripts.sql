@@ -1,4 +1,4 @@
--- The transcript and its text index.
+-- The transcript.
 
 -- name: advance
 -- Reserves the next :items sequences and returns the last. Runs at the end of a transaction: it locks the head row.
@@ -16,28 +16,6 @@ INSERT INTO transcripts (workspace_id, seq, transcript_id, event_id, run_id, bot
 VALUES (:ws, :seq, :transcript_id, :event_id, :run_id, :bot_id, :conversation_id, :thread_id, :role,
         :item_type, :message_id, :content, :content_json, :search_text, :artifact_refs, :metadata,
         :size_bytes, :created_at)
-
--- name: last_indexed (sqlite)
--- The last indexed message of a workspace.
-SELECT seq FROM transcript_docs WHERE workspace_id = :ws ORDER BY seq DESC LIMIT 1
-
--- name: waiting (sqlite)
-SELECT seq, bot_id, conversation_id, thread_id, search_text FROM transcripts
-WHERE workspace_id = :ws AND seq > :after AND seq < :before
-ORDER BY seq LIMIT :limit
-
--- name: last_doc (sqlite)
-SELECT doc FROM transcript_docs ORDER BY doc DESC LIMIT 1
-
--- name: insert_doc (sqlite)
-INSERT INTO transcript_docs (doc, workspace_id, seq) VALUES (:doc, :ws, :seq)
-
--- name: index (sqlite)
-INSERT INTO transcript_search (rowid, tokens) VALUES (:doc, :tokens)
-
--- name: index (postgres)
-INSERT INTO transcript_search (workspace_id, seq, tokens)
-VALUES (:ws, :seq, array_to_tsvector(string_to_array(CAST(:tokens AS text), ' ')))
 
 -- name: keys_thread_backward
 -- Items of one bot and thread, which runs read. Sequences and sizes first, so that a page is cut before it is read.
@@ -92,31 +70,13 @@ SELECT seq, transcript_id, event_id, run_id, bot_id, conversation_id, thread_id,
 FROM transcripts
 WHERE workspace_id = :ws AND seq IN [numbers :seqs]
 
--- name: doomed
+-- name: search_columns
 -- The columns that are needed to remove an item from the index.
 SELECT seq, bot_id, conversation_id, thread_id, search_text FROM transcripts
 WHERE workspace_id = :ws AND seq = :seq
 
--- name: unindex (sqlite)
-INSERT INTO transcript_search (transcript_search, rowid, tokens)
-SELECT 'delete', doc, :tokens FROM transcript_docs WHERE workspace_id = :ws AND seq = :seq
-
--- name: unindex (postgres)
-DELETE FROM transcript_search WHERE workspace_id = :ws AND seq = :seq
-
--- name: delete_doc (sqlite)
-DELETE FROM transcript_docs WHERE workspace_id = :ws AND seq = :seq
-
 -- name: delete
 DELETE FROM transcripts WHERE workspace_id = :ws AND seq = :seq
-
--- name: merge_index (sqlite)
--- One bounded step of rewriting the index: only this removes deleted texts from the file.
-INSERT INTO transcript_search (transcript_search, rank) VALUES ('merge', :pages)
-
--- name: index_changes (sqlite)
--- Rows changed on this connection so far: a merge step without work changes at most one.
-SELECT total_changes() AS changes
 
 -- name: of_event
 -- The item of an event. The plus keeps SQLite from walking the whole transcript in the order of seq.
