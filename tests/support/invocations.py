@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hostler.tools.port import GivenArtifact, ToolInvocation
+from hostler.tools.port import ReadableArtifact, ToolInvocation
 from hostler.tools.sources import ToolSource, ToolSources
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import NotFoundError
@@ -16,10 +16,10 @@ from hostler_protocol.errors import NotFoundError
 class KeptFiles:
     """The artifacts of a call, in memory; `given` are those that it may read."""
 
-    given: dict[str, GivenArtifact] = field(default_factory=dict)
+    given: dict[str, ReadableArtifact] = field(default_factory=dict)
     kept: list[tuple[bytes, str | None, str | None]] = field(default_factory=list)
 
-    async def open(self, artifact_id: str) -> GivenArtifact:
+    async def open(self, artifact_id: str) -> ReadableArtifact:
         if artifact_id not in self.given:
             raise NotFoundError(f"no artifact {artifact_id}")
         return self.given[artifact_id]
@@ -31,7 +31,7 @@ class KeptFiles:
             for start in range(0, len(content), 1024):
                 yield content[start : start + 1024]
 
-        self.given[artifact_id] = GivenArtifact(artifact_id, name, mime_type, len(content), pieces())
+        self.given[artifact_id] = ReadableArtifact(artifact_id, name, mime_type, len(content), pieces())
 
     async def keep(
         self, content: bytes | AsyncIterator[bytes], *, name: str | None = None, mime_type: str | None = None

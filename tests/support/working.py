@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostler.domain.place import Place
-from hostler.tools.port import GivenArtifact, OfferedTool, ToolInvocation
+from hostler.tools.port import OfferedTool, ReadableArtifact, ToolInvocation
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import NotFoundError
 
@@ -21,11 +21,11 @@ class MemoryArtifacts:
     given: dict[str, bytes] = field(default_factory=dict)
     made: dict[str, bytes] = field(default_factory=dict)
 
-    async def open(self, artifact_id: str) -> GivenArtifact:
+    async def open(self, artifact_id: str) -> ReadableArtifact:
         if artifact_id not in self.given:
             raise NotFoundError(f"artifact_id {artifact_id!r} is no artifact that this run may see")
         content = self.given[artifact_id]
-        return GivenArtifact(artifact_id, None, None, len(content), _pieces(content))
+        return ReadableArtifact(artifact_id, None, None, len(content), _pieces(content))
 
     async def keep(
         self, content: bytes | AsyncIterator[bytes], *, name: str | None = None, mime_type: str | None = None

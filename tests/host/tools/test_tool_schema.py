@@ -12,13 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from hostler.tools.schema import (
-    BESIDE_BYTES,
     MAX_PATTERNS,
     MAX_SCHEMA_BYTES,
     MAX_STEPS,
+    OFF_LOOP_BYTES,
     SchemaError,
     ToolSchema,
-    check_beside,
+    check_off_loop,
 )
 from hostler.tools.schema_cost import MAX_SCHEMA_NODES, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
@@ -97,7 +97,7 @@ def test_arguments_are_bounded() -> None:
     [
         ({"$ref": "https://example.com/schema"}, "outside of itself"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "outside of itself"),
-        ({"$ref": "#/$defs/gone"}, "where no schema stands"),
+        ({"$ref": "#/$defs/gone"}, "where there is no schema"),
         ({"$ref": "#"}, "without going deeper"),
         ({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"allOf": [{"$ref": "#/$defs/a"}]}}}, "without going"),
         ({"type": "strin"}, "no JSON Schema"),
@@ -160,12 +160,12 @@ def test_a_pattern_takes_linear_time() -> None:
 
 async def test_a_large_value_is_checked_where_nobody_waits_for_it() -> None:
     threads: list[int] = []
-    for value in ("small", "x" * BESIDE_BYTES, nested(100_000)):
-        await check_beside(value, lambda: threads.append(threading.get_ident()))
+    for value in ("small", "x" * OFF_LOOP_BYTES, nested(100_000)):
+        await check_off_loop(value, lambda: threads.append(threading.get_ident()))
     schema = ToolSchema({"properties": {"x": {"type": "integer"}}})
-    large = {"x": "y" * BESIDE_BYTES}
+    large = {"x": "y" * OFF_LOOP_BYTES}
     with pytest.raises(InvalidArgumentError, match="/x"):
-        await check_beside(large, lambda: schema.check(large, "it"))
+        await check_off_loop(large, lambda: schema.check(large, "it"))
     assert [thread == threading.get_ident() for thread in threads] == [True, False, False]
 
 

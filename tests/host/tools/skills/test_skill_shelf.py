@@ -106,7 +106,7 @@ async def test_a_changed_skill_is_nobodys_until_it_is_confirmed_and_a_restart_do
 
     async def still_after_a_restart(skills: Skills, tools: ToolSources) -> None:
         assert set(skills.resources()) == {"pouring"}
-        (one,) = [one for one in skills.standings() if one.name == "brewing"]
+        (one,) = [one for one in skills.statuses() if one.name == "brewing"]
         assert one.skill is not None
         assert one.pin is not None
         with pytest.raises(ConflictError, match="another digest"):
@@ -114,7 +114,7 @@ async def test_a_changed_skill_is_nobodys_until_it_is_confirmed_and_a_restart_do
         (folder / "references" / "times.md").write_text("changed while it was looked at")
         with pytest.raises(ConflictError, match="another digest"):
             await skills.confirm("brewing", one.skill.digest, "ada")
-        (one,) = [one for one in skills.standings() if one.name == "brewing"]
+        (one,) = [one for one in skills.statuses() if one.name == "brewing"]
         assert one.skill is not None
         done = await skills.confirm("brewing", one.skill.digest, "ada")
         assert (done.problem, done.pin and done.pin.confirmed_by) == (None, "ada")
@@ -151,7 +151,7 @@ async def test_one_that_can_not_be_used_hides_no_other(database: SqlDatabase, tm
 
     async def body(skills: Skills, tools: ToolSources) -> None:
         assert set(tools.offered("w")) == {"skill.brewing"}
-        problems = {one.name: one.problem for one in skills.standings()}
+        problems = {one.name: one.problem for one in skills.statuses()}
         assert problems["brewing"] is None
         assert "begin with '---'" in str(problems["pouring"])
         assert "same name" in str(problems["stirring"])
@@ -180,7 +180,7 @@ async def test_skills_beyond_the_most_that_a_host_has_are_left_out_and_counted(
 
     async def body(skills: Skills, tools: ToolSources) -> None:
         assert set(skills.resources()) == {"a", "b"}
-        (problem,) = [one.problem for one in skills.standings() if one.problem]
+        (problem,) = [one.problem for one in skills.statuses() if one.problem]
         assert problem == "2 skills of it are left out, c and those after it: a host has at most 2"
 
     await with_skills(database, body, tmp_path)

@@ -21,7 +21,7 @@ from hostler.storage.port import Tx
 from hostler.storage.stores import artifacts
 from hostler.storage.stores.artifacts import NewArtifact
 from hostler.storage.stores.blob_files import CHUNK_BYTES
-from hostler.tools.port import GivenArtifact
+from hostler.tools.port import ReadableArtifact
 from hostler_protocol.content import ArtifactRef
 from hostler_protocol.errors import NotFoundError, PayloadTooLargeError
 from hostler_protocol.ids import new_id
@@ -44,14 +44,14 @@ class CallArtifacts:
     call_id: str
     made: list[NewArtifact] = field(default_factory=list)
 
-    async def open(self, artifact_id: str) -> GivenArtifact:
+    async def open(self, artifact_id: str) -> ReadableArtifact:
         """An artifact that the run may see."""
         found = await find_in_reach(self.scope, artifact_id)
         if found is None:
             raise NotFoundError(f"artifact_id {artifact_id[:100]!r} is no artifact that this run may see")
         services = self.scope.services
         content = artifacts.stream(found, services.blobs, registered=services.registered)
-        return GivenArtifact(found.artifact_id, found.name, found.mime_type, found.size_bytes, content)
+        return ReadableArtifact(found.artifact_id, found.name, found.mime_type, found.size_bytes, content)
 
     async def keep(
         self, content: bytes | AsyncIterator[bytes], *, name: str | None = None, mime_type: str | None = None

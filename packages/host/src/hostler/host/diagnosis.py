@@ -21,7 +21,7 @@ from hostler.runs.routing import EventRouter
 from hostler.tools.mcp.server import McpServerStatus
 from hostler.tools.mcp.source import McpTools
 from hostler.tools.openapi.source import OpenApiStatus, OpenApiTools
-from hostler.tools.skills.service import SkillStanding
+from hostler.tools.skills.service import SkillStatus
 from hostler_protocol.errors import PluginError
 
 ONE_RUN_PREFIX = "run."
@@ -69,16 +69,16 @@ def _is_of_one_run(spec: AgentSpec) -> bool:
     return spec.name.startswith(ONE_RUN_PREFIX) and not spec.event_types
 
 
-def skill_problems(standings: Iterable[SkillStanding]) -> list[ConfigProblem]:
+def skill_problems(statuses: Iterable[SkillStatus]) -> list[ConfigProblem]:
     """Return the problems of skills that cannot be used; skills with one name are one problem."""
-    problems = {(skill.name, skill.problem): None for skill in standings if skill.problem is not None}
+    problems = {(skill.name, skill.problem): None for skill in statuses if skill.problem is not None}
     return [ConfigProblem(kind="skill", name=name, problem=problem) for name, problem in problems]
 
 
-def folder_problem(path: str, standings: Iterable[SkillStanding]) -> str | None:
+def folder_problem(path: str, statuses: Iterable[SkillStatus]) -> str | None:
     """Return the problem of the skills in a configured folder, or None."""
     root = os.path.realpath(path)
-    unusable = {skill.name: skill for skill in standings if skill.problem is not None}
+    unusable = {skill.name: skill for skill in statuses if skill.problem is not None}
     for skill in unusable.values():
         if skill.source in {path, root}:
             return skill.problem
@@ -130,7 +130,7 @@ class Diagnosis:
         return [
             *self.configurator.problems,
             *await plugin_problems(inventories.supervisor),
-            *skill_problems(inventories.skills.standings()),
+            *skill_problems(inventories.skills.statuses()),
             *tool_problems(self.mcp.servers(ws), self.openapi.documents(ws)),
             *await self._of_current(await self._agents()),
         ]

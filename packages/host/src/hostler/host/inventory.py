@@ -192,7 +192,7 @@ class Inventories:
 
     async def _skills(self, paths: Sequence[str]) -> Mapping[str, str | None]:
         if sorted(paths) == sorted(self.config.skills):
-            return {skill.name: skill.problem for skill in self.skills.standings()}
+            return {skill.name: skill.problem for skill in self.skills.statuses()}
         return await asyncio.to_thread(self.skills.names, paths)
 
     def _add_entries(self, tools: _Tools, config: ConfigFile) -> None:

@@ -98,8 +98,8 @@ class PluginTools:
         params = ToolLookupParams(
             tool_name=own_name, effect_key=invocation.effect_key, context=_context_of(invocation)
         )
-        told = await process.tool_calls.look_up(params, invocation.deadline)
-        return Found(told.result) if told.found else None
+        record = await process.tool_calls.look_up(params, invocation.deadline)
+        return Found(record.result) if record.found else None
 
     async def _reach(self, invocation: ToolInvocation) -> tuple[str, ToolProcess]:
         """Return the tool's own name and its plugin's process; the tool must still match its pin."""

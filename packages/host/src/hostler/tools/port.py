@@ -15,8 +15,8 @@ from hostler_protocol.grants import ToolResource
 
 __all__ = [
     "Found",
-    "GivenArtifact",
     "OfferedTool",
+    "ReadableArtifact",
     "RunArtifacts",
     "ToolInvocation",
     "ToolPin",
@@ -46,7 +46,7 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenArtifact:
+class ReadableArtifact:
     """An artifact that the run may read. `content` can be read once."""
 
     artifact_id: str
@@ -59,7 +59,7 @@ class GivenArtifact:
 class RunArtifacts(Protocol):
     """The artifacts that a run may read, and those that a call of a tool creates for it."""
 
-    async def open(self, artifact_id: str) -> GivenArtifact:
+    async def open(self, artifact_id: str) -> ReadableArtifact:
         """Open an artifact. Raises NotFoundError if the run may not read it or it does not exist."""
         ...
 

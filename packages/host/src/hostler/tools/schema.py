@@ -12,7 +12,7 @@ from hostler.tools.schema_cost import MAX_DEPTH, SchemaError, StepCounter
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_TOOL_ARGUMENT_BYTES
 
-__all__ = ["SchemaError", "ToolSchema", "check_beside"]
+__all__ = ["SchemaError", "ToolSchema", "check_off_loop"]
 
 MAX_SCHEMA_BYTES = 256 * 1024
 """Size of a schema as JSON."""
@@ -24,7 +24,7 @@ MAX_STEPS = 1_000_000
 """Steps of one check: about 30 ms of one core."""
 MAX_EXPLAINED_STEPS = 5_000
 """Steps of a check whose failure is explained: an explanation costs a thousand times as much as a check."""
-BESIDE_BYTES = 64 * 1024
+OFF_LOOP_BYTES = 64 * 1024
 """Larger results are checked in a thread: a megabyte can take a second."""
 MAX_MESSAGE_CHARS = 300
 """Length of the message about one mistake, which may quote the value."""
@@ -77,10 +77,10 @@ class ToolSchema:
         self.check(dict(parameters), f"parameters of {tool_name}")
 
 
-async def check_beside(value: Any, check: Callable[[], None]) -> None:
+async def check_off_loop(value: Any, check: Callable[[], None]) -> None:
     """Run a check of a value; in a thread if the value is large, so that the loop is not blocked."""
     try:
-        is_large = len(msgspec.json.encode(value)) > BESIDE_BYTES
+        is_large = len(msgspec.json.encode(value)) > OFF_LOOP_BYTES
     except RecursionError:
         is_large = True
     if is_large:

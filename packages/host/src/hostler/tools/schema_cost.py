@@ -99,7 +99,7 @@ class StepCounter:
         if isinstance(schema, dict):
             self._read_keywords(node, schema, place, depth)
         elif not isinstance(schema, bool):
-            raise SchemaError(f"at {place} stands {type(schema).__name__}, where a schema is expected")
+            raise SchemaError(f"at {place} is {type(schema).__name__}, where a schema is expected")
         return index
 
     def _read_keywords(self, node: _Node, schema: Mapping[str, Any], place: str, depth: int) -> None:
@@ -144,7 +144,7 @@ class StepCounter:
             raise SchemaError(f"it refers to {reference[:100]!r}, outside of itself")
         found = self._places.get(reference)
         if found is None:
-            raise SchemaError(f"it refers to {reference[:100]!r}, where no schema stands")
+            raise SchemaError(f"it refers to {reference[:100]!r}, where there is no schema")
         return found
 
     # -- counting ---------------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
-from hostler.tools.schema import SchemaError, ToolSchema, check_argument_size, check_beside
+from hostler.tools.schema import SchemaError, ToolSchema, check_argument_size, check_off_loop
 from hostler_protocol.calls import ToolDetail
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 
-KEPT_SCHEMAS = 1024
+MAX_CACHED_SCHEMAS = 1024
 """Compiled schemas in the cache; one takes some tens of kilobytes."""
-KEPT_WORKSPACES = 64
+MAX_CACHED_WORKSPACES = 64
 """Workspaces whose list of tools is cached."""
 
 
@@ -69,7 +69,7 @@ class _Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class _CompiledSchema:
     """A compiled schema and its source."""
 
     source: Mapping[str, Any]
@@ -91,7 +91,7 @@ class ToolSources:
         self._sources = tuple(sources)
         self._on_refused = on_refused
         self._listings: OrderedDict[str, _Listing] = OrderedDict()
-        self._schemas: OrderedDict[tuple[str, str], _Ready] = OrderedDict()
+        self._schemas: OrderedDict[tuple[str, str], _CompiledSchema] = OrderedDict()
 
     # -- the list of tools ------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class ToolSources:
         """Check parameters; raise InvalidArgumentError, PayloadTooLargeError or NotFoundError."""
         for refused in self.refused(workspace_id):
             if refused.name == tool_name:
-                await self._tell_refused(workspace_id, refused)
+                await self._report_refused(workspace_id, refused)
         tool = self._get(workspace_id, tool_name)
         check_argument_size(tool_name, parameters)
         self._schema("parameters", tool, tool.parameters).check_arguments(tool_name, parameters)
@@ -134,7 +134,7 @@ class ToolSources:
         """Call the tool through its source; see `ToolService.call`."""
         refused = self._refused(invocation)
         if refused is not None:
-            await self._tell_refused(invocation.workspace_id, refused)
+            await self._report_refused(invocation.workspace_id, refused)
             raise ToolChangedError(f"tool {invocation.tool_name!r} is not called: {refused.problem}")
         result = await self._source(invocation).call(invocation)
         await self._check_result(invocation, result)
@@ -148,7 +148,7 @@ class ToolSources:
 
     def _source(self, invocation: ToolInvocation) -> ToolSource:
         if invocation.pin.client:
-            raise InvalidArgumentError(f"tool {invocation.tool_name!r} runs on the client; nobody else does")
+            raise InvalidArgumentError(f"tool {invocation.tool_name!r} runs on the client only")
         for source in self._sources:
             if invocation.pin.tool_id.startswith(source.id_prefix):
                 return source
@@ -159,7 +159,7 @@ class ToolSources:
         tool = self._listing(invocation.workspace_id).by_id.get(invocation.pin.tool_id)
         return None if tool is None or tool.problem is None else tool
 
-    async def _tell_refused(self, workspace_id: str, tool: OfferedTool) -> None:
+    async def _report_refused(self, workspace_id: str, tool: OfferedTool) -> None:
         if self._on_refused is not None:
             await self._on_refused(workspace_id, tool)
 
@@ -171,7 +171,7 @@ class ToolSources:
         what = f"{invocation.tool_name} was called, but its result is not what it declares"
         try:
             schema = self._schema("output", tool, tool.output_schema)
-            await check_beside(result, partial(schema.check, result, what))
+            await check_off_loop(result, partial(schema.check, result, what))
         except InvalidArgumentError as error:
             raise ToolFailedError.of(HostlerError(error.message)) from error
 
@@ -192,29 +192,29 @@ class ToolSources:
         listing = self._listings.get(workspace_id)
         if listing is None or listing.revisions != revisions:
             tools = [tool for source in self._sources for tool in source.offered(workspace_id).values()]
-            listing = self._listings[workspace_id] = _listed(revisions, tools)
-            if len(self._listings) > KEPT_WORKSPACES:
+            listing = self._listings[workspace_id] = _list_tools(revisions, tools)
+            if len(self._listings) > MAX_CACHED_WORKSPACES:
                 self._listings.popitem(last=False)
         self._listings.move_to_end(workspace_id)
         return listing
 
     def _schema(self, which: str, tool: OfferedTool, source: Mapping[str, Any]) -> ToolSchema:
         key = (which, tool.pin.tool_id)
-        ready = self._schemas.get(key)
-        if ready is None or ready.source is not source:
+        compiled = self._schemas.get(key)
+        if compiled is None or compiled.source is not source:
             try:
-                ready = self._schemas[key] = _Ready(source, ToolSchema(source))
+                compiled = self._schemas[key] = _CompiledSchema(source, ToolSchema(source))
             except SchemaError as error:
                 raise InvalidArgumentError(
                     f"a schema of tool {tool.name!r} can't be used: {error}"
                 ) from error
-            if len(self._schemas) > KEPT_SCHEMAS:
+            if len(self._schemas) > MAX_CACHED_SCHEMAS:
                 self._schemas.popitem(last=False)
         self._schemas.move_to_end(key)
-        return ready.schema
+        return compiled.schema
 
 
-def _listed(revisions: tuple[int, ...], tools: Sequence[OfferedTool]) -> _Listing:
+def _list_tools(revisions: tuple[int, ...], tools: Sequence[OfferedTool]) -> _Listing:
     named: dict[str, list[OfferedTool]] = {}
     for tool in tools:
         named.setdefault(tool.name, []).append(tool)

@@ -120,7 +120,7 @@ async def _entries_and_problems(request: ApiRequest) -> tuple[Entries, Problems]
     problems = {(problem.kind, problem.name): problem.problem for problem in await host.problems()}
     entries = await host.configurator.entries()
     for path in entries.readable["skill"]:
-        if (problem := folder_problem(path, host.skills.standings())) is not None:
+        if (problem := folder_problem(path, host.skills.statuses())) is not None:
             problems["skill", path] = problem
     return entries, problems
 

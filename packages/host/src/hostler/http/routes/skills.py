@@ -6,7 +6,7 @@ from hostler.domain.skills import SkillFile
 from hostler.http.endpoint import endpoint
 from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
-from hostler.tools.skills.service import SkillStanding
+from hostler.tools.skills.service import SkillStatus
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 
@@ -48,16 +48,16 @@ class ConfirmSkill(Strict):
 @endpoint("GET", "/v1/skills", right="plugins:read", tag="skills")
 async def list_skills(request: ApiRequest) -> Listing[SkillRecord]:
     """List the skills by name, after reading their folders again."""
-    return Listing(items=[_record(standing) for standing in await request.state.host.skills.look()])
+    return Listing(items=[_record(status) for status in await request.state.host.skills.look()])
 
 
 @endpoint("GET", "/v1/skills/{skill}", right="plugins:read", tag="skills")
 async def get_skill(request: ApiRequest) -> SkillRecord:
     """Get one skill, after reading its folder again."""
     name = request.parameters["skill"]
-    for standing in await request.state.host.skills.look():
-        if standing.name == name:
-            return _record(standing)
+    for status in await request.state.host.skills.look():
+        if status.name == name:
+            return _record(status)
     raise NotFoundError(f"there is no skill {name!r}")
 
 
@@ -68,20 +68,20 @@ async def confirm_skill(request: ApiRequest, body: ConfirmSkill) -> SkillRecord:
     return _record(await request.state.host.skills.confirm(name, body.digest, actor))
 
 
-def _record(standing: SkillStanding) -> SkillRecord:
-    skill, pin = standing.skill, standing.pin
+def _record(status: SkillStatus) -> SkillRecord:
+    skill, pin = status.skill, status.pin
     return SkillRecord(
-        name=standing.name,
+        name=status.name,
         description="" if skill is None else skill.text.description,
         version=None if skill is None else skill.text.version,
-        source=standing.source,
+        source=status.source,
         digest=None if skill is None else skill.digest,
         confirmed_digest=None if pin is None else pin.digest,
         recorded_at=None if pin is None else pin.recorded_at,
         confirmed_at=None if pin is None else pin.confirmed_at,
         confirmed_by=None if pin is None else pin.confirmed_by,
         files=[] if skill is None else [_file(file) for file in skill.files.values()],
-        problem=None if standing.problem is None else f"nobody gets it: {standing.problem}",
+        problem=None if status.problem is None else f"nobody gets it: {status.problem}",
     )
 
 

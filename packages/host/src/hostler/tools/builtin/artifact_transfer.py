@@ -34,20 +34,20 @@ def artifacts_of(invocation: ToolInvocation) -> RunArtifacts:
     return invocation.artifacts
 
 
-async def bring_in(
+async def import_artifact(
     folders: WorkingFolders, folder: WorkingFolder, artifacts: RunArtifacts, artifact_id: str, path: str
 ) -> int:
     """Copy an artifact into the folder; return its size in bytes.
 
     Raises NotFoundError, InvalidArgumentError or PayloadTooLargeError.
     """
-    given = await artifacts.open(artifact_id)
+    artifact = await artifacts.open(artifact_id)
     room = await folders.in_thread(folder.room)
-    if given.size_bytes > room.size_bytes or room.files < 1:
+    if artifact.size_bytes > room.size_bytes or room.files < 1:
         raise folder.full()
     staged = await folders.in_thread(folder.tree.begin)
     try:
-        async for piece in given.content:
+        async for piece in artifact.content:
             await _write(folders, staged, piece)
         await folders.in_thread(lambda: staged.place(path))
     finally:
@@ -55,7 +55,7 @@ async def bring_in(
     return staged.size
 
 
-async def take_out(
+async def export_file(
     folders: WorkingFolders, folder: WorkingFolder, artifacts: RunArtifacts, path: str
 ) -> dict[str, Any]:
     """Create an artifact from a file of the folder. Return its description, or the error."""

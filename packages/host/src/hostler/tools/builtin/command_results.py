@@ -15,41 +15,41 @@ SHOWN_END_BYTES = 8 * 1024
 MAX_REFUSED = 10
 
 
-async def told_of(
+async def describe_result(
     outcome: CommandResult, limits: SandboxLimits, most: Usage, used: Usage, artifacts: RunArtifacts | None
 ) -> dict[str, Any]:
     """Return the result of a command; `used` is the folder's usage now, of at most `most`."""
     reached = outcome.limit_reached or _over(most, used)
-    told: dict[str, Any] = {"exit_code": outcome.status.code, "seconds": round(outcome.seconds, 3)}
+    result: dict[str, Any] = {"exit_code": outcome.status.code, "seconds": round(outcome.seconds, 3)}
     if reached is not None:
-        told |= {
+        result |= {
             "limit": reached,
             "note": _sentence(reached, limits, most, used, ended=outcome.limit_reached is None),
         }
     elif outcome.status.code is None or outcome.status.code < 0:
-        told["note"] = str(outcome.status)
-    if told["exit_code"] != 0 and outcome.violations:
-        told["refused"] = [refused.text for refused in outcome.violations[:MAX_REFUSED]]
-    for name, said in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
-        told[name] = _shown(said)
-        if len(said) > SHOWN_BYTES and artifacts is not None:
-            told[f"{name}_artifact"] = await _kept(artifacts, name, said)
-    return told
+        result["note"] = str(outcome.status)
+    if result["exit_code"] != 0 and outcome.violations:
+        result["refused"] = [refused.text for refused in outcome.violations[:MAX_REFUSED]]
+    for name, output in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
+        result[name] = _shown(output)
+        if len(output) > SHOWN_BYTES and artifacts is not None:
+            result[f"{name}_artifact"] = await _keep_output(artifacts, name, output)
+    return result
 
 
-async def _kept(artifacts: RunArtifacts, name: str, said: bytes) -> dict[str, Any]:
+async def _keep_output(artifacts: RunArtifacts, name: str, output: bytes) -> dict[str, Any]:
     try:
-        kept = await artifacts.keep(said, name=f"{name}.txt", mime_type="text/plain; charset=utf-8")
+        kept = await artifacts.keep(output, name=f"{name}.txt", mime_type="text/plain; charset=utf-8")
     except HostlerError as error:
         return {"error": error.message}
     return {"artifact_id": kept.artifact_id, "size_bytes": kept.size_bytes}
 
 
-def _shown(said: bytes) -> str:
-    if len(said) <= SHOWN_BYTES:
-        return said.decode("utf-8", "replace")
-    first, last = said[: SHOWN_BYTES - SHOWN_END_BYTES], said[-SHOWN_END_BYTES:]
-    left_out = len(said) - len(first) - len(last)
+def _shown(output: bytes) -> str:
+    if len(output) <= SHOWN_BYTES:
+        return output.decode("utf-8", "replace")
+    first, last = output[: SHOWN_BYTES - SHOWN_END_BYTES], output[-SHOWN_END_BYTES:]
+    left_out = len(output) - len(first) - len(last)
     text = f"{first.decode('utf-8', 'ignore')}\n[... {left_out:,} bytes are left out here ...]\n"
     return text + last.decode("utf-8", "ignore")
 

@@ -28,7 +28,7 @@ class _Note(msgspec.Struct, frozen=True):
     replaced: int
 
 
-def put(folder: WorkingFolder, path: str, content: bytes) -> bool:
+def write_file(folder: WorkingFolder, path: str, content: bytes) -> bool:
     """Write a whole file if there is room; return whether it is new. Raises PayloadTooLargeError."""
     room = folder.room()
     if len(content) > room.size_bytes or room.files < 1:
@@ -36,14 +36,14 @@ def put(folder: WorkingFolder, path: str, content: bytes) -> bool:
     return folder.tree.write(path, content)
 
 
-def edited(folder: WorkingFolder, given: Mapping[str, Any], effect_key: str) -> dict[str, Any]:
+def edit_text(folder: WorkingFolder, parameters: Mapping[str, Any], effect_key: str) -> dict[str, Any]:
     """Replace a part of a text file. A repeated call finds that the edit is done.
 
     Raises InvalidArgumentError if the part is missing or not unique; ConflictError if the file was changed
     since the call started.
     """
-    path, old, new = given["path"], str(given["old"]).encode(), str(given["new"]).encode()
-    content = whole(folder.tree, path)
+    path, old, new = parameters["path"], str(parameters["old"]).encode(), str(parameters["new"]).encode()
+    content = read_whole(folder.tree, path)
     now = hashlib.sha256(content).hexdigest()
     note_path = folder.notes / effect_key
     note = _note_at(folder, effect_key)
@@ -58,9 +58,9 @@ def edited(folder: WorkingFolder, given: Mapping[str, Any], effect_key: str) -> 
         raise InvalidArgumentError(
             f"{path!r:.200} does not hold the text in `old`: read it, and copy exactly"
         )
-    if count > 1 and not given.get("all", False):
+    if count > 1 and not parameters.get("all", False):
         raise InvalidArgumentError(
-            f"the text in `old` stands {count} times in {path!r:.200}: "
+            f"the text in `old` is {count} times in {path!r:.200}: "
             "give more of what is around it, or say `all`"
         )
     changed = content.replace(old, new)
@@ -68,12 +68,12 @@ def edited(folder: WorkingFolder, given: Mapping[str, Any], effect_key: str) -> 
     written = note_path.with_suffix(".new")
     written.write_bytes(msgspec.json.encode(note))
     written.replace(note_path)
-    put(folder, path, changed)
+    write_file(folder, path, changed)
     _forget_old(folder)
     return {"path": path, "replaced": count}
 
 
-def whole(tree: WorkTree, path: str) -> bytes:
+def read_whole(tree: WorkTree, path: str) -> bytes:
     """Return the content of a file. Raises PayloadTooLargeError."""
     content, size = tree.read(path, 0, MAX_TEXT_BYTES)
     if size > MAX_TEXT_BYTES:

@@ -24,8 +24,8 @@ from hostler.sandbox.launch_spec import TMP_NAME
 from hostler.sandbox.port import CommandResult, Sandbox, SandboxLimits, SandboxSpec
 from hostler.sandbox.usage import measure_folders
 from hostler.sandbox.visible_files import python_paths
-from hostler.tools.builtin.artifact_transfer import artifacts_of, bring_in, owner_of, take_out
-from hostler.tools.builtin.command_results import told_of
+from hostler.tools.builtin.artifact_transfer import artifacts_of, export_file, import_artifact, owner_of
+from hostler.tools.builtin.command_results import describe_result
 from hostler.tools.errors import OutcomeUnknownError, ToolChangedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
 from hostler.tools.workspaces.folders import WorkingFolder, WorkingFolders
@@ -139,19 +139,19 @@ class ExecTools:
         owner = owner_of(invocation, self._folders)
         async with self._may_begin(invocation), self._folders.use(owner) as folder:
             spec = await self._spec(invocation, tool.entry, arguments, folder)
-            for given in arguments.files:
-                await bring_in(
-                    self._folders, folder, artifacts_of(invocation), given["artifact_id"], given["path"]
+            for file in arguments.files:
+                await import_artifact(
+                    self._folders, folder, artifacts_of(invocation), file["artifact_id"], file["path"]
                 )
             if invocation.confirm is not None:
                 await invocation.confirm()
             try:
-                outcome = await sandbox.run(_in_time(spec, invocation), stdin=arguments.stdin.encode())
+                command_result = await sandbox.run(_in_time(spec, invocation), stdin=arguments.stdin.encode())
             except OSError as error:
                 raise OutcomeUnknownError(
                     f"{invocation.tool_name} lost its command: {error.strerror or error}"
                 ) from error
-            return await self._result(invocation, arguments, folder, spec.limits, outcome)
+            return await self._result(invocation, arguments, folder, spec.limits, command_result)
 
     @contextlib.asynccontextmanager
     async def _may_begin(self, invocation: ToolInvocation) -> AsyncIterator[None]:
@@ -196,19 +196,19 @@ class ExecTools:
         arguments: ExecArguments,
         folder: WorkingFolder,
         limits: SandboxLimits,
-        outcome: CommandResult,
+        command_result: CommandResult,
     ) -> dict[str, Any]:
         trimmed = await self._tidy(folder)
         used = await self._folders.in_thread(folder.tree.measure)
-        told = await told_of(outcome, limits, folder.most, used, invocation.artifacts)
+        result = await describe_result(command_result, limits, folder.most, used, invocation.artifacts)
         if trimmed:
-            told["removed"] = "folders nested too deep to be named were removed"
+            result["removed"] = "folders nested too deep to be named were removed"
         if arguments.keep:
             artifacts = artifacts_of(invocation)
-            told["files"] = [
-                await take_out(self._folders, folder, artifacts, path) for path in arguments.keep
+            result["files"] = [
+                await export_file(self._folders, folder, artifacts, path) for path in arguments.keep
             ]
-        return told
+        return result
 
     async def _tidy(self, folder: WorkingFolder) -> int:
         """Remove remains of a command that are of no use; return how many folders were nested too deep."""

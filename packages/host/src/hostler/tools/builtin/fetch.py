@@ -214,24 +214,24 @@ def _text(
 ) -> dict[str, Any]:
     """Return the requested part of a text."""
     text = decoded(answer.headers, body)
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if kind in _HTML and (arguments.format == "text" or arguments.links):
         page = page_text(text, answer.url)
         truncated = truncated or page.cut
         if page.title:
-            told["title"] = page.title
+            result["title"] = page.title
         if arguments.links:
-            told["links"] = _links(page.links)
+            result["links"] = _links(page.links)
         if arguments.format == "text":
             text = page.text
     end = arguments.start + arguments.max_chars
-    told["text"] = text[arguments.start : end]
+    result["text"] = text[arguments.start : end]
     if end < len(text):
-        told["next_start"] = end
-    told["total_chars"] = len(text)
+        result["next_start"] = end
+    result["total_chars"] = len(text)
     if truncated:
-        told["truncated"] = True  # the text continues after what was read
-    return told
+        result["truncated"] = True  # the text continues after what was read
+    return result
 
 
 def _links(links: Sequence[Link]) -> list[dict[str, str]]:

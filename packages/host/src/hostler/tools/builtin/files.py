@@ -16,8 +16,8 @@ from typing import Any
 from hostler.domain.tool_entries import FilesEntry, ToolEntry
 from hostler.domain.tool_pins import ToolPin
 from hostler.tools.builtin import file_schemas
-from hostler.tools.builtin.artifact_transfer import artifacts_of, bring_in, owner_of, take_out
-from hostler.tools.builtin.edit import edited, put
+from hostler.tools.builtin.artifact_transfer import artifacts_of, export_file, import_artifact, owner_of
+from hostler.tools.builtin.edit import edit_text, write_file
 from hostler.tools.builtin.search import read_lines, search
 from hostler.tools.errors import ToolChangedError, ToolFailedError
 from hostler.tools.port import Found, OfferedTool, ToolInvocation
@@ -107,32 +107,32 @@ class FilesTools:
 
     async def read(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
         """Read lines of a text, or bytes."""
-        given = invocation.parameters
+        parameters = invocation.parameters
 
         def work() -> Any:
-            if given.get("encoding", "text") == "text":
-                first, most = given.get("first_line", 1), given.get("lines", file_schemas.MAX_LINES)
-                return read_lines(folder.tree, given["path"], first, most)
-            offset = given.get("offset", 0)
-            content, size = folder.tree.read(given["path"], offset, file_schemas.MAX_READ_BYTES)
-            told = {"base64": base64.b64encode(content).decode(), "offset": offset, "size_bytes": size}
-            return {**told, "more": True} if offset + len(content) < size else told
+            if parameters.get("encoding", "text") == "text":
+                first, most = parameters.get("first_line", 1), parameters.get("lines", file_schemas.MAX_LINES)
+                return read_lines(folder.tree, parameters["path"], first, most)
+            offset = parameters.get("offset", 0)
+            content, size = folder.tree.read(parameters["path"], offset, file_schemas.MAX_READ_BYTES)
+            result = {"base64": base64.b64encode(content).decode(), "offset": offset, "size_bytes": size}
+            return {**result, "more": True} if offset + len(content) < size else result
 
         return await self.folders.in_thread(work)
 
     async def write(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
         """Write a whole file."""
-        given = invocation.parameters
-        content = _content(given)
+        parameters = invocation.parameters
+        content = _content(parameters)
         async with self.folders.turn(folder.owner, "changes"):
-            is_new = await self.folders.in_thread(lambda: put(folder, given["path"], content))
-        return {"path": given["path"], "size_bytes": len(content), "created": is_new}
+            is_new = await self.folders.in_thread(lambda: write_file(folder, parameters["path"], content))
+        return {"path": parameters["path"], "size_bytes": len(content), "created": is_new}
 
     async def edit(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
         """Replace a part of a text file."""
         async with self.folders.turn(folder.owner, "changes"):
             return await self.folders.in_thread(
-                lambda: edited(folder, invocation.parameters, invocation.effect_key)
+                lambda: edit_text(folder, invocation.parameters, invocation.effect_key)
             )
 
     async def search(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
@@ -141,41 +141,45 @@ class FilesTools:
 
     async def remove(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
         """Remove a file, or a folder with its content."""
-        given = invocation.parameters
+        parameters = invocation.parameters
         was_there = True
         async with self.folders.turn(folder.owner, "changes"):
             try:
                 await self.folders.in_thread(
-                    lambda: folder.tree.remove(given["path"], recursive=given.get("recursive", False))
+                    lambda: folder.tree.remove(
+                        parameters["path"], recursive=parameters.get("recursive", False)
+                    )
                 )
             except NotFoundError:
                 was_there = False
-        return {"path": given["path"], "was_there": was_there}
+        return {"path": parameters["path"], "was_there": was_there}
 
     async def load(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
         """Copy an artifact into a file."""
-        given = invocation.parameters
+        parameters = invocation.parameters
         artifacts = artifacts_of(invocation)
         async with self.folders.turn(folder.owner, "changes"):
-            size = await bring_in(self.folders, folder, artifacts, given["artifact_id"], given["path"])
-        return {"path": given["path"], "size_bytes": size}
+            size = await import_artifact(
+                self.folders, folder, artifacts, parameters["artifact_id"], parameters["path"]
+            )
+        return {"path": parameters["path"], "size_bytes": size}
 
     async def keep(self, invocation: ToolInvocation, folder: WorkingFolder) -> Any:
         """Copy a file into an artifact."""
         artifacts = artifacts_of(invocation)
-        told = await take_out(self.folders, folder, artifacts, invocation.parameters["path"])
-        if "error" in told:
-            raise InvalidArgumentError(told["error"])
-        return told
+        result = await export_file(self.folders, folder, artifacts, invocation.parameters["path"])
+        if "error" in result:
+            raise InvalidArgumentError(result["error"])
+        return result
 
 
-def _content(given: Mapping[str, Any]) -> bytes:
-    if ("text" in given) == ("base64" in given):
+def _content(parameters: Mapping[str, Any]) -> bytes:
+    if ("text" in parameters) == ("base64" in parameters):
         raise InvalidArgumentError("either text or base64 says what the file shall hold")
-    if "text" in given:
-        return str(given["text"]).encode("utf-8", "surrogatepass")
+    if "text" in parameters:
+        return str(parameters["text"]).encode("utf-8", "surrogatepass")
     try:
-        return base64.b64decode(given["base64"], validate=True)
+        return base64.b64decode(parameters["base64"], validate=True)
     except binascii.Error as error:
         raise InvalidArgumentError(f"base64 is no base64: {error}") from None
 

@@ -49,8 +49,8 @@ def read_lines(tree: WorkTree, path: str, first_line: int, lines: int) -> dict[s
                 f"{path!r:.200} is no UTF-8 text: read it with `encoding: base64`, or use exec"
             ) from None
         text = content[: error.start].decode()
-    told = {"path": path, "first_line": first_line, "lines": len(taken), "text": text}
-    return {**told, "more": True} if more else told
+    result = {"path": path, "first_line": first_line, "lines": len(taken), "text": text}
+    return {**result, "more": True} if more else result
 
 
 def search(
@@ -80,10 +80,10 @@ def search(
                 if len(matches) == MAX_MATCHES:
                     return {"matches": matches, "more": True}
                 matches.append({"path": info.path, "line": number, "text": line[:MAX_MATCH_CHARS]})
-    told: dict[str, Any] = {"matches": matches}
+    result: dict[str, Any] = {"matches": matches}
     if skipped:
-        told["too_large"] = skipped[:MAX_SKIPPED]
-    return told
+        result["too_large"] = skipped[:MAX_SKIPPED]
+    return result
 
 
 def _lines(tree: WorkTree, path: str) -> Iterator[bytes]:

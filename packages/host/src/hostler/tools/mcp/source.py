@@ -21,7 +21,7 @@ from hostler.tools.mcp.port import McpContext
 from hostler.tools.mcp.results import check_output, check_size, result_of
 from hostler.tools.mcp.server import McpServer, McpServerStatus
 from hostler.tools.port import Found, OfferedTool, ToolInvocation, ToolPin
-from hostler.tools.schema import ToolSchema, check_beside
+from hostler.tools.schema import ToolSchema, check_off_loop
 from hostler_protocol.errors import ConflictError, DeadlineExceededError, InvalidArgumentError, NotFoundError
 from hostler_protocol.grants import ToolResource
 
@@ -176,7 +176,7 @@ class McpTools:
             if len(self._outputs) >= KEPT_OUTPUTS:
                 self._outputs.clear()
             schema = self._outputs[digest] = ToolSchema(declared)
-        await check_beside(result, partial(check_output, server.entry.owner, tool, schema, result))
+        await check_off_loop(result, partial(check_output, server.entry.owner, tool, schema, result))
 
     async def lookup(self, invocation: ToolInvocation) -> Found | None:
         """InvalidArgumentError: an MCP server cannot be asked for the outcome of a call."""

@@ -191,7 +191,7 @@ def _walk(folder: Path) -> Iterator[SkillFile]:
         depth = 0 if place == "." else place.count("/") + 1
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         if folders and depth == MAX_DEPTH:
-            raise InvalidArgumentError(f"{place}: folders lie over {MAX_DEPTH} levels deep")
+            raise InvalidArgumentError(f"{place}: folders are over {MAX_DEPTH} levels deep")
         for name in folders:
             _demand(os.stat(name, dir_fd=at, follow_symlinks=False), stat.S_ISDIR, place, name)
         for name in sorted(name for name in names if not name.startswith(".")):

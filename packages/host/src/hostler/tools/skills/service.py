@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class SkillStanding:
+class SkillStatus:
     """The status of one skill. `skill` is None if its folder cannot be read; `problem` is why it is not
     offered."""
 
@@ -77,7 +77,7 @@ class Skills:
         self._db = db
         self._workspace = workspace_id
         self._paths: tuple[str, ...] = ()
-        self._standings: list[SkillStanding] = []
+        self._statuses: list[SkillStatus] = []
         self._usable: dict[str, Skill] = {}
         self._offered: dict[str, OfferedTool] = {}
         self._revision = 0
@@ -101,9 +101,9 @@ class Skills:
             for name, skill in self._usable.items()
         }
 
-    def standings(self) -> Sequence[SkillStanding]:
+    def statuses(self) -> Sequence[SkillStatus]:
         """Return the status of each skill at the last reload, ordered by name."""
-        return self._standings
+        return self._statuses
 
     # -- configuration ----------------------------------------------------------------------------
 
@@ -130,10 +130,10 @@ class Skills:
         self._paths = tuple(paths)
         await self.look()
 
-    async def look(self) -> Sequence[SkillStanding]:
+    async def look(self) -> Sequence[SkillStatus]:
         """Read all folders again and record what has changed."""
         async with self._looking:
-            if not self._paths and not self._standings:
+            if not self._paths and not self._statuses:
                 return []
             found = await asyncio.to_thread(_read_all, self._paths)
             skills = [one for one in found if isinstance(one, Skill)]
@@ -141,34 +141,32 @@ class Skills:
             if any(_is_news(pins.get(skill.name), skill) for skill in skills):
                 pins = await self._db.write(lambda tx: self._see(tx, skills))
             self._take(found, pins)
-            return self._standings
+            return self._statuses
 
-    async def confirm(self, name: str, seen_digest: str, actor: str) -> SkillStanding:
+    async def confirm(self, name: str, seen_digest: str, actor: str) -> SkillStatus:
         """Confirm the current files of a skill. Raises ConflictError if `seen_digest` is not theirs."""
         await self.look()
-        if self._usable.get(name) is None and not any(
-            one.name == name and one.pin for one in self._standings
-        ):
+        if self._usable.get(name) is None and not any(one.name == name and one.pin for one in self._statuses):
             raise NotFoundError(f"there is no skill {name!r} that could be confirmed")
         await self._db.write(lambda tx: records.confirm(tx, self._workspace, name, seen_digest, actor))
         await self.look()
-        return next(one for one in self._standings if one.name == name)
+        return next(one for one in self._statuses if one.name == name)
 
     def _see(self, tx: Tx, skills: Sequence[Skill]) -> dict[str, SkillPin]:
         return {skill.name: records.see(tx, self._workspace, skill) for skill in skills}
 
     def _take(self, found: Sequence[Skill | _Broken], pins: Mapping[str, SkillPin]) -> None:
-        standings = sorted(
-            (_standing(one, found, pins) for one in found),
-            key=lambda standing: (standing.name, standing.source),
+        statuses = sorted(
+            (_status_of(one, found, pins) for one in found),
+            key=lambda status: (status.name, status.source),
         )
-        for one in standings:
-            if one.problem is not None and one not in self._standings:
+        for one in statuses:
+            if one.problem is not None and one not in self._statuses:
                 log.warning("skill %s is not offered: %s", one.name, one.problem)
-        self._standings = standings
-        self._usable = {one.name: one.skill for one in standings if one.skill and one.problem is None}
+        self._statuses = statuses
+        self._usable = {one.name: one.skill for one in statuses if one.skill and one.problem is None}
         self._offered = {
-            one.name: _offer(one.skill, one.problem) for one in standings if one.skill is not None
+            one.name: _offer(one.skill, one.problem) for one in statuses if one.skill is not None
         }
         self._revision += 1
 
@@ -231,16 +229,16 @@ def _is_news(pin: SkillPin | None, skill: Skill) -> bool:
     return pin is None or (pin.source, pin.seen_digest) != (skill.source, skill.digest)
 
 
-def _standing(
+def _status_of(
     one: Skill | _Broken, found: Sequence[Skill | _Broken], pins: Mapping[str, SkillPin]
-) -> SkillStanding:
+) -> SkillStatus:
     problem = _problem_of(one, found)
     if isinstance(one, _Broken):
-        return SkillStanding(one.folder.name, str(one.folder), None, None, problem)
+        return SkillStatus(one.folder.name, str(one.folder), None, None, problem)
     pin = pins[one.name]
     if problem is None and not pin.may_be_used:
         problem = f"its files changed: look at them, then `hostler skills confirm {one.name}`"
-    return SkillStanding(one.name, one.source, one, pin, problem)
+    return SkillStatus(one.name, one.source, one, pin, problem)
 
 
 def _name_of(one: Skill | _Broken) -> str:
@@ -282,11 +280,11 @@ def _pin_of(skill: Skill) -> ToolPin:
 
 
 def _activated(skill: Skill) -> dict[str, Any]:
-    told: dict[str, Any] = {"skill": skill.name, "instructions": skill.text.instructions}
+    result: dict[str, Any] = {"skill": skill.name, "instructions": skill.text.instructions}
     if skill.text.compatibility is not None:
-        told["compatibility"] = skill.text.compatibility
-    told["files"] = [{"path": file.path, "size_bytes": file.size_bytes} for file in skill.files.values()]
-    return told
+        result["compatibility"] = skill.text.compatibility
+    result["files"] = [{"path": file.path, "size_bytes": file.size_bytes} for file in skill.files.values()]
+    return result
 
 
 def _piece(file: SkillFile, data: bytes, offset: int, limit: int) -> dict[str, Any]:
@@ -295,16 +293,16 @@ def _piece(file: SkillFile, data: bytes, offset: int, limit: int) -> dict[str, A
         wrong = f"{file.path} has {len(data):,} bytes; offset {offset:,} is behind its end"
         raise ToolFailedError.of(HostlerError(wrong))
     end = min(len(data), offset + limit)
-    told: dict[str, Any] = {"path": file.path, "size_bytes": len(data), "offset": offset}
+    result: dict[str, Any] = {"path": file.path, "size_bytes": len(data), "offset": offset}
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        told["content_base64"] = base64.b64encode(data[offset:end]).decode("ascii")
+        result["content_base64"] = base64.b64encode(data[offset:end]).decode("ascii")
     else:
         whole = end
         while offset < end < len(data) and data[end] & 0xC0 == 0x80:
             end -= 1
         end = whole if end == offset else end
-        told["content"] = data[offset:end].decode("utf-8", "replace")
-    told["next_offset"] = end if end < len(data) else None
-    return told
+        result["content"] = data[offset:end].decode("utf-8", "replace")
+    result["next_offset"] = end if end < len(data) else None
+    return result

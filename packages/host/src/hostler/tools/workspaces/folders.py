@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFolder:
+class StoredFolder:
     """A folder on disk. `owner` is None if a crash left it incomplete."""
 
     key: str
@@ -213,7 +213,7 @@ class WorkingFolders:
 
     # -- removing -------------------------------------------------------------------------------------------
 
-    async def found(self) -> list[HeldFolder]:
+    async def found(self) -> list[StoredFolder]:
         """Return every folder on this disk."""
         return await self.in_thread(lambda: list(self._found()))
 
@@ -231,7 +231,7 @@ class WorkingFolders:
         await self.in_thread(self._remove_leftovers)
         return Swept(folders, size)
 
-    async def _may_go(self, held: HeldFolder, is_orphan: Callable[[FolderOwner], Awaitable[bool]]) -> bool:
+    async def _may_go(self, held: StoredFolder, is_orphan: Callable[[FolderOwner], Awaitable[bool]]) -> bool:
         age = time.time() - held.used_at
         if held.owner is None:
             return age > UNFINISHED_SECONDS
@@ -271,15 +271,15 @@ class WorkingFolders:
                     if left.lstat().st_mtime < before:
                         remove_tree(left)
 
-    def _found(self) -> Iterator[HeldFolder]:
+    def _found(self) -> Iterator[StoredFolder]:
         for container in self._containers():
             try:
                 used_at = (container / "lock").stat().st_mtime
             except FileNotFoundError:
                 with contextlib.suppress(OSError):
-                    yield HeldFolder(container.name, None, container.stat().st_mtime)
+                    yield StoredFolder(container.name, None, container.stat().st_mtime)
                 continue
-            yield HeldFolder(container.name, _owner_in(container), used_at)
+            yield StoredFolder(container.name, _owner_in(container), used_at)
 
     def _containers(self) -> Iterator[Path]:
         for first in sorted(_names(self._root)):

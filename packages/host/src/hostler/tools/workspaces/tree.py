@@ -132,7 +132,7 @@ class WorkTree:
         """Remove a file, a link or a folder. Raises ConflictError for a folder that is not empty."""
         parts = parts_of(path)
         if not parts:
-            raise InvalidArgumentError("the working folder itself can't be removed; name what lies in it")
+            raise InvalidArgumentError("the working folder itself can't be removed; name something in it")
         with self._folder(parts[:-1], path) as at:
             found = _look(at, parts[-1], path)
             try:
