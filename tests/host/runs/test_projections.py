@@ -21,6 +21,7 @@ from hostler.domain.outcomes import (
     Stored,
     TranscriptWrite,
 )
+from hostler.domain.place import NOWHERE
 from hostler.domain.scopes import area_of
 from hostler.runs.projections import LONG_TEXT_CHARS, Projector
 from hostler.storage.port import Tx
@@ -131,7 +132,7 @@ async def test_a_run_without_effects_speaks_outside_of_its_conversation(
         assert await run.said() == []
         stored = await database.read(lambda tx: artifacts.find(tx, "main", "a-1"))
         assert stored is not None
-        assert stored.conversation_id is None
+        assert stored.place == NOWHERE
         assert (await run.value(state(run.scope))).version == 0
 
 
@@ -164,7 +165,7 @@ async def test_an_artifact_has_its_bytes_its_metadata_and_the_place_of_its_run(
         stored = await database.read(lambda tx: artifacts.find(tx, "main", "a-1"))
         assert stored is not None
         assert (stored.name, stored.mime_type, stored.metadata) == ("note.txt", "text/plain", {"page": 3})
-        assert (stored.conversation_id, stored.run_id, stored.size_bytes) == ("c1", run.scope.run_id, 5)
+        assert (stored.place.conversation_id, stored.run_id, stored.size_bytes) == ("c1", run.scope.run_id, 5)
         assert await run.world.services.blobs.read(stored.sha256, 0, 100) == b"bytes"
 
 

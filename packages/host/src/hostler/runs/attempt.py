@@ -113,7 +113,7 @@ class ActiveRun:
         if connection is None:
             self._stopped_early()
             return
-        prepared = await equipment.prepare(run, connection)
+        prepared = await equipment.prepare(run, connection.runners)
         if self._ended:  # handed over meanwhile
             return
         parts = self._parts = assemble(

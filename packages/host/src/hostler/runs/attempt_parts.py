@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -39,6 +39,7 @@ from hostler.storage.stores.run_rows import Fenced, Moved, Run
 from hostler_protocol.content import Usage
 from hostler_protocol.errors import CancelledCallError
 from hostler_protocol.events import AgentRunContext
+from hostler_protocol.manifest import AgentRunnerManifest
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Equipment:
     """By runner id; PluginError, or NotFoundError, where there is none."""
     replace: Callable[[PluginConnection, str], None]
     """Has the next runs of a plugin started on another process than this one, and says why."""
-    prepare: Callable[[Run, PluginConnection], Awaitable[Prepared]]
+    prepare: Callable[[Run, Mapping[str, AgentRunnerManifest]], Awaitable[Prepared]]
     """Grant, context and configuration of an attempt."""
     projector: Projector
     blobs: BlobFolder

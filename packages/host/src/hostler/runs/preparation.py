@@ -7,7 +7,7 @@ import base64
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ from hostler.domain.result_sequence import StreamState
 from hostler.journal.fork import Inherited, forked_context, inherited_of
 from hostler.journal.resume import resumed_context
 from hostler.pauses.explicit import ExplicitPauses
-from hostler.plugins.connection import PluginConnection
 from hostler.runs.snapshot import AttemptFacts, ContextFacts, read_facts
 from hostler.secrets.resolver import resolve_secret
 from hostler.storage.stores import artifacts
@@ -114,12 +113,12 @@ class Preparer:
     host_version: str
     explicit_pauses: ExplicitPauses
 
-    async def prepare(self, run: Run, connection: PluginConnection) -> Prepared:
-        """Build grant and context.
+    async def prepare(self, run: Run, runners: Mapping[str, AgentRunnerManifest]) -> Prepared:
+        """Build grant and context; `runners` are those of the plugin, by name.
 
         CallerError where configuration or runner are wrong; HostError where the run's own facts are gone.
         """
-        manifest = _manifest(run, connection)
+        manifest = _manifest(run, runners)
         catalog = self.catalog()
         brief = run.attempt == 1  # a later one may go on from a long recording
         facts = await self.services.db.read(lambda tx: read_facts(tx, run, manifest, catalog), brief=brief)
@@ -220,11 +219,11 @@ def trace_id_of(run_id: str) -> str:
     return uuid.UUID(run_id).hex
 
 
-def _manifest(run: Run, connection: PluginConnection) -> AgentRunnerManifest:
+def _manifest(run: Run, runners: Mapping[str, AgentRunnerManifest]) -> AgentRunnerManifest:
     _, name = split_runner_id(run.runner_id)
-    manifest = connection.runners.get(name)
+    manifest = runners.get(name)
     if manifest is None:
-        offered = ", ".join(sorted(connection.runners)) or "none"
+        offered = ", ".join(sorted(runners)) or "none"
         raise NotFoundError(f"the plugin has no runner {name!r}; its runners are: {offered}")
     return manifest
 
