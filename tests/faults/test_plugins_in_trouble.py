@@ -161,7 +161,7 @@ async def says(host: Host, name: str) -> str:
     said = EventEnvelope(event_type="message.received", input=Input(text="hi"), agent=name)
     accepted = await host.accept(said, caller)
     assert accepted.run is not None
-    ended = await host.wait("default", accepted.run.run_id, 60)
+    ended = await host.runs.wait("default", accepted.run.run_id, 60)
     return ended.output.text if ended.output is not None else str(ended.status)
 
 

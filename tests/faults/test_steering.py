@@ -88,11 +88,11 @@ async def _heard(host: Host, conversation: str) -> list[str]:
             break
         for one in made:
             if one.status not in TERMINAL_STATUSES:
-                await host.wait(WORKSPACE, one.run_id, SECONDS)
+                await host.runs.wait(WORKSPACE, one.run_id, SECONDS)
     heard: list[str] = []
     for one in sorted(made, key=lambda run_: (run_.started_at or 0, run_.finished_at or 0)):
         assert one.status == "completed", one
-        record = await host.run_record(WORKSPACE, one.run_id)
+        record = await host.runs.record(WORKSPACE, one.run_id)
         assert record.output is not None
         heard += json.loads(record.output.text)
     return heard

@@ -101,7 +101,7 @@ async def test_workers_that_fail_are_logged_counted_shown_and_start_again(
             assert "hostler_worker_running" in (await served.client.get("/metrics")).text
             run_id = said["run"]["run_id"]
             async with asyncio.timeout(SECONDS):
-                run = await served.host.wait("default", run_id, SECONDS)
+                run = await served.host.runs.wait("default", run_id, SECONDS)
             assert run.status == "completed", "what was queued meanwhile runs"
 
     await story()

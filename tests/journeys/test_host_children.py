@@ -94,7 +94,7 @@ async def test_children_are_cancelled_with_their_parent(tmp_path: Path) -> None:
 
 
 async def said(host: Stage, run_id: str) -> list[str]:
-    record = await host.host.run_record(WORKSPACE, run_id)
+    record = await host.host.runs.record(WORKSPACE, run_id)
     assert record.output is not None
     return [str(message.content) for message in record.output.messages]
 

@@ -109,7 +109,7 @@ async def test_routing(tmp_path: Path) -> None:
             answer = await accept(host, **fields)
             if answer.run is None:
                 return None
-            record = await host.host.run_record(WORKSPACE, answer.run.run_id)
+            record = await host.host.runs.record(WORKSPACE, answer.run.run_id)
             return record.agent
 
         assert await agent_of() == "wide"
@@ -481,7 +481,7 @@ async def test_a_key_reaches_its_own_workspace_only(tmp_path: Path) -> None:
     async with within(), stage(tmp_path) as host:
         ended = await host.run([["say", "x"]], **PLACE)
         with pytest.raises(NotFoundError):
-            await host.host.run_record("another", ended.record.run_id)
+            await host.host.runs.record("another", ended.record.run_id)
         with pytest.raises(NotFoundError):
             await host.host.cancel("another", ended.record.run_id, reason="x", actor="y")
         stranger = Caller(workspace_id="another", subject="s", key_id="k")

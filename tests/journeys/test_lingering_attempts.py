@@ -20,7 +20,7 @@ ASK = [
 
 async def _answered(host: Stage, run_id: str) -> None:
     """Wait until the run is parked, then answer it."""
-    while (await host.host.run_record(WORKSPACE, run_id)).status != "paused":
+    while (await host.host.runs.record(WORKSPACE, run_id)).status != "paused":
         await asyncio.sleep(0.01)
     (pause,) = (await host.host.pauses.page(ADMIN, run_id=run_id)).items
     (call,) = pause.calls

@@ -452,7 +452,7 @@ async def test_deltas_reach_watchers_while_the_run_goes_on(tmp_path: Path) -> No
     async with within(), stage(tmp_path) as host:
         run_id = await host.start([["deltas", 200], ["until_cancelled"], ["say", "end"]])
         await host.seen(run_id, "message.delta", 200)
-        assert (await host.host.run_record(WORKSPACE, run_id)).status == "running"
+        assert (await host.host.runs.record(WORKSPACE, run_id)).status == "running"
         late = asyncio.create_task(host.ended(run_id))
         await host.cancel(run_id)
         ended = await late

@@ -158,7 +158,7 @@ async def test_a_call_under_way_is_activity_however_long_it_takes(tmp_path: Path
         run_id = await host.start([ask, ["hold"]], **PLACE)
         await gate.reached()
         await as_long_as_an_idle_run_lasts(host)
-        assert (await host.host.run_record(WORKSPACE, run_id)).status == "running"
+        assert (await host.host.runs.record(WORKSPACE, run_id)).status == "running"
         gate.open()
         check_idle(await host.ended(run_id))  # it counts from the answer on
 
@@ -172,7 +172,7 @@ async def test_waiting_for_people_is_not_idle(tmp_path: Path, hold_seconds: floa
         if hold_seconds < 1:
             await parked(host, run_id)
         await as_long_as_an_idle_run_lasts(host)
-        held = (await host.host.run_record(WORKSPACE, run_id)).status
+        held = (await host.host.runs.record(WORKSPACE, run_id)).status
         assert held == ("paused" if hold_seconds < 1 else "running")
         answer = Action(call_id=pause.calls[0].call_id, type="answer", values={"size": "xl"})
         await decide(host, pause, answer)

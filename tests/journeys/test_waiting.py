@@ -162,7 +162,7 @@ async def test_a_host_that_stops_while_calls_are_held_parks_the_run(tmp_path: Pa
         run_id = await host.start([SEND, ["tell"]], **PLACE)
         before = await waiting(host, run_id)
     async with shop(tmp_path, hold_seconds=60) as host:
-        record = await host.host.run_record(WORKSPACE, run_id)
+        record = await host.host.runs.record(WORKSPACE, run_id)
         assert (record.status, record.attempt) == ("paused", 1)
         await decide(host, before, decision(before.calls[0]))
         ended = await host.ended(run_id)
@@ -233,7 +233,7 @@ async def test_the_deadline_stands_still_while_the_run_waits(tmp_path: Path) -> 
         run_id = await host.start([SEND, ["show_context"]], **PLACE)
         pause = await waiting(host, run_id)
         await parked(host, run_id)
-        first = (await host.host.run_record(WORKSPACE, run_id)).deadline_at
+        first = (await host.host.runs.record(WORKSPACE, run_id)).deadline_at
         await asyncio.sleep(0.3)
         await decide(host, pause, decision(pause.calls[0]))
         ended = await host.ended(run_id)

@@ -55,7 +55,7 @@ async def waiting(host: Stage, run_id: str, status: str = "open", revision: int 
 
 
 async def parked(host: Stage, run_id: str) -> None:
-    while (await host.host.run_record(WORKSPACE, run_id)).status != "paused":
+    while (await host.host.runs.record(WORKSPACE, run_id)).status != "paused":
         await asyncio.sleep(0.01)
 
 

@@ -54,7 +54,8 @@ class Controller(RunController):
     """The real one, but for children: those need a whole host."""
 
     def __init__(self, db: SqlDatabase) -> None:
-        super().__init__(db)
+        unused: Any = None  # only children need an orchestrator
+        super().__init__(db, orchestrator=unused, wait=unused)
         self.created: list[RunCreateParams] = []
 
     def cancel(self, workspace_id: str, run_id: str, reason: str, actor: str) -> Effect:

@@ -110,7 +110,7 @@ class Lending:
 
     async def over(self, run_id: str) -> dict[str, Any]:
         """The run once it is over."""
-        await self.served.host.wait(WORKSPACE, run_id, BOUND_SECONDS)
+        await self.served.host.runs.wait(WORKSPACE, run_id, BOUND_SECONDS)
         found: dict[str, Any] = (await self.served.client.get(f"/v1/runs/{run_id}")).json()
         return found
 

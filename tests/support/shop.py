@@ -72,7 +72,7 @@ async def waiting(host: Stage, run_id: str, *, status: str = "open", calls: int 
 
 async def parked(host: Stage, run_id: str) -> None:
     """Wait until the run has no process any more."""
-    while (await host.host.run_record(WORKSPACE, run_id)).status != "paused":
+    while (await host.host.runs.record(WORKSPACE, run_id)).status != "paused":
         await asyncio.sleep(0.01)
 
 

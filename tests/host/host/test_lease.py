@@ -252,6 +252,6 @@ async def test_a_host_without_its_lease_is_not_ready_and_takes_events(tmp_path: 
             accepted = await served.say("say 1", wait=None, agent="puppet")
             assert accepted["run"]["status"] == "queued"
             gate.set()
-        record = await served.host.wait(WORKSPACE, accepted["run"]["run_id"], 60)
+        record = await served.host.runs.wait(WORKSPACE, accepted["run"]["run_id"], 60)
         assert record.status == "completed"
         assert (await served.client.get("/readyz")).status_code == 200

@@ -103,7 +103,7 @@ async def test_what_comes_after_the_start_is_a_steer(tmp_path: Path, database_ur
         latch = tmp_path / "latch"
         first = await _say(made, f"wait {latch}")
         assert first.run is not None
-        while (await made.host.run_record(WORKSPACE, first.run.run_id)).status != "running":
+        while (await made.host.runs.record(WORKSPACE, first.run.run_id)).status != "running":
             await asyncio.sleep(0.02)
         late = await _say(made, "one more thing")
         assert (late.outcome, late.run and late.run.run_id) == ("steered", first.run.run_id)
@@ -167,7 +167,7 @@ async def test_an_event_with_a_delay_begins_later_and_stands_in_nobodys_way(
         began = time.time()
         soon = await made.host.accept(msgspec.convert(elsewhere, EventEnvelope), CALLER, delay=0.5)
         assert ((await _over(made, soon)).started_at or 0) - began >= 0.49
-        waits = await made.host.run_record(WORKSPACE, later.run.run_id)
+        waits = await made.host.runs.record(WORKSPACE, later.run.run_id)
         assert waits.status == "queued"
 
 

@@ -36,7 +36,7 @@ async def outcome(host: Stage, event_id: str) -> events.StoredEvent:
 
 
 async def status(host: Stage, run_id: str) -> str:
-    return (await host.host.run_record(WORKSPACE, run_id)).status
+    return (await host.host.runs.record(WORKSPACE, run_id)).status
 
 
 # -- accept -------------------------------------------------------------------------------------------

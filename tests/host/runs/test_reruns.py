@@ -134,7 +134,7 @@ async def fork(served: Served, run_id: str, **body: Any) -> dict[str, Any]:
     assert answer.status_code == 201, answer.text
     made = answer.json()
     assert made["forked_from"] == run_id
-    await served.host.wait("default", made["run_id"], 30)
+    await served.host.runs.wait("default", made["run_id"], 30)
     ended: dict[str, Any] = (await served.client.get(f"/v1/runs/{made['run_id']}")).json()
     return ended
 
@@ -215,14 +215,14 @@ async def test_a_retry_does_an_ended_run_again_in_its_place(tmp_path: Path) -> N
         twice = [(await served.client.post(path, json={}, headers=headers)).json() for _ in range(2)]
         assert twice[0] == twice[1]
         assert twice[0]["retry_of"] == first["run_id"]
-        ended = await served.host.wait("default", twice[0]["run_id"], 30)
+        ended = await served.host.runs.wait("default", twice[0]["run_id"], 30)
         assert ended.agent_version == 2
         assert ended.event_id == first["event_id"]
         assert ended.output is not None
         assert ended.output.text == "counted a 2, visit 1, 0 before!"  # history ends before its own message
         assert len(there.marks) == 6
         old = await served.client.post(path, json={"agent_version": 1})
-        ended = await served.host.wait("default", old.json()["run_id"], 30)
+        ended = await served.host.runs.wait("default", old.json()["run_id"], 30)
         assert ended.agent_version == 1
 
 
@@ -258,7 +258,7 @@ async def test_dead_letters_are_listed_until_they_are_done_again(tmp_path: Path)
         assert await dead(served, limit="1", cursor=cursor) == [crashed[0]]
         made = (await served.client.post(f"/v1/runs/{crashed[0]}/retry", json={})).json()
         assert await dead(served) == [crashed[1]]
-        await served.host.wait("default", made["run_id"], 30)
+        await served.host.runs.wait("default", made["run_id"], 30)
         assert await dead(served) == [made["run_id"], crashed[1]]
         mixed = await served.client.get("/v1/runs", params={"dead": "true", "status": "failed"})
         assert mixed.status_code == 400

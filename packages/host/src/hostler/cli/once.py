@@ -194,7 +194,7 @@ async def _run(host: Host, wanted: Wanted, agent: str) -> int:
         run_id = accepted.run.run_id
 
         async def results() -> AsyncIterator[Any]:
-            async for batch in host.watch(workspace, run_id):
+            async for batch in host.runs.watch(workspace, run_id):
                 for result in batch:
                     yield result
 
@@ -207,7 +207,7 @@ async def _run(host: Host, wanted: Wanted, agent: str) -> int:
             )
         finally:
             show.end()
-        record = await host.run_record(workspace, run_id)
+        record = await host.runs.record(workspace, run_id)
         if record.status not in TERMINAL_STATUSES:
             page = await host.pauses.page(
                 Caller(workspace, "cli", "cli", rights=frozenset({"admin"})), run_id=run_id

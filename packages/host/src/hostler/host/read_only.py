@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from hostler.calls.cursors import Cursors
 from hostler.host.data_directory import check_address, own_database
-from hostler.runs.records import record
+from hostler.host.run_reader import RunReader
 from hostler.storage.sql.read_only import NeedsHostError, ReadOnlyDatabase, open_for_reading
 from hostler.storage.stores import installation
-from hostler_protocol.runs import RunRecord
 
 if TYPE_CHECKING:
     from hostler.pauses.service import PauseService
@@ -48,9 +47,10 @@ class ReadOnlyHost:
         """Close the database."""
         await self.db.close()
 
-    async def run_record(self, workspace_id: str, run_id: str) -> RunRecord:
-        """Return a run with its output. NotFoundError."""
-        return await self.db.read(lambda tx: record(tx, workspace_id, run_id))
+    @cached_property
+    def runs(self) -> RunReader:
+        """Runs, without live results."""
+        return RunReader(self.db)
 
     @cached_property
     def pauses(self) -> PauseService:

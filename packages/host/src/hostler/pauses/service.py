@@ -66,8 +66,8 @@ class PausePage:
 class PauseService:
     """Every way a pause is looked at or decided from outside its run.
 
-    `on_changed` is told, after the commit, the id of each run whose pause changed; `on_cancelled` which
-    active runs are to be stopped. `pin` says which tool a name stands for now (workspace, name).
+    After a commit, `on_changed` gets the id of each run whose pause changed, and `on_cancelled` the active
+    runs to stop. `pin` returns the tool that currently has a name: (workspace, name) -> pin.
     """
 
     def __init__(
@@ -80,15 +80,7 @@ class PauseService:
     ) -> None:
         self._db = db
         self._pin = pin
-        self._listeners = [on_changed]
-        self._on_cancelled = on_cancelled
-
-    def listen(self, on_changed: Callable[[str], None]) -> None:
-        """Tell one more whoever of each run whose pause changed here."""
-        self._listeners.append(on_changed)
-
-    def attach(self, on_cancelled: Callable[[list[RequestedEnd]], None]) -> None:
-        """Name who stops runs."""
+        self._on_changed = on_changed
         self._on_cancelled = on_cancelled
 
     # -- looking ----------------------------------------------------------------------------------
@@ -238,8 +230,7 @@ class PauseService:
 
     def _tell(self, done: Done) -> None:
         if done.changed:
-            for listener in self._listeners:
-                listener(done.pause.run_id)
+            self._on_changed(done.pause.run_id)
         if done.asked:
             self._on_cancelled(list(done.asked))
 

@@ -35,14 +35,10 @@ Wait = Callable[[str, str, float], Awaitable[RunRecord]]
 class RunController:
     """`calls.scope.RunControl` over the orchestrator. `wait` gives a run once it is over, or as it stands."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, orchestrator: Orchestrator, wait: Wait) -> None:
         self._db = db
-        self._orchestrator: Orchestrator | None = None
-        self._wait: Wait | None = None
-
-    def attach(self, orchestrator: Orchestrator, wait: Wait) -> None:
-        """Complete the circle: executions use calls, calls use the orchestrator, which starts executions."""
-        self._orchestrator, self._wait = orchestrator, wait
+        self._orchestrator = orchestrator
+        self._wait = wait
 
     async def record(self, workspace_id: str, run_id: str) -> RunRecord:
         """The run as clients see it."""
@@ -59,7 +55,7 @@ class RunController:
 
         def settled(_record: RunRecord, error: HostlerError | None) -> None:
             if error is None:
-                self._core.cancelled(asked)
+                self._orchestrator.cancelled(asked)
 
         return Effect(work, settled=settled)
 
@@ -83,7 +79,7 @@ class RunController:
         )
         caller = Caller(parent.workspace_id, parent.event.requester or "", f"run:{parent.run_id}")
         deadline = None if parent.deadline_at is None else int(parent.deadline_at * 1000)
-        pending = await self._core.prepare(
+        pending = await self._orchestrator.prepare(
             envelope, caller, parent_run_id=parent.run_id, deadline_at=deadline
         )
         if pending.lane == own_lane:
@@ -119,15 +115,9 @@ class RunController:
 
     async def rejoin(self, parent: CallScope, run_id: str, params: RunCreateParams) -> RunRecord:
         """The child run that an earlier attempt opened by the same call; waits as `params` say."""
-        if params.wait is not None and self._wait is not None:
+        if params.wait is not None:
             return await self._wait(parent.workspace_id, run_id, params.wait)
         return await self.record(parent.workspace_id, run_id)
-
-    @property
-    def _core(self) -> Orchestrator:
-        if self._orchestrator is None:
-            raise RuntimeError("no orchestrator is attached")
-        return self._orchestrator
 
 
 def _standing(tx: Tx, parent: CallScope) -> tuple[HostlerError | None, str]:

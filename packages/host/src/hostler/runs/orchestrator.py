@@ -100,8 +100,11 @@ class Orchestrator:
         feed: Feed,
         *,
         can_steer: Callable[[str], bool] = lambda _: False,
+        on_deferred: Callable[[], None] = lambda: None,
     ) -> None:
-        """`can_steer`: whether a runner, by id, says that it pulls steers."""
+        """`can_steer`: whether the runner with this id pulls steering messages. `on_deferred` is called after
+        an event was stored whose agent is not known yet.
+        """
         self._db = db
         self._feed = feed
         self._blobs = blobs
@@ -109,8 +112,7 @@ class Orchestrator:
         self._dispatcher = dispatcher
         self._can_steer = can_steer
         self.accepting = False
-        self.on_deferred: Callable[[], None] = lambda: None
-        """Called when an event was stored whose agent is not known yet."""
+        self._on_deferred = on_deferred
         self._under_way: set[asyncio.Task[Any]] = set()
 
     # -- accept -----------------------------------------------------------------------------------
@@ -225,7 +227,7 @@ class Orchestrator:
         elif opened.outcome == "queued":  # perhaps one more message of a turn, which may be complete with it
             self._dispatcher.look()
         elif opened.outcome == "deferred":
-            self.on_deferred()
+            self._on_deferred()
         self.cancelled(opened.cancelled)
 
     async def _answer(self, event: Event, opening: Opening, opened: Opened) -> Accepted:

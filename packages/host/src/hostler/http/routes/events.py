@@ -149,7 +149,7 @@ async def post_event(
         return await open_stream(request, run_id, query.last_event_id, headers)
     if query.wait is None:
         return Json(accepted, 202, headers)
-    run = await host.wait(request.workspace_id, run_id, min(query.wait, MAX_WAIT_SECONDS), accepted=True)
+    run = await host.runs.wait(request.workspace_id, run_id, min(query.wait, MAX_WAIT_SECONDS), accepted=True)
     return Json(run, 200 if run.status in _SETTLED else 202, headers)
 
 

@@ -58,7 +58,7 @@ async def retry_run(request: ApiRequest, body: RetryRun) -> Json[RunRecord]:
         actor=request.caller.subject,
         agent_version=body.agent_version,
     )
-    return Json(await host.run_record(request.workspace_id, new_run_id), 201)
+    return Json(await host.runs.record(request.workspace_id, new_run_id), 201)
 
 
 @endpoint("POST", "/v1/runs/{run_id}/fork", right="runs:write", tag="runs", status=201)
@@ -78,4 +78,4 @@ async def fork_run(request: ApiRequest, body: ForkRun) -> Json[RunRecord]:
         agent_version=body.agent_version,
         effects=body.effects,
     )
-    return Json(await host.run_record(request.workspace_id, new_run_id), 201)
+    return Json(await host.runs.record(request.workspace_id, new_run_id), 201)

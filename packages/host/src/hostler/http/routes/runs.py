@@ -149,7 +149,7 @@ async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]
 @endpoint("GET", "/v1/runs/{run_id}", right="runs:read", tag="runs")
 async def get_run(request: ApiRequest) -> RunRecord:
     """Get one run with its output: the completed messages of the assistant."""
-    return await request.state.host.run_record(request.workspace_id, request.parameters["run_id"])
+    return await request.state.host.runs.record(request.workspace_id, request.parameters["run_id"])
 
 
 @endpoint("GET", "/v1/runs/{run_id}/journal", right="runs:read", tag="runs")
@@ -259,7 +259,7 @@ async def open_stream(
             f"Last-Event-ID {after} is not the id of an event of this stream: its last is {run.sequence}"
         )
     stream = EventStream(
-        request.state.streams, run_id, partial(host.watch, request.workspace_id, run_id), after, headers
+        request.state.streams, run_id, partial(host.runs.watch, request.workspace_id, run_id), after, headers
     )
     if run.status not in TERMINAL_STATUSES:
         return stream

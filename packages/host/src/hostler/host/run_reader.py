@@ -1,0 +1,65 @@
+"""Read runs and their results: from the feed while a run is live, else from the database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from hostler.journal.feed import OWN_POLL_SECONDS, SHARED_POLL_SECONDS, Feed, Seen, StoredResult
+from hostler.runs.records import record
+from hostler.storage.port import Database, Tx
+from hostler.storage.stores import journal, runs
+from hostler_protocol.errors import NotFoundError
+from hostler_protocol.runs import TERMINAL_STATUSES, RunRecord
+
+
+class RunReader:
+    """The runs of one database, with the feed of those that are live in this process."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        poll_seconds = OWN_POLL_SECONDS if db.dialect == "sqlite" else SHARED_POLL_SECONDS
+        self.feed = Feed(self._results, poll_seconds)
+
+    async def record(self, workspace_id: str, run_id: str) -> RunRecord:
+        """Return a run with its output. NotFoundError."""
+        return await self._db.read(lambda tx: record(tx, workspace_id, run_id), brief=True)
+
+    async def wait(
+        self, workspace_id: str, run_id: str, seconds: float, *, accepted: bool = False
+    ) -> RunRecord:
+        """Return a run once it has ended or paused, or as it is after `seconds`. NotFoundError.
+
+        `accepted`: the run was just opened in this workspace, so that this need not be checked.
+        """
+        results = self.feed.watch(run_id) if accepted else self.watch(workspace_id, run_id)
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                async for batch in results:
+                    if batch[-1].type == "run.paused":
+                        break
+        except TimeoutError:
+            pass
+        return await self.record(workspace_id, run_id)
+
+    async def watch(
+        self, workspace_id: str, run_id: str, after: int = 0
+    ) -> AsyncIterator[list[StoredResult]]:
+        """Yield a run's results after a sequence, each once, up to the terminal one. NotFoundError."""
+        run = await self._db.read(lambda tx: runs.find(tx, workspace_id, run_id), brief=True)
+        if run is None:
+            raise NotFoundError(f"there is no run {run_id!r}")
+        async for batch in self.feed.watch(run_id, after):
+            yield batch
+
+    async def _results(self, run_id: str, after: int, at_most: int) -> Seen:
+        def read(tx: Tx) -> Seen:
+            run = runs.by_id(tx, run_id)
+            page = journal.results(tx, run_id, after, max_items=at_most)
+            results = [
+                StoredResult.of(run_id, entry.sequence or 0, entry.type, entry.data.encode())
+                for entry in page.items
+            ]
+            return Seen(results, run is None or run.status in TERMINAL_STATUSES)
+
+        return await self._db.read(read)
