@@ -1,5 +1,5 @@
-"""The host: events in, runs, results out, and the facts.
+"""The host: it accepts events, executes runs and publishes their results.
 
-Start with `Host` in host/host.py, which builds everything. docs/tour.md follows one event through the code,
-docs/rooms.md says what is where.
+Start with `Host` in host/host.py; host/parts.py builds its parts. docs/tour.md follows one event through the
+code, docs/rooms.md describes the rooms.
 """

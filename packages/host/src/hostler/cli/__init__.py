@@ -1,1 +1,1 @@
-"""The commands. Each imports what it needs when it runs, so that `--help` is quick."""
+"""The commands of `hostler`. Each imports its dependencies when it runs, so that `--help` is quick."""

@@ -1,7 +1,7 @@
-"""Outbound HTTP that a user, a model or a foreign document can steer: to public addresses, within bounds.
+"""Outbound HTTP to addresses that users, models or external documents choose: public ones, within limits.
 
-One place for all of it: webhooks, `fetch`, OpenAPI tools, MCP over HTTP. `EgressPolicy` says what may be
-reached, `Egress` sends requests, and `GuardedTransport` puts the same guard under another library's client.
+Webhooks, `fetch`, OpenAPI tools and MCP over HTTP use it. `EgressPolicy` decides what may be reached, `Egress`
+sends requests, and `GuardedTransport` applies the same guard to another library's client.
 """
 
 from hostler.egress.client import Answer, Egress

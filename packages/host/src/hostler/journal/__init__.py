@@ -1,1 +1,1 @@
-"""Write, follow, resume, fork, replay and export what a run did. Used by runs, calls and pauses."""
+"""Write, follow, resume, fork, replay and export the journals of runs. Used by runs, calls and pauses."""

@@ -1,1 +1,1 @@
-"""The database and everything durable: SQL, migrations and one store per kind of fact."""
+"""The database and all durable data: SQL, migrations and one store per kind of data."""

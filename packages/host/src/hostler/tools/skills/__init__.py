@@ -1,1 +1,1 @@
-"""Skills: folders of instructions and files that agents can be given, in the open Agent Skills format."""
+"""Skills: folders of instructions and files for agents, in the open Agent Skills format."""
