@@ -1,1 +1,1 @@
-"""The Host API, which runners call: the gate checks each call, the executor carries it out and journals it."""
+"""The Host API for runners. The gate checks each call; the executor carries it out and journals it."""

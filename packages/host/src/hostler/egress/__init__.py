@@ -1,7 +1,7 @@
 """Outbound HTTP to addresses that users, models or external documents choose: public ones, within limits.
 
-Webhooks, `fetch`, OpenAPI tools and MCP over HTTP use it. `EgressPolicy` decides what may be reached, `Egress`
-sends requests, and `GuardedTransport` applies the same guard to another library's client.
+Webhooks, `fetch`, OpenAPI tools and MCP over HTTP use it. `EgressPolicy` decides what may be reached,
+`Egress` sends requests, and `GuardedTransport` applies the same guard to another library's client.
 """
 
 from hostler.egress.client import Answer, Egress
