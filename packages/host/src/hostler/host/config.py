@@ -111,7 +111,7 @@ class Settings:
     hold_seconds: float = 20.0
     """How long calls that wait for people stay open before their run is parked."""
     stall_seconds: float = 60.0
-    """How long a resumed run may make none of its recorded calls before it counts as diverged."""
+    """How long calls of a resumed run wait for recorded steps that its runner does not repeat."""
     collect_seconds: float = 3600.0
     """Interval of the collection of expired data."""
     note_heads_seconds: float = 60.0

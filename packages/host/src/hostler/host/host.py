@@ -24,7 +24,7 @@ from hostler.host.data_directory import check_address, check_database, note_data
 from hostler.host.lease import BEATS_PER_LEASE
 from hostler.host.lock import DataDirLock, Holder
 from hostler.host.maintenance import keep_tidy
-from hostler.host.parts import Installation, RunParts, build_installation, build_runs
+from hostler.host.parts import Installation, RunParts
 from hostler.host.plugin_entries import add_shipped_runner
 from hostler.host.workers import Workers
 from hostler.runs.dispatch import LOOK_SECONDS
@@ -52,10 +52,8 @@ HostState = Literal["starting", "ready", "draining", "stopped"]
 class Host:
     """One host process over one data directory. Use `open`."""
 
-    def __init__(
-        self, settings: Settings, lock: DataDirLock, parts: Installation, run_parts: RunParts
-    ) -> None:
-        self.settings = settings
+    def __init__(self, lock: DataDirLock, parts: Installation, run_parts: RunParts) -> None:
+        self.settings = parts.settings
         self.state: HostState = "starting"
         self.started_at = time.time()
         self.workers = Workers()
@@ -92,8 +90,8 @@ class Host:
             check_address(settings.data_dir, settings.database)
             db = open_database(settings.database_url)
             try:
-                parts = build_installation(settings, db, await _open_cursors(settings, db), knowledge)
-                host = cls(settings, lock, parts, build_runs(parts))
+                parts = Installation(settings, db, await _open_cursors(settings, db), knowledge)
+                host = cls(lock, parts, RunParts(parts))
             except BaseException:
                 await db.close()
                 raise

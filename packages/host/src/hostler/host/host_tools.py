@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hostler.domain.grants import Catalog
-from hostler.domain.tool_entries import ToolKind
 from hostler.host.apply_config import LiveModels
 from hostler.host.config import Settings
 from hostler.host.sandbox_audit import AuditedSandboxes
@@ -26,17 +23,24 @@ from hostler.tools.sources import ToolSources
 from hostler.tools.workspaces.folders import WorkingFolders
 
 
-@dataclass(frozen=True, slots=True)
 class HostTools:
-    """The sources of tools. `configurable`: those with entries in the configuration."""
+    """All sources of tools. `configurable`: those with entries in the configuration; none is active yet."""
 
-    sources: ToolSources
-    skills: Skills
-    folders: WorkingFolders
-    mcp: McpTools
-    openapi: OpenApiTools
-    fetch: FetchTools
-    configurable: tuple[ToolKind, ...]
+    def __init__(
+        self, settings: Settings, db: Database, supervisor: Supervisor, sandboxes: AuditedSandboxes
+    ) -> None:
+        workspace, data_dir = settings.workspace, settings.data_dir
+        self.skills = Skills(db, workspace)
+        self.folders = WorkingFolders(data_dir / "workspaces")
+        pins = StoredPins(db, workspace)
+        mcp_context = McpContext(McpProcesses(data_dir, sandboxes.find), pins)
+        self.mcp = McpTools(workspace, mcp_context, running=not settings.passive)
+        self.openapi = OpenApiTools(workspace, data_dir / "openapi")
+        self.fetch = FetchTools(workspace)
+        built_in = (ExecTools(self.folders, sandboxes.find), FilesTools(self.folders))
+        self.configurable = (*built_in, self.mcp, self.fetch, self.openapi)
+        plugin_tools = PluginTools(supervisor.catalog, supervisor.connection)
+        self.sources = ToolSources([plugin_tools, self.skills, *self.configurable], on_refused=pins.refuse)
 
     def catalog(self, workspace_id: str, models: LiveModels, knowledge: KnowledgeService | None) -> Catalog:
         """Return all resources that runs of a workspace may be granted now."""
@@ -49,21 +53,3 @@ class HostTools:
             knowledge_bases=knowledge.offered(workspace_id) if knowledge else {},
             interactions=True,
         )
-
-
-def build_tools(
-    settings: Settings, db: Database, supervisor: Supervisor, sandboxes: AuditedSandboxes
-) -> HostTools:
-    """Build the sources of tools. None is configured or connected yet."""
-    workspace, data_dir = settings.workspace, settings.data_dir
-    skills = Skills(db, workspace)
-    folders = WorkingFolders(data_dir / "workspaces")
-    pins = StoredPins(db, workspace)
-    mcp_context = McpContext(McpProcesses(data_dir, sandboxes.find), pins)
-    mcp = McpTools(workspace, mcp_context, running=not settings.passive)
-    openapi = OpenApiTools(workspace, data_dir / "openapi")
-    fetch = FetchTools(workspace)
-    configurable = (ExecTools(folders, sandboxes.find), FilesTools(folders), mcp, fetch, openapi)
-    plugin_tools = PluginTools(supervisor.catalog, supervisor.connection)
-    sources = ToolSources([plugin_tools, skills, *configurable], on_refused=pins.refuse)
-    return HostTools(sources, skills, folders, mcp, openapi, fetch, configurable)

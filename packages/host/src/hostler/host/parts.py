@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import time
-from dataclasses import dataclass
 from functools import partial
 
 from hostler.calls.cursors import Cursors
@@ -15,7 +14,7 @@ from hostler.host.apply_config import Configurator, LiveModels
 from hostler.host.audit_heads import AuditHeads
 from hostler.host.config import Settings
 from hostler.host.diagnosis import Diagnosis, silent_sources
-from hostler.host.host_tools import HostTools, build_tools
+from hostler.host.host_tools import HostTools
 from hostler.host.inventory import Inventories
 from hostler.host.lease import HostLease, host_id_of
 from hostler.host.lock import RemovalGate
@@ -55,174 +54,111 @@ from hostler_protocol.limits import PROTOCOL_VERSION, Limits
 from hostler_protocol.runs import TERMINAL_STATUSES
 
 
-@dataclass(frozen=True, slots=True)
 class Installation:
-    """Everything that exists before the first run: data, plugins, tools, and their configuration."""
+    """The parts that exist before the first run, around an open database. No configuration is active yet."""
 
-    settings: Settings
-    db: SqlDatabase
-    cursors: Cursors
-    knowledge: KnowledgeService | None
-    data: HostData
-    sandboxes: AuditedSandboxes
-    supervisor: Supervisor
-    tools: HostTools
-    models: LiveModels
-    filters: FilterProcesses
-    event_router: EventRouter
-    inventories: Inventories
-    configurator: Configurator
-    diagnosis: Diagnosis
+    def __init__(
+        self, settings: Settings, db: SqlDatabase, cursors: Cursors, knowledge: KnowledgeService | None
+    ) -> None:
+        workspace = settings.workspace
+        self.settings, self.db, self.cursors, self.knowledge = settings, db, cursors, knowledge
+        self.sandboxes = AuditedSandboxes(db, workspace)
+        self.supervisor = Supervisor(settings.data_dir, sandbox=self.sandboxes.find)
+        self.tools = tools = HostTools(settings, db, self.supervisor, self.sandboxes)
+        blobs = BlobFolder(settings.data_dir / "blobs")
+        self.data = HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir))
+        self.models = LiveModels()
+        self.filters = FilterProcesses()
+        self.event_router = EventRouter(db, self.filters)
+        self.inventories = Inventories(
+            db,
+            workspace,
+            self.supervisor,
+            tools.sources,
+            tools.skills,
+            partial(silent_sources, tools.mcp, tools.openapi, workspace),
+            not settings.passive,
+            knowledge,
+        )
+        self.configurator = Configurator(
+            db,
+            workspace,
+            self.supervisor,
+            self.models,
+            self.event_router,
+            skills=tools.skills,
+            tools=tools.configurable,
+            working_folders=tools.folders.configure,
+            inventories=self.inventories,
+        )
+        self.diagnosis = Diagnosis(
+            workspace, self.configurator, self.inventories, self.event_router, tools.mcp, tools.openapi
+        )
 
 
-@dataclass(frozen=True, slots=True)
 class RunParts:
-    """Everything that accepts, executes, pauses and reports runs."""
+    """The parts that work on runs. None is active before the host starts it.
 
-    reader: RunReader
-    gate: Gate
-    tokens: RunDoors
-    lease: HostLease
-    dispatcher: Dispatcher
-    orchestrator: Orchestrator
-    rerouter: Rerouter
-    pauses: PauseService
-    reruns: Reruns
-    equipment: Equipment
-    webhook_sender: WebhookSender
-    audit_heads: AuditHeads
-
-
-def build_installation(
-    settings: Settings, db: SqlDatabase, cursors: Cursors, knowledge: KnowledgeService | None
-) -> Installation:
-    """Build the parts around an open database. The stored configuration is not active yet."""
-    workspace = settings.workspace
-    sandboxes = AuditedSandboxes(db, workspace)
-    supervisor = Supervisor(settings.data_dir, sandbox=sandboxes.find)
-    tools = build_tools(settings, db, supervisor, sandboxes)
-    models = LiveModels()
-    filters = FilterProcesses()
-    event_router = EventRouter(db, filters)
-    inventories = Inventories(
-        db,
-        workspace,
-        supervisor,
-        tools.sources,
-        tools.skills,
-        partial(silent_sources, tools.mcp, tools.openapi, workspace),
-        not settings.passive,
-        knowledge,
-    )
-    configurator = Configurator(
-        db,
-        workspace,
-        supervisor,
-        models,
-        event_router,
-        skills=tools.skills,
-        tools=tools.configurable,
-        working_folders=tools.folders.configure,
-        inventories=inventories,
-    )
-    blobs = BlobFolder(settings.data_dir / "blobs")
-    return Installation(
-        settings=settings,
-        db=db,
-        cursors=cursors,
-        knowledge=knowledge,
-        data=HostData(db, blobs, tools.folders, RemovalGate(settings.data_dir)),
-        sandboxes=sandboxes,
-        supervisor=supervisor,
-        tools=tools,
-        models=models,
-        filters=filters,
-        event_router=event_router,
-        inventories=inventories,
-        configurator=configurator,
-        diagnosis=Diagnosis(workspace, configurator, inventories, event_router, tools.mcp, tools.openapi),
-    )
-
-
-def build_runs(inst: Installation) -> RunParts:
-    """Build the parts that work on runs. None works before the host starts them.
-
-    Attempts make calls, calls open child runs, and child runs start attempts. The inner functions close this
-    circle: they are called only after all parts exist.
+    Attempts make calls, calls open child runs, and child runs start attempts. Callbacks close this circle:
+    they are called only after all parts exist.
     """
-    settings, db, catalog = inst.settings, inst.db, inst.supervisor.catalog
-    host_id = host_id_of(settings.data_dir)
-    reader, gate, tokens = RunReader(db), Gate(), RunDoors(settings.assets_url)
 
-    def make_attempt(run: Run) -> ActiveRun:
-        return ActiveRun(equipment, run)
+    def __init__(self, inst: Installation) -> None:
+        settings, db, blobs = inst.settings, inst.db, inst.data.blobs
+        is_resumable = inst.supervisor.catalog.is_resumable
+        host_id = host_id_of(settings.data_dir)
+        self._inst = inst
+        self.reader, self.gate, self.tokens = RunReader(db), Gate(), RunDoors(settings.assets_url)
+        self.dispatcher = Dispatcher(
+            db,
+            lambda: self.lease.member,
+            lambda run: ActiveRun(self.equipment, run),
+            _fail,
+            lambda lost: settle_lost(db, lost, is_resumable),
+            max_active=settings.max_active_runs,
+            max_queued=settings.max_queued_runs,
+            max_per_workspace=settings.max_runs_per_workspace,
+            max_per_plugin=settings.max_runs_per_plugin,
+        )
+        self.orchestrator = Orchestrator(
+            db,
+            blobs,
+            inst.event_router,
+            self.dispatcher,
+            self.reader.feed,
+            can_steer=self._can_steer,
+            on_deferred=lambda: self.rerouter.wake(),  # noqa: PLW0108  it is built below
+        )
+        self.rerouter = Rerouter(db, inst.event_router, self.orchestrator)
+        self.lease = HostLease(
+            db,
+            host_id,
+            f"{socket.gethostname()}:{settings.port}",
+            settings.lease_seconds,
+            lambda: recover(db, is_resumable),
+            self._end_work,
+            self.dispatcher.look,
+            member=Membership(host_id) if db.dialect == "sqlite" else None,
+        )
+        controller = RunController(db, self.orchestrator, self.reader.wait)
+        self.equipment = _equipment(inst, host_id, self.reader, self.gate, self.tokens, controller)
+        self.pauses = PauseService(
+            db,
+            on_changed=self.dispatcher.pause_changed,
+            on_cancelled=self.orchestrator.cancelled,
+            pin=inst.tools.sources.pin,
+        )
+        self.reruns = Reruns(db, blobs, self.dispatcher, lambda: self.orchestrator.accepting, VERSION)
+        self.webhook_sender = WebhookSender(db, settings.workspace)
+        self.audit_heads = AuditHeads(db, settings.data_dir)
 
-    def member() -> Membership | None:
-        return lease.member
-
-    def can_steer(runner_id: str) -> bool:
-        manifest = catalog.find(runner_id)
+    def _can_steer(self, runner_id: str) -> bool:
+        manifest = self._inst.supervisor.catalog.find(runner_id)
         return manifest is not None and manifest.capabilities.steering
 
-    def wake_rerouter() -> None:
-        rerouter.wake()
-
-    async def end_work(reason: str) -> None:
+    async def _end_work(self, reason: str) -> None:
         """End every attempt, and wait until the plugins work on none of them any more."""
-        await inst.supervisor.wait_free(await dispatcher.end_all(reason))
-
-    dispatcher = Dispatcher(
-        db,
-        member,
-        make_attempt,
-        _fail,
-        lambda lost: settle_lost(db, lost, catalog.is_resumable),
-        max_active=settings.max_active_runs,
-        max_queued=settings.max_queued_runs,
-        max_per_workspace=settings.max_runs_per_workspace,
-        max_per_plugin=settings.max_runs_per_plugin,
-    )
-    orchestrator = Orchestrator(
-        db,
-        inst.data.blobs,
-        inst.event_router,
-        dispatcher,
-        reader.feed,
-        can_steer=can_steer,
-        on_deferred=wake_rerouter,
-    )
-    rerouter = Rerouter(db, inst.event_router, orchestrator)
-    lease = HostLease(
-        db,
-        host_id,
-        f"{socket.gethostname()}:{settings.port}",
-        settings.lease_seconds,
-        lambda: recover(db, catalog.is_resumable),
-        end_work,
-        dispatcher.look,
-        member=Membership(host_id) if db.dialect == "sqlite" else None,
-    )
-    controller = RunController(db, orchestrator, reader.wait)
-    equipment = _equipment(inst, host_id, reader, gate, tokens, controller)
-    return RunParts(
-        reader=reader,
-        gate=gate,
-        tokens=tokens,
-        lease=lease,
-        dispatcher=dispatcher,
-        orchestrator=orchestrator,
-        rerouter=rerouter,
-        pauses=PauseService(
-            db,
-            on_changed=dispatcher.pause_changed,
-            on_cancelled=orchestrator.cancelled,
-            pin=inst.tools.sources.pin,
-        ),
-        reruns=Reruns(db, inst.data.blobs, dispatcher, lambda: orchestrator.accepting, VERSION),
-        equipment=equipment,
-        webhook_sender=WebhookSender(db, settings.workspace),
-        audit_heads=AuditHeads(db, settings.data_dir),
-    )
+        await self._inst.supervisor.wait_free(await self.dispatcher.end_all(reason))
 
 
 def _equipment(  # noqa: PLR0917
