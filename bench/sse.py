@@ -64,7 +64,9 @@ async def _ours(control: Control, tokens: int, per_second: float) -> None:
     feed, streams = Feed(nothing_read), Streams(pace=PACE_SECONDS)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        await EventStream(streams, "run", lambda after: feed.watch("run", after)).send(scope, receive, send)
+        await EventStream(streams.serve, "run", lambda after: feed.watch("run", after)).send(
+            scope, receive, send
+        )
 
     def publish(sequence: int) -> None:
         feed.publish("run", [StoredResult(sequence, "message.delta", _token(sequence))])

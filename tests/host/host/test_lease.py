@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hostler.host.host import Host
-from hostler.host.lease import HostLease
+from hostler.host.lease import LeaseHeartbeat
 from hostler.host.workers import Workers
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import hosts
@@ -50,7 +50,7 @@ class Kept:
     """A lease, and what it was seen to do."""
 
     database: Severed
-    lease: HostLease = field(init=False)
+    lease: LeaseHeartbeat = field(init=False)
     ended: list[str] = field(default_factory=list)
     joined: int = 0
     recovered: int = 0
@@ -83,7 +83,7 @@ class Kept:
 @asynccontextmanager
 async def keeping(database: SqlDatabase, **more: Any) -> AsyncIterator[Kept]:
     kept = Kept(Severed(database), **more)
-    lease = kept.lease = HostLease(
+    lease = kept.lease = LeaseHeartbeat(
         kept.database, "h1", "here", SECONDS, kept.recover, kept.end_work, kept.note_joined
     )
     await lease.begin()

@@ -168,7 +168,7 @@ async def test_what_has_piled_up_goes_out_without_pauses() -> None:
         sent.append(message.get("body", b""))
 
     async with asyncio.timeout(20):
-        await EventStream(Streams(pace=3600), "r1", watch).send({"method": "GET"}, receive, send)
+        await EventStream(Streams(pace=3600).serve, "r1", watch).send({"method": "GET"}, receive, send)
     assert b"".join(sent) == b"".join(map(frame, results))
 
 

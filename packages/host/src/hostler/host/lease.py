@@ -34,7 +34,7 @@ RETRY_SECONDS = 0.5
 
 
 @dataclass(eq=False)
-class HostLease:
+class LeaseHeartbeat:
     """The lease of one host.
 
     `address`: shown to operators. `recover` takes over the runs of lost hosts. `end_work` is called with the
@@ -156,4 +156,4 @@ def host_id_of(data_dir: Path) -> str:
         return host_id
 
 
-__all__ = ["HostLease", "host_id_of"]
+__all__ = ["LeaseHeartbeat", "host_id_of"]

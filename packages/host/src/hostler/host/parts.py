@@ -16,7 +16,7 @@ from hostler.host.config import Settings
 from hostler.host.diagnosis import Diagnosis, silent_sources
 from hostler.host.host_tools import HostTools
 from hostler.host.inventory import Inventories
-from hostler.host.lease import HostLease, host_id_of
+from hostler.host.lease import LeaseHeartbeat, host_id_of
 from hostler.host.lock import RemovalGate
 from hostler.host.maintenance import HostData
 from hostler.host.plugin_entries import add_shipped_runner
@@ -130,7 +130,7 @@ class RunParts:
             on_deferred=lambda: self.rerouter.wake(),  # noqa: PLW0108  it is built below
         )
         self.rerouter = Rerouter(db, inst.event_router, self.orchestrator)
-        self.lease = HostLease(
+        self.lease = LeaseHeartbeat(
             db,
             host_id,
             f"{socket.gethostname()}:{settings.port}",

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from hostler.http import docs_page, openapi
-from hostler.http.endpoint import Endpoint
+from hostler.http import docs_page
 
 
 class ApiDocs:
-    """The documentation, generated at its first request, so that a start does not wait for it."""
+    """The documentation, generated at its first request, so that a start does not wait for it.
 
-    def __init__(self, endpoints: list[Endpoint], version: str) -> None:
-        self._endpoints, self._version = endpoints, version
+    `generate` returns the OpenAPI document.
+    """
+
+    def __init__(self, generate: Callable[[], dict[str, Any]]) -> None:
+        self._generate = generate
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        return openapi.document(self._endpoints, self._version)
+        return self._generate()
 
     @cached_property
     def json(self) -> bytes:

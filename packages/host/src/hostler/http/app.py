@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hostler.domain.token_bucket import TokenBuckets
 from hostler.host.config import ASSETS_PATH
-from hostler.http import plugin_socket
+from hostler.http import openapi, plugin_socket
 from hostler.http.api_docs import ApiDocs
 from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.asset_gateway.gateway import AssetGateway
@@ -15,7 +15,7 @@ from hostler.http.auth import KeyRing, find_key
 from hostler.http.endpoint import Endpoint, endpoints_of
 from hostler.http.limits import MAX_RATE_BUCKETS
 from hostler.http.metrics import Metrics
-from hostler.http.middleware import Exchange, respond, respond_not_found
+from hostler.http.middleware import HttpExchange, respond, respond_not_found
 from hostler.http.route_table import ROUTE_MODULES
 from hostler.http.routing import Router
 from hostler.http.state import AppState
@@ -48,7 +48,7 @@ class App:
             await plugin_socket.serve(self.state, path, scope, receive, send)
             return
         found = self._router.find(path)
-        exchange = Exchange(scope, receive, send, path)
+        exchange = HttpExchange(scope, receive, send, path)
         if path == ASSETS_PATH:
             await self.assets.serve(exchange)
             return
@@ -73,6 +73,6 @@ def make_app(host: Host) -> App:
         ),
         streams=Streams(),
         metrics=Metrics(),
-        docs=ApiDocs(ENDPOINTS, VERSION),
+        docs=ApiDocs(lambda: openapi.document(ENDPOINTS, VERSION)),
     )
     return App(state, ENDPOINTS)

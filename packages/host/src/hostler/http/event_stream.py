@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ from hostler.http.asgi import Receive, Scope, Send
 from hostler.http.responses import Headers
 
 if TYPE_CHECKING:
-    from hostler.http.streams import Streams
     from hostler.journal.feed import StoredResult
 
 Batches = AsyncIterator[list["StoredResult"]]
@@ -25,7 +24,8 @@ class EventStream:
     `opening`: an iterator over them that was started already.
     """
 
-    streams: Streams
+    serve: Callable[[EventStream, Scope, Receive, Send], Awaitable[int]]
+    """`Streams.serve` of the server."""
     run_id: str
     watch: Watch
     after: int = 0
@@ -34,4 +34,4 @@ class EventStream:
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Send the stream; return its status."""
-        return await self.streams.serve(self, scope, receive, send)
+        return await self.serve(self, scope, receive, send)

@@ -47,7 +47,7 @@ from hostler_protocol.errors import HostError, HostlerError, NotFoundError, Rate
 log = logging.getLogger("hostler.http")
 
 
-class Exchange:
+class HttpExchange:
     """One request, and whether its response has started."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
@@ -83,7 +83,7 @@ class Exchange:
                     size += len((await self.receive()).get("body", b""))
 
 
-async def respond(state: AppState, routes: dict[str, Endpoint], exchange: Exchange) -> None:
+async def respond(state: AppState, routes: dict[str, Endpoint], exchange: HttpExchange) -> None:
     """Respond to a request whose path has these `routes` (by method)."""
     scope = exchange.scope
     started_at = time.perf_counter()
@@ -113,13 +113,13 @@ async def respond(state: AppState, routes: dict[str, Endpoint], exchange: Exchan
         state.metrics.count_request(name, status, time.perf_counter() - started_at)
 
 
-async def respond_not_found(state: AppState, exchange: Exchange) -> None:
+async def respond_not_found(state: AppState, exchange: HttpExchange) -> None:
     """Respond to a request for an unknown path."""
     missing = NotFoundError(f"there is no {exchange.path}; /docs lists all paths")
     state.metrics.count_request("none", await send_problem(missing, exchange), 0.0)
 
 
-async def send_problem(error: HostlerError, exchange: Exchange) -> int:
+async def send_problem(error: HostlerError, exchange: HttpExchange) -> int:
     """Respond with a problem document; return its status.
 
     Raises the error if a response has started already.
@@ -146,7 +146,7 @@ async def send_problem(error: HostlerError, exchange: Exchange) -> int:
     return status
 
 
-async def _response_of(state: AppState, endpoint: Endpoint, exchange: Exchange) -> ApiResponse:
+async def _response_of(state: AppState, endpoint: Endpoint, exchange: HttpExchange) -> ApiResponse:
     scope = exchange.scope
     check_headers(scope)
     request = ApiRequest(

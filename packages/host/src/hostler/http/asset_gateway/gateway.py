@@ -37,11 +37,11 @@ from hostler.http.asset_gateway.messages import (
     tool_error,
     tool_result,
 )
-from hostler.http.asset_gateway.sessions import GuestCall, Session, Sessions
+from hostler.http.asset_gateway.sessions import GuestCall, McpSession, Sessions
 from hostler.http.asset_gateway.tool_list import call_of, definitions
 from hostler.http.auth import failed_authentications
 from hostler.http.limits import MAX_TOKEN_CHARS
-from hostler.http.middleware import Exchange, send_problem
+from hostler.http.middleware import HttpExchange, send_problem
 from hostler.http.problems import MethodNotAllowedError, UnauthenticatedError
 from hostler.http.request import ApiRequest, check_headers, check_json_type, headers_of, read_body
 from hostler.http.responses import COMMON_HEADERS, Empty, Headers, RawBody
@@ -75,7 +75,7 @@ class AssetGateway:
         self.sessions = Sessions()
         self._failures = failed_authentications(time.monotonic)
 
-    async def serve(self, exchange: Exchange) -> None:
+    async def serve(self, exchange: HttpExchange) -> None:
         """Serve one HTTP request."""
         try:
             await self._serve(exchange)
@@ -91,7 +91,7 @@ class AssetGateway:
             failed = HostError("the host failed to answer this request; its log has the details")
             await send_problem(failed, exchange)
 
-    async def _serve(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: HttpExchange) -> None:
         scope = exchange.scope
         check_headers(scope)
         headers = headers_of(scope)
@@ -155,7 +155,7 @@ class AssetGateway:
         )
         return UnauthenticatedError(refused.message, reason=refused.reason)
 
-    async def _session(self, request: ApiRequest, door: RunDoor) -> Session:
+    async def _session(self, request: ApiRequest, door: RunDoor) -> McpSession:
         name = request.headers.get(SESSION_HEADER)
         if name is None:
             raise RpcError(INVALID_REQUEST, f"the header {SESSION_HEADER} is missing: start with initialize")
@@ -178,7 +178,7 @@ class AssetGateway:
                 call.give_up()
 
     async def _serve_request(
-        self, exchange: Exchange, request: ApiRequest, door: RunDoor, message: RpcMessage
+        self, exchange: HttpExchange, request: ApiRequest, door: RunDoor, message: RpcMessage
     ) -> None:
         headers: Headers = []
         session = None
@@ -221,7 +221,7 @@ class AssetGateway:
     # -- calls ------------------------------------------------------------------------------------
 
     async def _call(
-        self, exchange: Exchange, door: RunDoor, session: Session | None, message: RpcMessage
+        self, exchange: HttpExchange, door: RunDoor, session: McpSession | None, message: RpcMessage
     ) -> None:
         if message.id is None:
             raise RuntimeError("a call is a request")
@@ -244,7 +244,9 @@ class AssetGateway:
         call.begin(method, params)
         await self._respond(exchange, call, message)
 
-    def _finish(self, door: RunDoor, session: Session | None, message: RpcMessage, call: GuestCall) -> None:
+    def _finish(
+        self, door: RunDoor, session: McpSession | None, message: RpcMessage, call: GuestCall
+    ) -> None:
         self.sessions.leave(door)
         door.over(call.call_id)
         if session is not None and message.id is not None:
@@ -252,7 +254,7 @@ class AssetGateway:
         if not call.outcome.cancelled():
             call.outcome.exception()  # retrieved, because no task may have waited for it
 
-    async def _respond(self, exchange: Exchange, call: GuestCall, message: RpcMessage) -> None:
+    async def _respond(self, exchange: HttpExchange, call: GuestCall, message: RpcMessage) -> None:
         """Wait for the outcome and send it: as JSON within QUICK_SECONDS, later as an event stream."""
         disconnect = asyncio.create_task(_disconnected(exchange))
         try:
@@ -283,7 +285,7 @@ class AssetGateway:
             await asyncio.gather(disconnect, return_exceptions=True)
 
     async def _send(
-        self, exchange: Exchange, body: bytes, status: int, headers: Headers | None = None
+        self, exchange: HttpExchange, body: bytes, status: int, headers: Headers | None = None
     ) -> None:
         if not exchange.body_over:
             await exchange.drain()
@@ -314,6 +316,6 @@ def _check_origin(headers: dict[str, str]) -> None:
         raise UnauthorizedError("pages of other origins may not call this")
 
 
-async def _disconnected(exchange: Exchange) -> None:
+async def _disconnected(exchange: HttpExchange) -> None:
     while (await exchange.receive())["type"] != "http.disconnect":
         pass

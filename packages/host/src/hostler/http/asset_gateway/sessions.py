@@ -55,7 +55,7 @@ class GuestCall:
 
 
 @dataclass(eq=False, slots=True)
-class Session:
+class McpSession:
     """A session that a client opened with `initialize`. `calls`: those in progress, by request id."""
 
     door: RunDoor
@@ -67,10 +67,10 @@ class Sessions:
     """All sessions of this server. Each belongs to one token and ends with it."""
 
     def __init__(self) -> None:
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, McpSession] = {}
         self._calls: Counter[str] = Counter()
 
-    def begin(self, door: RunDoor) -> Session:
+    def begin(self, door: RunDoor) -> McpSession:
         """Open a session; over MAX_SESSIONS end the longest idle one. RateLimitedError if none is idle."""
         self._sessions = {
             id_: session for id_, session in self._sessions.items() if not session.door.has_ended
@@ -81,11 +81,11 @@ class Sessions:
             if idle is None:
                 raise RateLimitedError(f"this run token has {MAX_SESSIONS} sessions, and all are busy", 1.0)
             self.end(idle)
-        session = Session(door)
+        session = McpSession(door)
         self._sessions[session.session_id] = session
         return session
 
-    def find(self, door: RunDoor, session_id: str) -> Session:
+    def find(self, door: RunDoor, session_id: str) -> McpSession:
         """Return a session. NotFoundError; AssetRefusedError if it belongs to another token."""
         session = self._sessions.get(session_id)
         if session is None:
@@ -95,7 +95,7 @@ class Sessions:
         self._sessions[session_id] = self._sessions.pop(session_id)  # keeps the order of last use
         return session
 
-    def end(self, session: Session) -> None:
+    def end(self, session: McpSession) -> None:
         """End a session and cancel its calls."""
         self._sessions.pop(session.session_id, None)
         for call in list(session.calls.values()):

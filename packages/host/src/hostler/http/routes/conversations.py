@@ -132,30 +132,20 @@ async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[C
 
     unstarted, page = await host.db.read(read)
     return Listing(
-        items=[*map(_unstarted, unstarted), *map(_conversation, page.items)],
+        items=[*map(_conversation, unstarted), *map(_conversation, page.items)],
         next_cursor=None if page.before is None else cursors.issue(page.before),
         has_more=page.before is not None,
     )
 
 
-def _conversation(item: Conversation) -> ConversationRecord:
+def _conversation(item: Conversation | UnstartedConversation) -> ConversationRecord:
     return ConversationRecord(
         conversation_id=item.conversation_id,
         latest_at=item.created_at / 1000,
         latest_role=item.role,
         latest_content=item.content,
-        latest_seq=item.seq,
-    )
-
-
-def _unstarted(item: UnstartedConversation) -> ConversationRecord:
-    return ConversationRecord(
-        conversation_id=item.conversation_id,
-        latest_at=item.created_at / 1000,
-        latest_role=item.role,
-        latest_content=item.content,
-        latest_seq=0,
-        waiting=True,
+        latest_seq=item.seq if isinstance(item, Conversation) else 0,
+        waiting=isinstance(item, UnstartedConversation),
     )
 
 

@@ -259,7 +259,11 @@ async def open_stream(
             f"Last-Event-ID {after} is not the id of an event of this stream: its last is {run.sequence}"
         )
     stream = EventStream(
-        request.state.streams, run_id, partial(host.runs.watch, request.workspace_id, run_id), after, headers
+        request.state.streams.serve,
+        run_id,
+        partial(host.runs.watch, request.workspace_id, run_id),
+        after,
+        headers,
     )
     if run.status not in TERMINAL_STATUSES:
         return stream
