@@ -88,13 +88,12 @@ class Host:
         with DataDirLock(settings.data_dir) as lock:
             lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), version=VERSION))
             check_address(settings.data_dir, settings.database)
-            db = open_database(settings.database_url)
-            try:
+            async with AsyncExitStack() as unfinished:
+                db = open_database(settings.database_url)
+                unfinished.push_async_callback(db.close)
                 parts = Installation(settings, db, await _open_cursors(settings, db), knowledge)
                 host = cls(lock, parts, RunParts(parts))
-            except BaseException:
-                await db.close()
-                raise
+                unfinished.pop_all()  # from here on `stop` closes the database
             try:
                 await host.start()
                 yield host
