@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pytest
@@ -284,6 +284,25 @@ async def test_a_wait_for_what_was_added_does_not_wait_for_what_comes_later(data
     pumping = asyncio.create_task(made.log.pump())
     await waiting
     assert await made.numbers() == [1]
+    made.log.close()
+    await pumping
+
+
+async def test_an_entry_that_no_call_sees_is_written_with_what_comes_next(database: SqlDatabase) -> None:
+    shaky = Shaky(database)
+    made = await attempt(database, shaky)
+    pumping = asyncio.create_task(made.log.pump())
+    entry = Item(entry=Entry("call", "state.get", b"{}"), synced=False)
+    made.log.add(entry, hurry=False)
+    await made.log.seen()
+    assert not shaky.writes
+    made.log.add(made.delta(1))
+    await made.log.seen()
+    assert shaky.writes == [False]  # both
+    written = asyncio.Event()  # nothing comes next: it is written nevertheless
+    made.log.add(replace(entry, done=lambda *_: written.set()), hurry=False)
+    await written.wait()
+    assert len(shaky.writes) == 2
     made.log.close()
     await pumping
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, STREAM_FUNCTIONS
+from hostler.calls.functions import CALL_FUNCTIONS, LEDGER_CALLS, SEES_RUNS, STREAM_FUNCTIONS
 from hostler.calls.gate import Gate, GatedRun
 from hostler.calls.run_tokens import Guest
 from hostler.calls.scope import CallScope, Effect
@@ -277,7 +277,8 @@ class CallExecutor:
             if call.method == "interaction.request":
                 await self._interact(call_id, record)
                 return
-            await self._journal.settled()  # a run sees what it wrote itself
+            # a run sees what it wrote itself
+            await (self._journal.settled() if call.method in SEES_RUNS else self._journal.seen())
             intent = None if recorded is None or recorded.intent is None else intent_of(recorded.intent)
             if call.method == "tool.call":
                 await self._call_tool(call_id, record, intent)

@@ -56,6 +56,9 @@ CALL_FUNCTIONS: dict[str, CallFunction] = {
 STREAM_FUNCTIONS: dict[str, StreamFunction] = {"model.stream": models.stream}
 """Calls that answer in pieces."""
 
+SEES_RUNS = frozenset({*(method for method in CALL_FUNCTIONS if method.startswith("run.")), "tool.call"})
+"""Calls that may look at the status and the journal of their own run."""
+
 LEDGER_CALLS = frozenset({"tool.call", "interaction.request"})
 """Calls that may wait for people, or reach what no transaction of ours does: executor.py and tool_calls.py
 carry them out."""

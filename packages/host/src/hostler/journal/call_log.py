@@ -72,7 +72,8 @@ class CallLog:
     def refused(self, refusal: CallEntry) -> None:
         """A call that the gate did not let through."""
         data = _encoder.encode(refusal)
-        self._journal.add(Item(entry=Entry("refusal", refusal.method, data), synced=False, size=len(data)))
+        item = Item(entry=Entry("refusal", refusal.method, data), synced=False, size=len(data))
+        self._journal.add(item, hurry=False)
 
     def effect(self, record: CallRecord, reply: Any, error: HostlerError | None) -> Entry:
         """The entry of a call that is carried out in the transaction which writes it."""
@@ -104,7 +105,8 @@ class CallLog:
         settle: Callable[[Tx], None] | None = None,
     ) -> None:
         """Write an outcome down without waiting for its commit. `settle` is of the same transaction."""
-        self._journal.add(self._outcome(record, record.entry(reply, error, given_up=given_up), settle))
+        whole = record.entry(reply, error, given_up=given_up)
+        self._journal.add(self._outcome(record, whole, settle), hurry=False)
 
     async def write_durable(
         self,

@@ -7,9 +7,11 @@ meanwhile is the next batch. So a quiet run commits at once and a busy one in la
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from hostler.journal.feed import Feed, StoredResult
@@ -23,6 +25,8 @@ from hostler_protocol.limits import MIB
 
 MAX_BATCH_ITEMS = 1024
 MAX_BATCH_BYTES = 4 * MIB
+LINGER_SECONDS = 0.005
+"""What nobody waits for is written with what comes next, at the latest after this long."""
 FIRST_RETRY_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
 """Back-off while the database takes nothing (disk full, connection lost): the run waits, nothing is lost."""
@@ -54,6 +58,11 @@ class Item:
     done: Callable[[Any, HostlerError | None], None] | None = None
     """Told on the loop once it is durable (answer, None), or that it never will be (None, error)."""
 
+    @property
+    def is_visible(self) -> bool:
+        """Whether a call that looks at other things than runs may see it: neither entries nor a status."""
+        return bool(self.work or self.after or self.published)
+
 
 class FencedError(CancelledCallError):
     """Another attempt of this run exists, or it has ended: nothing of this one is written any more."""
@@ -76,7 +85,11 @@ class RunLog:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _added: int = 0
     _written: int = 0
-    _waiting: deque[tuple[int, asyncio.Future[None]]] = field(default_factory=deque)
+    _visible: int = 0
+    """How many were added up to the last one that is visible."""
+    _linger: asyncio.TimerHandle | None = None
+    _waiting: list[tuple[int, int, asyncio.Future[None]]] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=count)
     _lost: HostlerError | None = None
     _sealed: bool = False
     _closing: bool = False
@@ -85,7 +98,7 @@ class RunLog:
         """Queue an item. Its order among all items of the run is that of the calls.
 
         After the last one of the attempt nothing is taken: it would be fenced, and undo its whole batch.
-        Without `hurry` it is written with the next item, or at `hurry`.
+        Without `hurry` it is written with the next item, at the latest after LINGER_SECONDS.
         """
         if self._lost is not None or self._sealed:
             if item.done is not None:
@@ -94,12 +107,12 @@ class RunLog:
         self._sealed = item.last
         self._queue.append(item)
         self._added += 1
+        if item.is_visible:
+            self._visible = self._added
         if hurry:
             self._changed.set()
-
-    def hurry(self) -> None:
-        """Write what is queued."""
-        self._changed.set()
+        elif self._linger is None:
+            self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._changed.set)
 
     async def write(
         self,
@@ -133,10 +146,17 @@ class RunLog:
 
     async def settled(self) -> None:
         """Wait until all that was added before is committed, or never will be."""
-        if self.is_writing:
+        await self._until(self._added)
+
+    async def seen(self) -> None:
+        """Wait until what was added before is committed, as far as calls see it that look at no runs."""
+        await self._until(self._visible)
+
+    async def _until(self, added: int) -> None:
+        if self._written < added and self._lost is None:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((self._added, future))
-            self.hurry()
+            heapq.heappush(self._waiting, (added, next(self._numbers), future))
+            self._changed.set()
             await future
 
     def entries_first(self, move: Callable[[Tx], Moved | Fenced]) -> Move:
@@ -178,13 +198,16 @@ class RunLog:
 
     def _wake(self) -> None:
         while self._waiting and self._waiting[0][0] <= self._written:
-            _, future = self._waiting.popleft()
+            _, _, future = heapq.heappop(self._waiting)
             if not future.done():
                 future.set_result(None)
 
     def _take_batch(self) -> list[Item]:
         batch: list[Item] = []
         size = 0
+        if self._linger is not None:
+            self._linger.cancel()
+            self._linger = None
         while self._queue and len(batch) < MAX_BATCH_ITEMS and size < MAX_BATCH_BYTES:
             item = self._queue.popleft()
             size += item.size

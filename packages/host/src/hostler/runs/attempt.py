@@ -141,7 +141,6 @@ class ActiveRun:
         )
         # an answer may take half a minute, an earlier attempt seconds to leave
         await self._clock.unless_cut_short(connection.start_run(params, self))
-        self._log.hurry()  # only now, since the first results may be written with it
         self._clock.watch_idle(prepared.grant.idle_seconds, self._is_busy, self._idle_over)
 
     def _move_to_another_process(self, why: str) -> None:
