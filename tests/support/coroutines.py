@@ -13,6 +13,8 @@ import pytest
 
 TEST_SECONDS = 200
 """Bound of one test, or of one of its examples: generous, since it only has to end what hangs."""
+MARGIN_SECONDS = 20
+"""A test that hangs is ended this long before pytest-timeout ends the whole process."""
 
 
 @pytest.fixture
@@ -23,17 +25,19 @@ def anyio_backend() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Bound the test; with Hypothesis, each of its examples."""
+    """Bound the test, by its mark `timeout` where it has one; with Hypothesis, bound each of its examples."""
     test = pyfuncitem.obj
+    mark = pyfuncitem.get_closest_marker("timeout")
+    seconds = TEST_SECONDS if mark is None else mark.args[0] - MARGIN_SECONDS
     if inspect.iscoroutinefunction(test):
-        pyfuncitem.obj = bounded(test)
+        pyfuncitem.obj = bounded(test, seconds)
     elif inspect.iscoroutinefunction(inner := getattr(getattr(test, "hypothesis", None), "inner_test", None)):
-        test.hypothesis.inner_test = bounded(inner)
+        test.hypothesis.inner_test = bounded(inner, seconds)
     return (yield)
 
 
 def bounded(
-    test: Callable[..., Coroutine[Any, Any, None]], seconds: float = TEST_SECONDS
+    test: Callable[..., Coroutine[Any, Any, None]], seconds: float
 ) -> Callable[..., Coroutine[Any, Any, None]]:
     """End a test that hangs, after printing where each of its tasks waits."""
 
