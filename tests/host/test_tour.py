@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def place(name: str) -> Path:
     return ROOT / name if name.startswith("packages/") else HOST / name
 
 
+@functools.cache
 def symbols() -> set[str]:
     """Every function, class, method (`Class.method`), constant and `module.function` of the files named."""
     found: set[str] = set()
