@@ -94,7 +94,8 @@ class PostgresServer:
     def create(self, template: str | None = None) -> str:
         """Create a database, a copy of `template` where one is named; its address."""
         name = f"t{next(self._numbers)}"
-        copied = f" TEMPLATE {template}" if template else ""
+        # copied as files: a quarter of the time of copying through the log, which nobody reads here
+        copied = f" TEMPLATE {template} STRATEGY FILE_COPY" if template else ""
         self._execute(f"CREATE DATABASE {name}{copied}")
         return self.url(name)
 
