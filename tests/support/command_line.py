@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 
 from hostler.host.lock import read_holder
+from support import ready_processes
+from support.ready_processes import ReadyProcess
 
 BOUND_SECONDS = 200.0
 """What any command may take; it only has to end what hangs."""
@@ -72,16 +74,14 @@ class CommandLine:
     ) -> Ran:
         """Run a command to its end."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            [*HOSTLER, *map(str, arguments)],
-            input=given,
-            capture_output=True,
-            cwd=self.cwd,
-            env=environment(self.data, **self.variables, **(env or {})),
-            timeout=BOUND_SECONDS,
-            check=False,
+        status, out, err = ready_processes.run(
+            list(map(str, arguments)),
+            given,
+            environment(self.data, **self.variables, **(env or {})),
+            self.cwd,
+            BOUND_SECONDS,
         )
-        ran = Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        ran = Ran(status, out.decode(), err.decode())
         assert "Traceback" not in ran.err, ran.err
         assert "mistake in hostler" not in ran.err, ran.err
         return ran
@@ -103,13 +103,11 @@ class CommandLine:
         """`hostler serve` on this data directory, ready; ended by SIGTERM at the end of the block."""
         log_path = self.data.with_name(f"{self.data.name}.serve.log")
         with log_path.open("wb") as log:
-            process = subprocess.Popen(
-                [*HOSTLER, "serve", "--port", "0", *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.cwd,
-                env=environment(self.data, **self.variables),
+            process = ready_processes.start(
+                ["serve", "--port", "0", *map(str, arguments)],
+                environment(self.data, **self.variables),
+                log,
+                self.cwd,
             )
         server = Server(process, self.data, log_path)
         try:
@@ -122,7 +120,7 @@ class CommandLine:
 class Server:
     """A server that runs."""
 
-    def __init__(self, process: subprocess.Popen[bytes], data: Path, log_path: Path) -> None:
+    def __init__(self, process: ReadyProcess, data: Path, log_path: Path) -> None:
         self.process = process
         self.data = data
         self._log_path = log_path

@@ -20,6 +20,8 @@ import msgspec
 import psutil
 
 from hostler.host.lock import read_holder
+from support import ready_processes
+from support.ready_processes import ReadyProcess
 from support.trust import plugin_entry
 
 KEY = secrets.token_urlsafe()
@@ -61,7 +63,7 @@ class HostProcess:
     lives: int = 0
     up: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while it takes requests."""
-    _process: subprocess.Popen[bytes] | None = None
+    _process: subprocess.Popen[bytes] | ReadyProcess | None = None
 
     @property
     def pid(self) -> int:
@@ -92,13 +94,16 @@ class HostProcess:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HOSTLER_")}
         environment |= {"HOSTLER_ADMIN_KEY": KEY, "PYTHONFAULTHANDLER": "1", **self.environment}
         with self.data.with_suffix(".log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self.within, *HOSTLER, "serve", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-            )
+            if self.within:
+                self._process = subprocess.Popen(
+                    [*self.within, *HOSTLER, "serve", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                )
+            else:
+                self._process = ready_processes.start(["serve", *arguments], environment, log)
         self.lives += 1
 
     def client(self) -> httpx.AsyncClient:

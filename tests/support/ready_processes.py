@@ -1,0 +1,210 @@
+"""`hostler` as real processes, forked from one of each test process that has imported it.
+
+Hundreds of tests run the command, and most of what such a process does is to import. It is given what a
+process has of its own when it begins: working folder, environment, arguments and three files. That commands
+import no more than they use is proven with interpreters of their own (tests/host/cli/test_lazy_commands.py).
+"""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import functools
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+MAX_ORDER_BYTES = 1 << 20
+"""Of arguments and environment; both together are less than what the kernel takes."""
+LEFT_OUT = ("__main__", "pytest_plugin", "testing", "litellm")
+"""Parts of module names that no command needs."""
+
+
+class ReadyProcess:
+    """A process of `hostler`; what tests use of `subprocess.Popen`, for a process that is no child."""
+
+    def __init__(self, source: Source, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._source = source
+        self._descriptor = os.pidfd_open(pid)
+
+    def poll(self) -> int | None:
+        """The exit status; None while it runs."""
+        return self._ended(0.0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; TimeoutExpired where it does not come."""
+        if (status := self._ended(timeout)) is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal; nothing where it has ended."""
+        if self.poll() is None:
+            signal.pidfd_send_signal(self._descriptor, number)
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, timeout: float | None) -> int | None:
+        if self.returncode is None:
+            waiting = select.poll()
+            waiting.register(self._descriptor, select.POLLIN)
+            if not waiting.poll(None if timeout is None else timeout * 1000):
+                return None
+            self.returncode = self._source.status(self)
+        return self.returncode
+
+
+class Source:
+    """The process that the others are forked from; it ends with this one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_ORDER_BYTES)
+        kept = {name: text for name, text in os.environ.items() if not name.startswith("HOSTLER_")}
+        command = [sys.executable, "-P", str(Path(__file__)), str(theirs.fileno())]
+        with theirs:
+            self._process = subprocess.Popen(
+                command,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=kept,
+            )
+        atexit.register(self.close)
+
+    def start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], cwd: Path | None, files: Sequence[int]
+    ) -> ReadyProcess:
+        """Start `hostler` with these arguments and these three files."""
+        order = {
+            "arguments": list(arguments),
+            "environment": dict(environment),
+            "cwd": str(cwd or Path.cwd()),
+        }
+        with self._lock:
+            socket.send_fds(self._socket, [json.dumps(order).encode()], list(files))
+            return ReadyProcess(self, int(self._socket.recv(100)))
+
+    def status(self, ended: ReadyProcess) -> int:
+        """The exit status of a process that has ended."""
+        with self._lock:
+            if ended.returncode is None:
+                self._socket.send(json.dumps({"ended": ended.pid}).encode())
+                ended.returncode = int(self._socket.recv(100))
+            return ended.returncode
+
+    def close(self) -> None:
+        """End it."""
+        self._socket.close()
+        self._process.wait()
+
+
+@functools.cache
+def source() -> Source:
+    """The one of this test process."""
+    return Source()
+
+
+def start(
+    arguments: Sequence[str], environment: Mapping[str, str], log: BinaryIO, cwd: Path | None = None
+) -> ReadyProcess:
+    """Start a command without input that writes to a log."""
+    with Path(os.devnull).open("rb") as nothing:
+        files = [nothing.fileno(), log.fileno(), log.fileno()]
+        return source().start(arguments, environment, cwd, files)
+
+
+def run(
+    arguments: Sequence[str], given: bytes, environment: Mapping[str, str], cwd: Path, seconds: float
+) -> tuple[int, bytes, bytes]:
+    """Run a command to its end: exit status, output and errors."""
+    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        stdin.write(given)
+        stdin.seek(0)
+        process = source().start(arguments, environment, cwd, [one.fileno() for one in (stdin, out, err)])
+        try:
+            status = process.wait(seconds)
+        finally:
+            process.kill()
+        out.seek(0)
+        err.seek(0)
+        return status, out.read(), err.read()
+
+
+# -- in the process that the others are forked from ---------------------------------------------------------
+
+
+def _main(orders: socket.socket) -> None:
+    """Fork a process for each order; this one returns in each of them, to go on as `hostler`."""
+    _import_all()
+    gc.collect()
+    gc.freeze()
+    while True:
+        raw, files, _, _ = socket.recv_fds(orders, MAX_ORDER_BYTES, 3)
+        if not raw:
+            os._exit(0)
+        order = json.loads(raw)
+        if (ended := order.get("ended")) is not None:
+            _, status = os.waitpid(ended, 0)
+            orders.send(str(os.waitstatus_to_exitcode(status)).encode())
+        elif pid := os.fork():
+            for descriptor in files:
+                os.close(descriptor)
+            orders.send(str(pid).encode())
+        else:
+            orders.close()
+            _become(order, files)
+            return
+
+
+def _import_all() -> None:
+    import hostler
+
+    for module in pkgutil.walk_packages(hostler.__path__, "hostler."):
+        if not any(part in module.name for part in LEFT_OUT):
+            importlib.import_module(module.name)
+
+
+def _become(order: dict[str, Any], files: list[int]) -> None:
+    """Take on what a process has of its own when it begins."""
+    for number, descriptor in enumerate(files):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["cwd"])
+    sys.argv = ["hostler", *order["arguments"]]
+    time.tzset()
+    random.seed()
+    if os.environ.get("PYTHONFAULTHANDLER"):
+        faulthandler.enable()
+
+
+if __name__ == "__main__":
+    _main(socket.socket(fileno=int(sys.argv[1])))
+    from hostler.cli.main import main
+
+    main()
