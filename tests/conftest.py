@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from support.coroutines import anyio_backend, pytest_pyfunc_call
 from support.databases import database, database_url, postgres_server, postgres_template
+from support.order import pytest_collection_modifyitems
 
 __all__ = [
     "anyio_backend",
@@ -15,6 +16,7 @@ __all__ = [
     "database_url",
     "postgres_server",
     "postgres_template",
+    "pytest_collection_modifyitems",
     "pytest_pyfunc_call",
 ]
 

@@ -1,0 +1,56 @@
+"""The order of the tests: slow ones first, and each worker with its share of them."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+
+import pytest
+
+SLOW_FOLDERS = ("tests/faults/", "tests/journeys/")
+SLOWEST = (
+    "tests/faults/test_host_killed.py",
+    "tests/faults/test_effects_killed.py",
+    "tests/journeys/test_http_fuzzed.py",
+    "tests/journeys/test_entries_table.py",
+    "tests/faults/test_own_pauses_killed.py",
+    "tests/journeys/test_conversation_order.py",
+    "tests/faults/test_two_hosts_pauses.py",
+    "tests/faults/test_thawed_hosts.py",
+    "tests/faults/test_deferred_killed.py",
+    "tests/journeys/test_cli_run.py",
+    "tests/journeys/test_cli_operations.py",
+    "tests/journeys/test_cli_targets.py",
+    "tests/journeys/test_explicit_pauses_lost.py",
+    "tests/journeys/test_audit_verify.py",
+    "tests/journeys/test_skills.py",
+)
+"""The slowest files as measured, slowest first; `pytest --durations=0` says which."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deal the slow files to the workers and fill up with the others.
+
+    A worker begins with an equal, contiguous part of all tests and takes from others when none are left: all
+    begin with slow ones, and what is left for the end is quick.
+    """
+    count = getattr(config, "workerinput", {}).get("workercount", 1)
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.nodeid.partition("::")[0], []).append(item)
+    slow = sorted((name for name in files if _rank(name) < math.inf), key=_rank)
+    quick = iter([item for name in files if _rank(name) == math.inf for item in files[name]])
+    hands = [[item for name in slow[number::count] for item in files[name]] for number in range(count)]
+    left = len(items)
+    for number, hand in enumerate(hands):
+        size = left // (count - number)
+        hand.extend(islice(quick, max(0, size - len(hand))))
+        left -= len(hand)
+    items[:] = [item for hand in hands for item in hand] + list(quick)
+
+
+def _rank(name: str) -> float:
+    if name in SLOWEST:
+        return SLOWEST.index(name)
+    return len(SLOWEST) if name.startswith(SLOW_FOLDERS) else math.inf
