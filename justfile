@@ -27,9 +27,9 @@ generate:
 # draw who imports whom: docs/rooms.md and docs/rooms.svg
 map: generate
 
-# the fault tests in their long form
+# the fault tests and the properties in their long form: many more kills, steers and examples
 soak *args:
-    HOSTLER_SOAK=1 uv run pytest tests/faults -m "soak or not soak" {{args}}
+    HOSTLER_SOAK=1 uv run pytest tests/faults tests/properties tests/journeys/test_http_fuzzed.py -m "soak or not soak" {{args}}
 
 # measure, and write docs/performance.md
 bench *args:

@@ -31,8 +31,8 @@ from support.people import People
 from support.server_process import PLUGINS, HostProcess, config_file
 from support.wire_client import stream
 
-MOMENTS = 500 if os.environ.get("HOSTLER_SOAK") else 40
-SECONDS = 1_800 if MOMENTS == 40 else 14_400
+MOMENTS = 500 if os.environ.get("HOSTLER_SOAK") else 20
+SECONDS = 1_800 if MOMENTS == 20 else 14_400
 """Bound of it all; generous, since it only has to end what hangs."""
 LOOK_SECONDS = 0.005
 PLUGIN_KILLS = 3

@@ -17,8 +17,8 @@ from support.load import Load
 from support.oracle import Oracle, check_chains
 from support.server_process import PLUGINS, HostProcess, config_file
 
-MOMENTS = 200 if os.environ.get("HOSTLER_SOAK") else 20
-SECONDS = 900 if MOMENTS == 20 else 7200
+MOMENTS = 200 if os.environ.get("HOSTLER_SOAK") else 10
+SECONDS = 900 if MOMENTS == 10 else 7200
 """Bound of it all; generous, since it only has to end what hangs."""
 RESULTS_BETWEEN = 600
 """Up to so many results are seen between two kills."""
