@@ -19,7 +19,7 @@ from hostler.storage.stores import artifacts, blobs, uploads
 from hostler.storage.stores.artifacts import NewArtifact, StoredArtifact, Taken
 from hostler.storage.stores.blobs import Blob, BlobFolder
 from hostler.storage.stores.registered_files import RegisteredFiles
-from hostler.storage.stores.uploads import Part, Received
+from hostler.storage.stores.uploads import Part, ReceivedPart
 from hostler_protocol.errors import (
     CallerError,
     ConflictError,
@@ -189,7 +189,7 @@ async def send(
     ws: str = "w",
     run_id: str = "r",
     **declared: Any,
-) -> Received:
+) -> ReceivedPart:
     return await send_async(database, folder, part, ws=ws, run_id=run_id, **declared)
 
 
@@ -201,7 +201,7 @@ async def send_async(
     ws: str = "w",
     run_id: str = "r",
     **declared: Any,
-) -> Received:
+) -> ReceivedPart:
     prepared = await uploads.prepare(database, folder, ws, run_id, part, **declared)
     answer = await database.write(lambda tx: uploads.commit(tx, ws, run_id, prepared, describe))
     if isinstance(answer, CallerError):
@@ -254,7 +254,9 @@ async def test_a_part_sent_again_changes_nothing_and_another_in_its_place_is_ref
 ) -> None:
     upload_id = (await send(database, folder, Part(None, 0, b"one ", False))).upload_id
     for _ in range(3):
-        assert await send(database, folder, Part(upload_id, 1, b"two ", False)) == Received(upload_id, None)
+        assert await send(database, folder, Part(upload_id, 1, b"two ", False)) == ReceivedPart(
+            upload_id, None
+        )
     with pytest.raises(ConflictError, match="part 1 was received already"):
         await send(database, folder, Part(upload_id, 1, b"TWO ", False))
     stored = (await send(database, folder, Part(upload_id, 2, b"three", True))).artifact
@@ -313,11 +315,11 @@ async def test_of_the_same_part_sent_at_once_one_is_taken(database: SqlDatabase,
     upload_id = (await send_async(database, folder, Part(None, 0, b"one", False))).upload_id
     sent = [send_async(database, folder, Part(upload_id, 1, f"two{n}".encode(), False)) for n in range(10)]
     answers = await asyncio.gather(*sent, return_exceptions=True)
-    assert sum(isinstance(answer, Received) for answer in answers) == 1
-    assert all(isinstance(answer, Received | ConflictError) for answer in answers)
+    assert sum(isinstance(answer, ReceivedPart) for answer in answers) == 1
+    assert all(isinstance(answer, ReceivedPart | ConflictError) for answer in answers)
     sent = [send_async(database, folder, Part(upload_id, 2, f"end{n}".encode(), True)) for n in range(10)]
     answers = await asyncio.gather(*sent, return_exceptions=True)
-    done = [answer for answer in answers if isinstance(answer, Received)]
+    done = [answer for answer in answers if isinstance(answer, ReceivedPart)]
     assert len(done) == 1
     assert done[0].artifact is not None
     content = await artifacts.read(done[0].artifact, folder, 0, 100)

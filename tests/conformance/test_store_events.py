@@ -49,7 +49,7 @@ async def verified(
     database: SqlDatabase, workspace: str = "w1", kind: chain.Chain = "events"
 ) -> chain.Verified:
     """Verify in steps of two rows, each from where the last one ended."""
-    link, checked = chain.Link(), 0
+    link, checked = chain.ChainPoint(), 0
     while True:
         step = await database.read(
             partial(chain.verify, workspace_id=workspace, chain=kind, after=link, limit=2)

@@ -11,7 +11,7 @@ from hostler.domain.pauses import MAX_RESUME_ATTEMPTS
 from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import pause_calls, pause_claims, pause_votes, pauses, runs
-from hostler.storage.stores.pause_claims import Lost, Refused
+from hostler.storage.stores.pause_claims import ClaimRefused, Lost
 from support.databases import read, write
 from support.pauses import ADMIN, PIN, WORKSPACE, call, calls_of, claim_run, open_pause, open_run, park
 
@@ -96,7 +96,7 @@ def test_07_only_an_approved_call_is_reserved(world: World) -> None:
     for call_id in ("no", "late"):
         assert world.reserve(call_id, 1).reason == "undecided"
     assert world.reserve("nobody", 1).reason == "unknown"
-    assert not isinstance(world.reserve("yes", 1), Refused)
+    assert not isinstance(world.reserve("yes", 1), ClaimRefused)
     assert world.reserve("yes", 1).reason == "made", "twice by one attempt"
     world.outcome("yes", 1, failed=True)
     assert world.call("yes").execution == "failed"
@@ -214,7 +214,7 @@ def test_a_tool_that_was_never_asked_gives_its_reservation_back(world: World) ->
     world.reserve("yes", 1)
     write(world.database, lambda tx: pause_claims.not_made(tx, "r1", "yes", 1, cause="no connection"))
     assert world.call("yes").execution == "none"
-    assert not isinstance(world.reserve("yes", 1), Refused)
+    assert not isinstance(world.reserve("yes", 1), ClaimRefused)
 
 
 def test_12_a_call_of_unknown_outcome_waits_for_somebody_to_look(world: World) -> None:
@@ -273,14 +273,14 @@ def test_11_an_outcome_counts_although_another_call_came_into_doubt(database: Sq
     two = Two(database)
     assert two.doubt("a").status == "needs_review"
     done = write(database, lambda tx: pause_claims.outcome(tx, "r1", "b", 1, failed=False))
-    assert not isinstance(done, Refused)
+    assert not isinstance(done, ClaimRefused)
     assert done.status == "needs_review"
     assert two.say("a", happened=True).status == "ready"
     begun = write(database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
-    assert not isinstance(begun, Refused)
+    assert not isinstance(begun, ClaimRefused)
     assert begun.epoch == 1
     over = write(database, lambda tx: pause_claims.hand_over(tx, "r1", "a", 1))
-    assert not isinstance(over, Refused)
+    assert not isinstance(over, ClaimRefused)
     assert over.status == "resumed"
 
 
@@ -294,7 +294,7 @@ def test_12_several_calls_may_be_in_doubt_at_once(database: SqlDatabase) -> None
     assert two.say("b", happened=True).status == "ready"
     write(database, lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
     made = write(database, lambda tx: pause_claims.reserve(tx, "r1", "a", 1, effect_key="a again"))
-    assert not isinstance(made, Refused)
+    assert not isinstance(made, ClaimRefused)
 
 
 def test_a_call_comes_into_doubt_although_the_others_are_settled_by_now(database: SqlDatabase) -> None:
@@ -328,7 +328,7 @@ def test_24_a_call_of_a_tool_that_is_gone_can_only_be_denied(world: World) -> No
         world.database,
         lambda tx: pause_claims.ask_again(tx, "r1", "yes", 1, "changed", cause="its tool is gone"),
     )
-    assert not isinstance(pause, Refused)
+    assert not isinstance(pause, ClaimRefused)
     assert (pause.status, world.call("yes").review) == ("needs_review", "changed")
 
     def deny(tx: Tx) -> Any:

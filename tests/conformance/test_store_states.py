@@ -17,7 +17,7 @@ from hostler.storage.stores import key_ranges as keyspace
 from hostler.storage.stores import plugin_storage as storage
 from hostler.storage.stores import state_values as states
 from hostler.storage.stores.key_ranges import Full, Keys
-from hostler.storage.stores.state_values import Conflict, StateValue
+from hostler.storage.stores.state_values import StateValue, VersionConflict
 from hostler_protocol.errors import InvalidArgumentError, PayloadTooLargeError
 from hostler_protocol.limits import MAX_STATE_VALUE_BYTES, MAX_STORAGE_VALUE_BYTES
 from support.databases import read, write
@@ -37,13 +37,13 @@ def get(tx: Tx, key: str) -> StateValue:
 def test_versions_count_and_guard_a_compare_and_set(database: SqlDatabase) -> None:
     def story(tx: Tx) -> None:
         assert get(tx, "n") == StateValue(None, 0)
-        assert put(tx, "n", 1, if_version=7) == Conflict(0)
+        assert put(tx, "n", 1, if_version=7) == VersionConflict(0)
         assert put(tx, "n", 1, if_version=0) == 1
-        assert put(tx, "n", 2, if_version=0) == Conflict(1)
+        assert put(tx, "n", 2, if_version=0) == VersionConflict(1)
         assert put(tx, "n", None, if_version=1) == 2
         assert get(tx, "n") == StateValue(None, 2), "null is a value"
         assert put(tx, "n", 3) == 3
-        assert put(tx, "n", 4, if_version=2) == Conflict(3)
+        assert put(tx, "n", 4, if_version=2) == VersionConflict(3)
         assert get(tx, "n") == StateValue(3, 3)
 
     write(database, story)
@@ -55,9 +55,9 @@ def test_a_version_from_before_a_deletion_never_fits_again(database: SqlDatabase
         assert states.delete(tx, "w", AREA.scope_key, "k") is True
         assert states.delete(tx, "w", AREA.scope_key, "k") is False
         assert get(tx, "k") == StateValue(None, 0)
-        assert put(tx, "k", "lost", if_version=stale) == Conflict(0)
+        assert put(tx, "k", "lost", if_version=stale) == VersionConflict(0)
         assert put(tx, "k", "new", if_version=0) > stale
-        assert put(tx, "k", "lost", if_version=stale) == Conflict(get(tx, "k").version)
+        assert put(tx, "k", "lost", if_version=stale) == VersionConflict(get(tx, "k").version)
         assert get(tx, "k").value == "new"
 
     write(database, story)
@@ -70,7 +70,7 @@ async def test_of_many_compare_and_sets_at_once_one_wins_each_round(database: Sq
         return await database.write(lambda tx: put(tx, "n", value, if_version=seen.version))
 
     async def increment() -> None:
-        while isinstance(await attempt(), Conflict):
+        while isinstance(await attempt(), VersionConflict):
             pass
 
     await asyncio.gather(*(increment() for _ in range(20)))

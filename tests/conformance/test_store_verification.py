@@ -16,7 +16,7 @@ from hostler.storage.stores import audit, deletion, events, retention
 from hostler.storage.stores import redactions as emptied
 from hostler.storage.stores.blobs import BlobFolder
 from hostler.storage.stores.retention import RetentionPolicy
-from hostler.storage.stores.verification import Noted, verify_all
+from hostler.storage.stores.verification import NotedHead, verify_all
 from hostler_protocol.events import Actor, EventEnvelope, Input
 
 
@@ -44,7 +44,7 @@ async def said(database: SqlDatabase, conversation: str, count: int, ws: str = "
     await database.write(work)
 
 
-async def verified(database: SqlDatabase, *noted: Noted) -> dict[tuple[str, str], str | None]:
+async def verified(database: SqlDatabase, *noted: NotedHead) -> dict[tuple[str, str], str | None]:
     return {(one.workspace, one.chain): one.broken for one in await verify_all(database, noted)}
 
 
@@ -106,7 +106,7 @@ async def test_an_end_that_a_receipt_notes_is_held_against_the_log(database: Sql
 
 async def test_a_workspace_that_is_gone_is_known_by_what_was_noted(database: SqlDatabase) -> None:
     await said(database, "a", 1)
-    noted = Noted(workspace="gone", chain="events", seq=3, head="x")
+    noted = NotedHead(workspace="gone", chain="events", seq=3, head="x")
     assert "sequence 3 was noted" in str((await verified(database, noted))["gone", "events"])
     assert (await verified(database, noted))["w", "events"] is None
 

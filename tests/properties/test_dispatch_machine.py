@@ -22,7 +22,7 @@ from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores import runs
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.run_rows import Attempt, NewRun, Run
+from hostler.storage.stores.run_rows import NewRun, Run, RunAttempt
 from hostler_protocol.runs import TERMINAL_STATUSES, RunStatus
 from support.databases import run
 
@@ -154,7 +154,7 @@ class Story:
             not_before=not_before,
         )
 
-    async def settle(self, lost: list[Attempt]) -> None:
+    async def settle(self, lost: list[RunAttempt]) -> None:
         def again(tx: Tx) -> None:
             for run_id, attempt in lost:
                 runs.transition(tx, run_id, attempt, "queued", cause="lost", actor="t")

@@ -34,7 +34,7 @@ from hostler.storage.sql.statements import parse
 from hostler.storage.stores import api_keys as keys
 from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores import pause_claims, pauses, runs
-from hostler.storage.stores.pause_claims import Refused
+from hostler.storage.stores.pause_claims import ClaimRefused
 from hostler.storage.stores.run_endings import finish
 from hostler_protocol.errors import HostlerError, PayloadTooLargeError
 from hostler_protocol.ids import digest, new_id
@@ -368,7 +368,7 @@ class PausesMachine(RuleBasedStateMachine):
         before = self.snapshot()
         epoch = self.attempt - behind
         begun = self.write(lambda tx: pause_claims.begin_resuming(tx, self.run_id, epoch))
-        if isinstance(begun, Refused):
+        if isinstance(begun, ClaimRefused):
             assert self.snapshot() == before
             return
         assert behind == 0, "2: only the attempt under way goes on"
@@ -393,7 +393,7 @@ class PausesMachine(RuleBasedStateMachine):
         made = self.write(
             lambda tx: pause_claims.reserve(tx, self.run_id, was.call_id, epoch, effect_key=key)
         )
-        if isinstance(made, Refused):
+        if isinstance(made, ClaimRefused):
             assert self.snapshot() == before
             return
         assert (behind, before[0].status, before[0].epoch) == (0, "resuming", epoch), "2"
@@ -422,7 +422,7 @@ class PausesMachine(RuleBasedStateMachine):
             return
         epoch = self.attempt - behind
         done = self.write(lambda tx: pause_claims.outcome(tx, self.run_id, was.call_id, epoch, failed=failed))
-        if isinstance(done, Refused):
+        if isinstance(done, ClaimRefused):
             assert self.snapshot() == before
             return
         assert was.execution == "reserved"
@@ -437,7 +437,7 @@ class PausesMachine(RuleBasedStateMachine):
             return
         epoch = self.attempt
         done = self.write(lambda tx: pause_claims.hand_over(tx, self.run_id, was.call_id, epoch))
-        if isinstance(done, Refused):
+        if isinstance(done, ClaimRefused):
             assert self.snapshot() == before
         else:
             assert was.decision != "undecided"
@@ -472,7 +472,7 @@ class PausesMachine(RuleBasedStateMachine):
         doubted = self.write(
             lambda tx: pause_claims.doubt(tx, self.run_id, self.name(name), epoch, cause="it died")
         )
-        if isinstance(doubted, Refused):
+        if isinstance(doubted, ClaimRefused):
             assert self.snapshot() == before
         else:
             assert doubted.status == "needs_review", "12"
@@ -511,7 +511,7 @@ class PausesMachine(RuleBasedStateMachine):
                 tx, self.run_id, self.name(name), epoch, "changed", cause="another schema", pin=pin
             )
         )
-        if isinstance(asked, Refused):
+        if isinstance(asked, ClaimRefused):
             assert self.snapshot() == before
             return
         now = {one.call_id: one for one in self.snapshot()[1]}[self.name(name)]

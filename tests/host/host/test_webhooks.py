@@ -33,7 +33,7 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import notices
 from hostler.storage.stores import settings as stored_settings
-from hostler.storage.stores.notices import Delivery
+from hostler.storage.stores.notices import WebhookDelivery
 from support.databases import TEST_SECONDS, write
 from support.receiver import Receiver
 
@@ -82,8 +82,8 @@ def opened(tx: Tx, pause: Pause = PAUSE) -> None:
 
 
 async def only_delivery(
-    database: SqlDatabase, until: Callable[[Delivery], bool] = lambda _: True
-) -> Delivery:
+    database: SqlDatabase, until: Callable[[WebhookDelivery], bool] = lambda _: True
+) -> WebhookDelivery:
     """The one delivery there is, once it is as wanted."""
     async with asyncio.timeout(TEST_SECONDS):
         while True:
@@ -234,7 +234,9 @@ async def test_what_is_left_undone_by_a_host_is_done_by_the_next(database: SqlDa
         await database.write(lambda tx: hook(tx, receiver.url))
         await database.write(opened)
         # claimed by a host that dies: its lease is one millisecond
-        claimed = await database.write(lambda tx: notices.claim(tx, notices.Receiver(WS, "hook"), lease_ms=1))
+        claimed = await database.write(
+            lambda tx: notices.claim(tx, notices.DueWebhook(WS, "hook"), lease_ms=1)
+        )
         assert claimed is not None
         async with webhook_sender(database):
             got = await receiver.request()
@@ -276,7 +278,7 @@ async def test_neither_secrets_nor_addresses_nor_answers_reach_a_log_or_a_table(
 ) -> None:
     caplog.set_level(logging.DEBUG)
 
-    async def scenario() -> Delivery:
+    async def scenario() -> WebhookDelivery:
         async with Receiver(answers=["500", "die", "302", "410"]) as receiver:
             await database.write(lambda tx: hook(tx, receiver.url))
             await database.write(opened)

@@ -92,7 +92,7 @@ async def test_17_who_approved_is_looked_at_again_before_the_execution(world: De
     await world.database.write(lambda tx: keys.revoke(tx, WORKSPACE, world.rita.key_id))
     await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
     refused = await world.database.write(lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e1"))
-    assert isinstance(refused, pause_claims.Refused)
+    assert isinstance(refused, pause_claims.ClaimRefused)
     assert refused.reason == "revoked"
     await world.database.write(
         lambda tx: pause_claims.ask_again(tx, "r1", "k1", 1, "revoked", cause="its approver is gone"),
@@ -180,7 +180,7 @@ async def test_what_did_not_happen_may_be_made_under_another_key(world: DeskWorl
     assert (one.decision, one.execution, one.resolution, one.review) == ("approved", "none", 1, None)
     await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
     made = await world.database.write(lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e2"))
-    assert not isinstance(made, pause_claims.Refused)
+    assert not isinstance(made, pause_claims.ClaimRefused)
     assert made.effect_key == "e2"
 
 

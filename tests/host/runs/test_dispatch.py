@@ -18,7 +18,7 @@ from hostler.storage.port import Tx
 from hostler.storage.sql.database import SqlDatabase
 from hostler.storage.stores import agents, hosts, runs
 from hostler.storage.stores.hosts import Membership
-from hostler.storage.stores.run_rows import Attempt, NewRun, Run
+from hostler.storage.stores.run_rows import NewRun, Run, RunAttempt
 from hostler_protocol.errors import RateLimitedError, StorageError
 
 HOST = Membership("h1")
@@ -108,7 +108,7 @@ class Stage:
         turn = self.turns[run_.run_id] = Turn(self, run_)
         return turn
 
-    async def _settle(self, lost: list[Attempt]) -> None:
+    async def _settle(self, lost: list[RunAttempt]) -> None:
         """Put runs that nothing executes back into the queue, as their agents' policies may say."""
         self.settled += [one.run_id for one in lost]
         for run_id, _ in lost:

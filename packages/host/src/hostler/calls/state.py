@@ -12,7 +12,7 @@ from hostler.domain.scopes import area_of
 from hostler.storage.port import Tx
 from hostler.storage.stores import state_values
 from hostler.storage.stores.key_ranges import Full
-from hostler.storage.stores.state_values import Conflict
+from hostler.storage.stores.state_values import VersionConflict
 from hostler_protocol.calls import (
     DeletedReply,
     KeyPage,
@@ -48,7 +48,7 @@ async def set_(scope: CallScope, params: StateSetParams) -> Effect:
     def work(tx: Tx) -> StateSetReply | HostlerError:
         written = state_values.set(tx, scope.workspace_id, area, key, value, if_version=params.if_version)
         match written:
-            case Conflict(version=version):
+            case VersionConflict(version=version):
                 return ConflictError(
                     f"{key!r} has version {version}, not {params.if_version}: read it again", version=version
                 )

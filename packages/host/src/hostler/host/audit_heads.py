@@ -17,7 +17,7 @@ import msgspec
 from hostler.host.data_directory import replace_file
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import hash_chain
-from hostler.storage.stores.verification import Noted
+from hostler.storage.stores.verification import NotedHead
 from hostler_protocol.errors import HostlerError, InvalidArgumentError
 
 log = logging.getLogger(__name__)
@@ -26,10 +26,10 @@ FILE_NAME = "audit-heads.json"
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Some 300,000 workspaces."""
 _PAGE = 1_000
-_decoder = msgspec.json.Decoder(list[Noted])
+_decoder = msgspec.json.Decoder(list[NotedHead])
 
 
-def read_noted(path: Path) -> list[Noted]:
+def read_noted(path: Path) -> list[NotedHead]:
     """Read the heads in a file that a host wrote, or in the output of `hostler audit verify --json`.
 
     InvalidArgumentError if it is missing or something else.
@@ -47,7 +47,7 @@ def read_noted(path: Path) -> list[Noted]:
         ) from error
 
 
-def read_own(data_dir: Path) -> list[Noted]:
+def read_own(data_dir: Path) -> list[NotedHead]:
     """Read the heads recorded in a data directory; none if there is no file."""
     path = data_dir / FILE_NAME
     return read_noted(path) if path.exists() else []
@@ -59,7 +59,7 @@ class AuditHeads:
     def __init__(self, database: Database, data_dir: Path) -> None:
         self._database = database
         self._path = data_dir / FILE_NAME
-        self._noted: dict[tuple[str, str], Noted] | None = None
+        self._noted: dict[tuple[str, str], NotedHead] | None = None
         self.broken: dict[tuple[str, str], str] = {}
         """Chains that no longer contain their recorded head -> message. They are not recorded any more."""
 
@@ -93,7 +93,7 @@ class AuditHeads:
         except HostlerError as error:
             log.warning("the heads of the hash chains are not noted now: %s", error.message)
 
-    def _changed(self, tx: Tx, known: dict[tuple[str, str], Noted]) -> Iterable[Noted]:
+    def _changed(self, tx: Tx, known: dict[tuple[str, str], NotedHead]) -> Iterable[NotedHead]:
         """Yield the heads that moved, of chains that still contain their recorded head."""
         left = dict(known)
         for head in _heads(tx):
@@ -102,11 +102,11 @@ class AuditHeads:
             if before is not None and (before.seq, before.head) == (head.link.seq, head.link.digest):
                 continue
             if before is None or self._holds(tx, before):
-                yield Noted(workspace=key[0], chain=head.chain, seq=head.link.seq, head=head.link.digest)
+                yield NotedHead(workspace=key[0], chain=head.chain, seq=head.link.seq, head=head.link.digest)
         for before in left.values():
             self._holds(tx, before)
 
-    def _holds(self, tx: Tx, before: Noted) -> bool:
+    def _holds(self, tx: Tx, before: NotedHead) -> bool:
         """Whether a chain contains its recorded head. Logs an error once per chain if not."""
         key = (before.workspace, before.chain)
         if key in self.broken:

@@ -43,7 +43,7 @@ from hostler.egress import (
 from hostler.secrets.resolver import resolve_secret
 from hostler.storage.port import Database, Tx
 from hostler.storage.stores import notices
-from hostler.storage.stores.notices import Claimed, Receiver
+from hostler.storage.stores.notices import ClaimedDelivery, DueWebhook
 from hostler.version import VERSION
 from hostler_protocol.errors import InvalidArgumentError, StorageError
 
@@ -94,7 +94,7 @@ class WebhookSender:
         self._now = now
         self._jitter = jitter
         self._wake = asyncio.Event()
-        self._lanes: dict[Receiver, asyncio.Task[None]] = {}
+        self._lanes: dict[DueWebhook, asyncio.Task[None]] = {}
 
     def wake(self) -> None:
         """Search for due deliveries at once."""
@@ -123,7 +123,7 @@ class WebhookSender:
     async def _start_lanes(self) -> float:
         """Start a lane for each receiver with due deliveries; return the seconds to the next search."""
 
-        def look(tx: Tx) -> tuple[list[Receiver], float | None]:
+        def look(tx: Tx) -> tuple[list[DueWebhook], float | None]:
             return notices.due(tx), notices.seconds_to_next(tx)
 
         receivers, wait = await self._db.read(look)
@@ -136,7 +136,7 @@ class WebhookSender:
             return POLL_SECONDS  # nothing is due, or its lane is running, whose end wakes this worker
         return min(wait, POLL_SECONDS)
 
-    def _lane_ended(self, receiver: Receiver, lane: asyncio.Task[None]) -> None:
+    def _lane_ended(self, receiver: DueWebhook, lane: asyncio.Task[None]) -> None:
         del self._lanes[receiver]
         if not lane.cancelled() and (error := lane.exception()) is not None:
             log.error("webhook %s: its lane failed", receiver.webhook, exc_info=error)
@@ -150,7 +150,7 @@ class WebhookSender:
             pass
         self._wake.clear()
 
-    async def _lane(self, receiver: Receiver) -> None:
+    async def _lane(self, receiver: DueWebhook) -> None:
         """Deliver what is due to one receiver, one delivery after the other."""
         try:
             while claimed := await self._db.write(
@@ -161,7 +161,7 @@ class WebhookSender:
             log.warning("webhook %s: its deliveries cannot be read: %s", receiver.webhook, error)
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _deliver(self, claimed: Claimed) -> None:
+    async def _deliver(self, claimed: ClaimedDelivery) -> None:
         delivery = claimed.delivery
         try:
             status = await self._try(claimed)
@@ -186,7 +186,7 @@ class WebhookSender:
         else:
             await self._db.write(lambda tx: notices.delivered(tx, claimed, status))
 
-    async def _try(self, claimed: Claimed) -> int:
+    async def _try(self, claimed: ClaimedDelivery) -> int:
         """Send a delivery once; return the status of the response. UndeliverableError."""
         delivery = claimed.delivery
         webhook, url, secret = await self._receiver(delivery.workspace_id, delivery.webhook)

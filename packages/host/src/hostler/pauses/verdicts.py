@@ -10,7 +10,7 @@ from hostler.domain.pause_values import Pause, PausedCall, args_hash
 from hostler.pauses.port import AskAgainError, Question, Verdict
 from hostler.storage.port import Tx
 from hostler.storage.stores import approval_rules, pause_calls, pause_claims, pause_votes
-from hostler.storage.stores.pause_claims import Refused
+from hostler.storage.stores.pause_claims import ClaimRefused
 from hostler.storage.stores.run_rows import Run
 from hostler.tools.port import ToolService
 from hostler_protocol.errors import CancelledCallError, HostlerError
@@ -156,7 +156,7 @@ def _changed(tx: Tx, run: Run, call: PausedCall, tools: ToolService | None) -> b
 
 def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerError | None:
     reserved = pause_claims.reserve(tx, run.run_id, call.call_id, run.attempt, effect_key=effect_key)
-    if not isinstance(reserved, Refused):
+    if not isinstance(reserved, ClaimRefused):
         return None
     if reserved.reason == "revoked":
         pause_claims.ask_again(tx, run.run_id, call.call_id, run.attempt, "revoked", cause=reserved.message)
@@ -168,7 +168,7 @@ def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerErro
 
 def _settle(run: Run, call: PausedCall, tx: Tx, error: HostlerError | None) -> None:
     told = pause_claims.outcome(tx, run.run_id, call.call_id, run.attempt, failed=error is not None)
-    if isinstance(told, Refused) and told.reason == "made":  # it was approved, and never asked of the tool
+    if isinstance(told, ClaimRefused) and told.reason == "made":  # approved, and not called yet
         _hand_over(run, call, tx, error)
 
 

@@ -23,7 +23,7 @@ from hostler.pauses.requests import Questions
 from hostler.pauses.verdicts import find_verdict
 from hostler.storage.port import Tx
 from hostler.storage.stores import pause_calls, pauses, run_notes
-from hostler.storage.stores.pause_claims import Refused, begin_resuming, give_up
+from hostler.storage.stores.pause_claims import ClaimRefused, begin_resuming, give_up
 from hostler.storage.stores.run_rows import Run
 from hostler.tools.port import ToolService
 from hostler_protocol.errors import (
@@ -237,7 +237,7 @@ class HeldCalls:
         pause = pauses.unsettled(tx, run.run_id)
         if pause is not None and pause.status == "ready":
             begun = begin_resuming(tx, run.run_id, run.attempt)
-            pause = pause if isinstance(begun, Refused) else begun
+            pause = pause if isinstance(begun, ClaimRefused) else begun
         verdicts: dict[str, Verdict] = {}
         unknown: list[Question] = []
         for question in questions:

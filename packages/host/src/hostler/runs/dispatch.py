@@ -24,7 +24,7 @@ from hostler.storage.stores import run_claims as claims
 from hostler.storage.stores import runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_claims import Claims, Queues
-from hostler.storage.stores.run_rows import Attempt, Run
+from hostler.storage.stores.run_rows import Run, RunAttempt
 from hostler_protocol.errors import HostlerError, StorageError
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Dispatcher:
         member: Callable[[], Membership | None],
         make: Callable[[Run], Execution],
         fail: Callable[[Tx, Run], None],
-        settle: Callable[[list[Attempt]], Awaitable[Any]],
+        settle: Callable[[list[RunAttempt]], Awaitable[Any]],
         *,
         max_active: int,
         max_queued: int,
@@ -124,7 +124,7 @@ class Dispatcher:
         """Whether runs may wait for slots: then no new run bypasses the queue, which is fair."""
         self._due: float | None = None
         """When the next run becomes due that is held back, by the host's clock."""
-        self._suspects: set[Attempt] = set()
+        self._suspects: set[RunAttempt] = set()
         self._searched_at = time.monotonic()
         self._wake = asyncio.Event()
         self._looking = asyncio.Lock()

@@ -116,7 +116,7 @@ def _write_state(tx: Tx, scope: CallScope, write: StateWrite) -> None:
             target=scope.run_id,
             body={"key": write.key, "scope": write.scope, "limit": outcome.limit},
         )
-    elif isinstance(outcome, states.Conflict):
+    elif isinstance(outcome, states.VersionConflict):
         raise HostError("a state value without a version condition was refused")
 
 

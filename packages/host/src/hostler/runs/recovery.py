@@ -16,7 +16,7 @@ from hostler.storage.port import Database, Tx
 from hostler.storage.stores import agents, hosts, journal, pauses, runs
 from hostler.storage.stores.hosts import Membership
 from hostler.storage.stores.run_endings import end_waiting
-from hostler.storage.stores.run_rows import Attempt, Run
+from hostler.storage.stores.run_rows import Run, RunAttempt
 from hostler_protocol.content import Usage
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ async def recover(db: Database, is_resumable: IsResumable) -> int:
     return settled
 
 
-async def settle_lost(db: Database, lost: Iterable[Attempt], is_resumable: IsResumable) -> None:
+async def settle_lost(db: Database, lost: Iterable[RunAttempt], is_resumable: IsResumable) -> None:
     """Settle attempts that a living host claimed and that nothing there executes any more."""
     for attempt in lost:
         run = await db.read(partial(runs.by_id, run_id=attempt.run_id))

@@ -16,7 +16,7 @@ from hostler.http.responses import Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import conversations, search, transcripts
 from hostler.storage.stores import waiting_messages as waiting
-from hostler.storage.stores.conversations import Conversation, ConversationPage
+from hostler.storage.stores.conversations import ConversationPage, ConversationSummary
 from hostler.storage.stores.deletion import DeletionReceipt
 from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler.storage.stores.transcripts import TranscriptPage
@@ -138,13 +138,13 @@ async def list_conversations(request: ApiRequest, query: PageQuery) -> Listing[C
     )
 
 
-def _conversation(item: Conversation | UnstartedConversation) -> ConversationRecord:
+def _conversation(item: ConversationSummary | UnstartedConversation) -> ConversationRecord:
     return ConversationRecord(
         conversation_id=item.conversation_id,
         latest_at=item.created_at / 1000,
         latest_role=item.role,
         latest_content=item.content,
-        latest_seq=item.seq if isinstance(item, Conversation) else 0,
+        latest_seq=item.seq if isinstance(item, ConversationSummary) else 0,
         waiting=isinstance(item, UnstartedConversation),
     )
 

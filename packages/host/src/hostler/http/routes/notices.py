@@ -8,7 +8,7 @@ from hostler.http.request import ApiRequest
 from hostler.http.responses import Listing
 from hostler.storage.port import Tx
 from hostler.storage.stores import audit, notices
-from hostler.storage.stores.notices import Delivery, DeliveryStatus, Notice
+from hostler.storage.stores.notices import DeliveryStatus, Notice, WebhookDelivery
 from hostler_protocol._base import Strict
 from hostler_protocol.errors import NotFoundError
 
@@ -103,7 +103,7 @@ async def resend_delivery(request: ApiRequest) -> DeliveryRecord:
     """Send a delivery again that succeeded or was given up, with as many tries as at first."""
     delivery_id = request.parameters["delivery_id"]
 
-    def resend(tx: Tx) -> Delivery:
+    def resend(tx: Tx) -> WebhookDelivery:
         delivery = notices.send_again(tx, request.workspace_id, delivery_id)
         audit.record(tx, request.workspace_id, request.caller.subject, "webhook.resent", delivery_id, {})
         return delivery
@@ -113,7 +113,7 @@ async def resend_delivery(request: ApiRequest) -> DeliveryRecord:
     return delivery_record(delivery)
 
 
-def delivery_record(delivery: Delivery) -> DeliveryRecord:
+def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
     """Return a delivery as the API shows it."""
     return DeliveryRecord(
         id=delivery.delivery_id,

@@ -20,7 +20,7 @@ _q = load(__file__)
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ConversationSummary:
     """A conversation by its latest message. `created_at`: UTC epoch milliseconds of that message."""
 
     conversation_id: str
@@ -36,7 +36,7 @@ class Conversation:
 class ConversationPage:
     """Conversations, and `before` for the next page; None on the last page."""
 
-    items: list[Conversation]
+    items: list[ConversationSummary]
     before: int | None
 
 
@@ -56,13 +56,15 @@ class StateEntry:
 def page(tx: Tx, workspace_id: str, *, before: int | None, limit: int) -> ConversationPage:
     """Return conversations whose latest message has a sequence below `before`, latest first."""
     position = NEWEST if before is None else before
-    items: list[Conversation] = []
+    items: list[ConversationSummary] = []
     for _ in range(MAX_STEPS):
         step: dict[str, Any] = {"workspace_id": workspace_id, "before": position, "scan": SCAN_ROWS}
         for row in tx.all(_q.latest, **step):
             if len(items) == limit:
                 return ConversationPage(items, items[-1].seq)
-            items.append(Conversation(**{name: row[name] for name in Conversation.__dataclass_fields__}))
+            items.append(
+                ConversationSummary(**{name: row[name] for name in ConversationSummary.__dataclass_fields__})
+            )
         scanned = tx.one(_q.scanned, **step)
         if scanned is None or scanned["rows"] < SCAN_ROWS:
             return ConversationPage(items, None)

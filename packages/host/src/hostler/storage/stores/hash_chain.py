@@ -67,7 +67,7 @@ _KINDS: dict[Chain, _Kind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainPoint:
     """A point of a chain: a sequence and its digest."""
 
     seq: int = 0
@@ -80,7 +80,7 @@ class Head:
 
     workspace_id: str
     chain: Chain
-    link: Link
+    link: ChainPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Break:
 class Verified:
     """The result of one step of `verify`; the next one begins at `link`, unless `done`."""
 
-    link: Link
+    link: ChainPoint
     checked: int
     deleted: int
     """Rows whose content was deleted; only their position in the chain was checked."""
@@ -130,16 +130,18 @@ def _link(workspace_id: str, chain: Chain, tx: Tx, rows: list[tuple[str, str]]) 
     tx.run_rows(_KINDS[chain].link, links)
 
 
-def head(tx: Tx, workspace_id: str, chain: Chain) -> Link:
+def head(tx: Tx, workspace_id: str, chain: Chain) -> ChainPoint:
     """Return the end of the chain."""
     row = tx.one(_q.head, workspace_id=workspace_id, chain=chain)
-    return Link() if row is None else Link(int(row["seq"]), str(row["digest"]))
+    return ChainPoint() if row is None else ChainPoint(int(row["seq"]), str(row["digest"]))
 
 
 def heads(tx: Tx, *, after: tuple[str, str] = ("", ""), limit: int = 1000) -> list[Head]:
     """Return the ends of all chains by (workspace, name), after the pair `after`."""
     rows = tx.all(_q.heads, after_workspace=after[0], after_chain=after[1], limit=limit)
-    return [Head(row["workspace_id"], row["chain"], Link(int(row["seq"]), row["digest"])) for row in rows]
+    return [
+        Head(row["workspace_id"], row["chain"], ChainPoint(int(row["seq"]), row["digest"])) for row in rows
+    ]
 
 
 def digest_at(tx: Tx, workspace_id: str, chain: Chain, seq: int) -> str | None:
@@ -159,7 +161,7 @@ def verify(
     workspace_id: str,
     chain: Chain,
     *,
-    after: Link | None = None,
+    after: ChainPoint | None = None,
     limit: int = MAX_STEP_ROWS,
     noted: Mapping[int, str] | None = None,
     seen: Callable[[Row], None] | None = None,
@@ -169,7 +171,7 @@ def verify(
     `noted`: digests by sequence that were noted elsewhere. `seen` is called with each correct row.
     """
     kind = _KINDS[chain]
-    link = after or Link()
+    link = after or ChainPoint()
     limit = max(1, min(limit, MAX_STEP_ROWS))
     rows = tx.all(kind.rows, workspace_id=workspace_id, after=link.seq, limit=limit)
     checked = deleted = 0
@@ -183,14 +185,14 @@ def verify(
         deleted += row["body"] is None
         if seen is not None:
             seen(row)
-        link = Link(int(row["seq"]), str(row["digest"]))
+        link = ChainPoint(int(row["seq"]), str(row["digest"]))
     done = broken is not None or len(rows) < limit
     if done and broken is None:
         broken = _wrong_end(tx, workspace_id, chain, link, noted or {})
     return Verified(link, checked, deleted, done, broken)
 
 
-def _wrong(chain: Chain, row: Row, before: Link) -> str | None:
+def _wrong(chain: Chain, row: Row, before: ChainPoint) -> str | None:
     """Return what is wrong with `row` as the successor of `before`, or None."""
     expected = before.seq + 1
     if row["seq"] != expected:
@@ -210,7 +212,9 @@ def _not_as_noted(row: Row, noted: Mapping[int, str] | None) -> str | None:
     return None
 
 
-def _wrong_end(tx: Tx, workspace_id: str, chain: Chain, last: Link, noted: Mapping[int, str]) -> Break | None:
+def _wrong_end(
+    tx: Tx, workspace_id: str, chain: Chain, last: ChainPoint, noted: Mapping[int, str]
+) -> Break | None:
     missing = max(noted, default=0)
     if missing > last.seq:
         return Break(last.seq + 1, f"sequence {last.seq + 1} is missing; sequence {missing} was noted")

@@ -29,7 +29,7 @@ class Membership(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class HostLease:
+class LeasedHost:
     """A host and its lease. Times are UTC epoch milliseconds."""
 
     member: Membership
@@ -87,12 +87,12 @@ def end_stalled(tx: Tx) -> int:
     return len(tx.all(_q.end_stalled, application=APPLICATION, seconds=STALLED_SECONDS))
 
 
-def dead(tx: Tx, *, limit: int = MAX_PAGE_ITEMS) -> list[HostLease]:
+def dead(tx: Tx, *, limit: int = MAX_PAGE_ITEMS) -> list[LeasedHost]:
     """Return hosts whose lease has expired."""
     return [_lease(row) for row in tx.all(_q.dead, now=tx.now, limit=limit)]
 
 
-def alive(tx: Tx, *, limit: int = MAX_PAGE_ITEMS) -> list[HostLease]:
+def alive(tx: Tx, *, limit: int = MAX_PAGE_ITEMS) -> list[LeasedHost]:
     """Return hosts whose lease holds."""
     return [_lease(row) for row in tx.all(_q.alive, now=tx.now, limit=limit)]
 
@@ -102,6 +102,6 @@ def lost(tx: Tx, *, limit: int = MAX_PAGE_ITEMS) -> list[Membership]:
     return [Membership(row["host_id"], row["epoch"]) for row in tx.all(_q.lost, limit=limit)]
 
 
-def _lease(row: Row) -> HostLease:
+def _lease(row: Row) -> LeasedHost:
     member = Membership(row["host_id"], row["epoch"])
-    return HostLease(member, row["address"], row["started_at"], row["lease_until"])
+    return LeasedHost(member, row["address"], row["started_at"], row["lease_until"])

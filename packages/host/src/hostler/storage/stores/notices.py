@@ -44,7 +44,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
+class WebhookDelivery:
     """A notice for one webhook: pending, delivered, or given up (`dead`)."""
 
     workspace_id: str
@@ -62,16 +62,16 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedDelivery:
     """A delivery that one host tries under `token`, and the body to send."""
 
-    delivery: Delivery
+    delivery: WebhookDelivery
     token: str
     body: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Receiver:
+class DueWebhook:
     """A webhook with a due delivery."""
 
     workspace_id: str
@@ -140,10 +140,10 @@ def page(
     return [_notice(row) for row in rows]
 
 
-def due(tx: Tx) -> list[Receiver]:
+def due(tx: Tx) -> list[DueWebhook]:
     """Return webhooks with a due delivery, of all workspaces, at most 100."""
     rows = tx.all(_q.due, now=tx.now, limit=MAX_DUE)
-    return [Receiver(row["workspace_id"], row["webhook"]) for row in rows]
+    return [DueWebhook(row["workspace_id"], row["webhook"]) for row in rows]
 
 
 def seconds_to_next(tx: Tx) -> float | None:
@@ -152,7 +152,7 @@ def seconds_to_next(tx: Tx) -> float | None:
     return None if row is None or row["at"] is None else max(0.0, (row["at"] - tx.now) / 1000)
 
 
-def claim(tx: Tx, receiver: Receiver, lease_ms: int) -> Claimed | None:
+def claim(tx: Tx, receiver: DueWebhook, lease_ms: int) -> ClaimedDelivery | None:
     """Claim the next delivery of a webhook for one try; None if none is due or another host has it.
 
     A try counts from its beginning, so that one that kills its host counts too.
@@ -174,15 +174,17 @@ def claim(tx: Tx, receiver: Receiver, lease_ms: int) -> Claimed | None:
     if not taken:
         return None
     claimed = _delivery({**row, "attempts": delivery.attempts + 1})
-    return Claimed(claimed, token, _objects.decode(row["body"]))
+    return ClaimedDelivery(claimed, token, _objects.decode(row["body"]))
 
 
-def delivered(tx: Tx, claimed: Claimed, http_status: int) -> bool:
+def delivered(tx: Tx, claimed: ClaimedDelivery, http_status: int) -> bool:
     """Mark a delivery as delivered; return False if the lease has expired and another host has claimed it."""
     return _settle(tx, claimed, "delivered", http_status=http_status)
 
 
-def failed(tx: Tx, claimed: Claimed, *, http_status: int | None, error: str, again_in: float | None) -> bool:
+def failed(
+    tx: Tx, claimed: ClaimedDelivery, *, http_status: int | None, error: str, again_in: float | None
+) -> bool:
     """Record a failed try. The next one is in `again_in` seconds; None means the delivery is dead."""
     status: DeliveryStatus = "dead" if again_in is None else "pending"
     next_at = tx.now + int((again_in or 0.0) * 1000)
@@ -199,7 +201,7 @@ def deliveries(
     webhook: str | None = None,
     before: tuple[int, str] | None = None,
     limit: int = MAX_PAGE_ITEMS,
-) -> list[Delivery]:
+) -> list[WebhookDelivery]:
     """Return deliveries before (created_at, delivery id), newest first."""
     at, delivery_id = before or (NEWEST, "")
     rows = tx.all(
@@ -214,7 +216,7 @@ def deliveries(
     return [_delivery(row) for row in rows]
 
 
-def send_again(tx: Tx, workspace_id: str, delivery_id: str) -> Delivery:
+def send_again(tx: Tx, workspace_id: str, delivery_id: str) -> WebhookDelivery:
     """Make a finished delivery pending again, with all its tries; a pending one stays. NotFoundError."""
     names = {"workspace_id": workspace_id, "delivery_id": delivery_id}
     tx.run(_q.send_again, **names, now=tx.now)
@@ -233,7 +235,7 @@ def drop_old(tx: Tx, workspace_id: str) -> int:
 
 def _settle(
     tx: Tx,
-    claimed: Claimed,
+    claimed: ClaimedDelivery,
     status: DeliveryStatus,
     *,
     http_status: int | None,
@@ -290,8 +292,8 @@ def _notice(row: Row) -> Notice:
     )
 
 
-def _delivery(row: Row) -> Delivery:
-    return Delivery(
+def _delivery(row: Row) -> WebhookDelivery:
+    return WebhookDelivery(
         workspace_id=row["workspace_id"],
         delivery_id=row["delivery_id"],
         notice_id=row["notice_id"],

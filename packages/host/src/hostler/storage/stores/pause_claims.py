@@ -29,7 +29,7 @@ from hostler.storage.stores import pause_calls, pause_votes, pauses, run_notes
 RefusalReason = Literal["fenced", "not_ready", "unknown", "undecided", "made", "revoked"]
 
 
-class Refused(NamedTuple):
+class ClaimRefused(NamedTuple):
     """Why nothing was written."""
 
     reason: RefusalReason
@@ -47,31 +47,31 @@ class Lost(NamedTuple):
     not_before: int
 
 
-def begin_resuming(tx: Tx, run_id: str, epoch: int) -> Pause | Refused:
+def begin_resuming(tx: Tx, run_id: str, epoch: int) -> Pause | ClaimRefused:
     """Claim the run's ready pause for an attempt that has begun. Repeating it changes nothing."""
     run = run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
     if run is None or run.attempt != epoch or run.status not in {"claimed", "running"}:
-        return Refused("fenced", f"attempt {epoch} of run {run_id} is not under way")
+        return ClaimRefused("fenced", f"attempt {epoch} of run {run_id} is not under way")
     if pause is None:
-        return Refused("unknown", f"run {run_id} has no unsettled pause")
+        return ClaimRefused("unknown", f"run {run_id} has no unsettled pause")
     if pause.status == "resuming" and pause.epoch == epoch:
         return pause
     if pause.status != "ready" or pause.epoch > epoch:
-        return Refused("not_ready", f"pause {pause.pause_id} is {pause.status}, epoch {pause.epoch}")
+        return ClaimRefused("not_ready", f"pause {pause.pause_id} is {pause.status}, epoch {pause.epoch}")
     return pauses.move(
         tx, pause, "resuming", cause="an attempt resumes it", actor=run.host_id or "host", epoch=epoch
     )
 
 
-def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -> PausedCall | Refused:
+def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -> PausedCall | ClaimRefused:
     """Reserve an approved call that is about to be executed with its effective arguments.
 
     A later attempt that repeats it after a crash uses the same effect key. Refused with `not_ready` if
     another call of the pause is asked again, with `revoked` if its approver may no longer approve it.
     """
     found = _live(tx, run_id, call_id, epoch)
-    if isinstance(found, Refused):
+    if isinstance(found, ClaimRefused):
         return found
     pause, call, actor = found
     refused = _refusal(tx, pause, call, epoch)
@@ -85,10 +85,10 @@ def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -
     return pause_calls.find(tx, pause, call_id) or call
 
 
-def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> Pause | Refused:
+def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> Pause | ClaimRefused:
     """Record that the runner gets the tool's result or error, which is journalled in the same transaction."""
     found = _reserved(tx, run_id, call_id, epoch)
-    if isinstance(found, Refused):
+    if isinstance(found, ClaimRefused):
         return found
     pause, call, actor = found
     cause = "the tool gave an error" if failed else "the tool gave its result"
@@ -97,24 +97,24 @@ def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> P
     return _handed(tx, pause, actor)
 
 
-def not_made(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
+def not_made(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | ClaimRefused:
     """Release a reserved call that was certainly not executed: its tool was never called."""
     found = _reserved(tx, run_id, call_id, epoch)
-    if isinstance(found, Refused):
+    if isinstance(found, ClaimRefused):
         return found
     pause, call, actor = found
     pause_calls.execute(tx, pause, call, "none", cause=cause, actor=actor)
     return pause
 
 
-def hand_over(tx: Tx, run_id: str, call_id: str, epoch: int) -> Pause | Refused:
+def hand_over(tx: Tx, run_id: str, call_id: str, epoch: int) -> Pause | ClaimRefused:
     """Record that the runner gets the outcome of a call without execution (denied, answered, expired)."""
     found = _live(tx, run_id, call_id, epoch)
-    if isinstance(found, Refused):
+    if isinstance(found, ClaimRefused):
         return found
     pause, call, actor = found
     if not call.settled:
-        return Refused("undecided", f"call {call_id} is {call.decision}: it has no outcome")
+        return ClaimRefused("undecided", f"call {call_id} is {call.decision}: it has no outcome")
     pause_calls.hand_over(tx, call)
     return _handed(tx, pause, actor)
 
@@ -137,14 +137,14 @@ def give_up(tx: Tx, run_id: str, call_id: str, epoch: int) -> None:
     pause = pauses.settle(tx, pause, actor=run.runner_id)
     if pause.status == "ready":
         begun = begin_resuming(tx, run_id, epoch)
-        pause = pause if isinstance(begun, Refused) else begun
+        pause = pause if isinstance(begun, ClaimRefused) else begun
     _handed(tx, pause, run.host_id or "host")
 
 
-def doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | Refused:
+def doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | ClaimRefused:
     """Send a reserved call to review, since it is not known whether it was executed."""
     found = _reserved(tx, run_id, call_id, epoch)
-    if isinstance(found, Refused):
+    if isinstance(found, ClaimRefused):
         return found
     pause, call, actor = found
     if pause.status == "ready":
@@ -164,18 +164,18 @@ def ask_again(
     *,
     cause: str,
     pin: ToolPin | None = None,
-) -> Pause | Refused:
+) -> Pause | ClaimRefused:
     """Ask again for a call that was not executed, since its tool changed or its approver is gone.
 
     Reason `changed` without a `pin` means that the tool is gone: the pause stays in review. Otherwise it is
     open again at the next revision.
     """
     found = _live(tx, run_id, call_id, epoch)
-    if isinstance(found, Refused):
+    if isinstance(found, ClaimRefused):
         return found
     pause, call, actor = found
     if call.execution != "none" or call.decision != "approved" or pause.status not in _REVIEWED:
-        return Refused("made", f"call {call_id} is {call.decision}, {call.execution}")
+        return ClaimRefused("made", f"call {call_id} is {call.decision}, {call.execution}")
     gone = reason == "changed" and pin is None
     if pause.status == "resuming":
         pause = pauses.move(tx, pause, "needs_review", cause=cause, actor=actor)
@@ -214,19 +214,21 @@ def lost(
     return Lost(moved, tx.now + int(wait * 1000))
 
 
-def _refusal(tx: Tx, pause: Pause, call: PausedCall, epoch: int) -> Refused | None:
+def _refusal(tx: Tx, pause: Pause, call: PausedCall, epoch: int) -> ClaimRefused | None:
     """Return why a call must not be executed now, or None."""
     if pause.status != "resuming":
-        return Refused("not_ready", f"pause {pause.pause_id} is {pause.status}: its calls wait")
+        return ClaimRefused("not_ready", f"pause {pause.pause_id} is {pause.status}: its calls wait")
     if call.decision != "approved" or call.review is not None:
-        return Refused("undecided", f"call {call.call_id} is {call.decision}: only an approved call is made")
+        return ClaimRefused(
+            "undecided", f"call {call.call_id} is {call.decision}: only an approved call is made"
+        )
     if call.execution == "reserved":
         mine = call.epoch == epoch
-        return Refused("made", f"call {call.call_id} is being made by this attempt") if mine else None
+        return ClaimRefused("made", f"call {call.call_id} is being made by this attempt") if mine else None
     if call.execution != "none":
-        return Refused("made", f"call {call.call_id} has {call.execution}")
+        return ClaimRefused("made", f"call {call.call_id} has {call.execution}")
     if not pause_votes.still_approved(tx, pause, call):
-        return Refused("revoked", f"call {call.call_id}: its approver may no longer approve it")
+        return ClaimRefused("revoked", f"call {call.call_id}: its approver may no longer approve it")
     return None
 
 
@@ -236,26 +238,26 @@ class _Found(NamedTuple):
     actor: str
 
 
-def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
+def _live(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | ClaimRefused:
     """Find a call whose pause the attempt `epoch` is resuming, or was the last to resume."""
     run = run_notes.hold(tx, run_id)
     pause = pauses.unsettled(tx, run_id)
     if run is None or run.attempt != epoch or run.status not in {"claimed", "running"}:
-        return Refused("fenced", f"attempt {epoch} of run {run_id} is not under way")
+        return ClaimRefused("fenced", f"attempt {epoch} of run {run_id} is not under way")
     if pause is None or pause.status not in _UNDER_WAY or pause.epoch != epoch:
-        return Refused("fenced", f"attempt {epoch} of run {run_id} is not resuming a pause")
+        return ClaimRefused("fenced", f"attempt {epoch} of run {run_id} is not resuming a pause")
     call = pause_calls.find(tx, pause, call_id)
     if call is None:
-        return Refused("unknown", f"pause {pause.pause_id} has no call {call_id}")
+        return ClaimRefused("unknown", f"pause {pause.pause_id} has no call {call_id}")
     return _Found(pause, call, run.host_id or "host")
 
 
-def _reserved(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | Refused:
+def _reserved(tx: Tx, run_id: str, call_id: str, epoch: int) -> _Found | ClaimRefused:
     """Find a call as `_live` does, if it is reserved."""
     found = _live(tx, run_id, call_id, epoch)
-    if isinstance(found, Refused) or found.call.execution == "reserved":
+    if isinstance(found, ClaimRefused) or found.call.execution == "reserved":
         return found
-    return Refused("made", f"call {call_id} is {found.call.execution}")
+    return ClaimRefused("made", f"call {call_id} is {found.call.execution}")
 
 
 def _handed(tx: Tx, pause: Pause, actor: str) -> Pause:

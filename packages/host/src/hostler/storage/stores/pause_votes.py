@@ -21,7 +21,7 @@ INSTALLATION_KEY_ID = "admin"
 """The key that an installation is started with (http/auth); it is in no table and cannot be revoked."""
 
 
-class Request(NamedTuple):
+class AnsweredRequest(NamedTuple):
     """An action request that was answered under its Idempotency-Key."""
 
     body_digest: str
@@ -122,7 +122,7 @@ def still_approved(tx: Tx, pause: Pause, call: PausedCall) -> bool:
     return counting.outcome == "approved"
 
 
-def find_request(tx: Tx, pause: Pause, caller: Caller, request_key: str) -> Request | None:
+def find_request(tx: Tx, pause: Pause, caller: Caller, request_key: str) -> AnsweredRequest | None:
     """Return the answer that this caller got under this key, or None."""
     row = tx.one(
         _q.request,
@@ -131,7 +131,7 @@ def find_request(tx: Tx, pause: Pause, caller: Caller, request_key: str) -> Requ
         key_id=caller.key_id,
         request_key=request_key,
     )
-    return None if row is None else Request(row["body_digest"], row["answer"])
+    return None if row is None else AnsweredRequest(row["body_digest"], row["answer"])
 
 
 def keep_request(

@@ -117,7 +117,7 @@ class Run(msgspec.Struct, frozen=True):
         return Membership(self.host_id or "", self.host_epoch)
 
 
-class Attempt(NamedTuple):
+class RunAttempt(NamedTuple):
     """One attempt of a run."""
 
     run_id: str

@@ -22,11 +22,11 @@ from hostler.storage.stores.journal import Deltas, Entries, Entry
 from hostler.storage.stores.nul import without_nul
 from hostler.storage.stores.run_rows import (
     Appended,
-    Attempt,
     Fenced,
     Moved,
     NewRun,
     Run,
+    RunAttempt,
     new_row,
     opened_run,
     run_of,
@@ -273,10 +273,10 @@ def active_of(tx: Tx, member: Membership, *, after: str = "", limit: int = MAX_P
     return [run_of(row) for row in rows]
 
 
-def attempts_of(tx: Tx, member: Membership) -> set[Attempt]:
+def attempts_of(tx: Tx, member: Membership) -> set[RunAttempt]:
     """Return the active attempts that a host claimed in one epoch, at most 10,000."""
     rows = tx.all(_q.attempts_of, host_id=member.host_id, host_epoch=member.epoch, limit=_MAX_ATTEMPTS)
-    return {Attempt(row["run_id"], row["attempt"]) for row in rows}
+    return {RunAttempt(row["run_id"], row["attempt"]) for row in rows}
 
 
 def cancelled_of(tx: Tx, member: Membership, limit: int = MAX_PAGE_ITEMS) -> list[Run]:

@@ -19,7 +19,13 @@ from hostler.storage.sql.statements import load
 from hostler.storage.stores import transcripts
 from hostler.storage.stores.filters import ANY, NEWEST, AnyOr
 from hostler.storage.stores.key_ranges import page_limit
-from hostler.storage.stores.search_tokens import Query, parse_query, thread_token, tokens_of, wanted_tokens
+from hostler.storage.stores.search_tokens import (
+    ParsedQuery,
+    parse_query,
+    thread_token,
+    tokens_of,
+    wanted_tokens,
+)
 from hostler.storage.stores.transcripts import StoredItem
 
 _q = load(__file__)
@@ -124,7 +130,7 @@ def search(
 
 
 def _verified(
-    phases: Iterator[Iterator[Row]], fits: _Filter, asked: Query, limit: int, enough: int
+    phases: Iterator[Iterator[Row]], fits: _Filter, asked: ParsedQuery, limit: int, enough: int
 ) -> tuple[list[int], bool]:
     """Return the sequences of hits among the candidates, and whether all candidates were read."""
     found: list[int] = []
@@ -141,7 +147,9 @@ def _verified(
     return found, True
 
 
-def _waiting_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> list[Row]:
+def _waiting_sqlite(
+    tx: Tx, ws: str, fits: _Filter, asked: ParsedQuery, between: tuple[int, int]
+) -> list[Row]:
     """Return items that are not indexed yet and that the index would propose, newest first."""
     low, high = between
     conversation = fits.conversation_id if isinstance(fits.conversation_id, str) else None
@@ -157,7 +165,7 @@ def _waiting_sqlite(tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple
 class _Proposals:
     """SQLite: candidates of the index between two sequences (exclusive), newest first."""
 
-    def __init__(self, tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]) -> None:
+    def __init__(self, tx: Tx, ws: str, fits: _Filter, asked: ParsedQuery, between: tuple[int, int]) -> None:
         self._tx, self._ws, self._fits = tx, ws, fits
         self._between = between
         self._match = _match_sqlite(ws, fits, asked)
@@ -190,7 +198,7 @@ class _Proposals:
         return self._tx.all(_q.proposed, ws=self._ws, docs=json.dumps(numbers)) if numbers else []
 
 
-def _match_sqlite(ws: str, fits: _Filter, asked: Query) -> str:
+def _match_sqlite(ws: str, fits: _Filter, asked: ParsedQuery) -> str:
     tokens = wanted_tokens("sqlite", ws, fits.conversation_id, fits.bot_id, asked.tokens)
     return " ".join(f'"{token}"' for token in tokens)
 
@@ -202,7 +210,7 @@ def _thread_of(ws: str, fits: _Filter) -> str:
 
 
 def _phases_postgres(
-    tx: Tx, ws: str, fits: _Filter, asked: Query, between: tuple[int, int]
+    tx: Tx, ws: str, fits: _Filter, asked: ParsedQuery, between: tuple[int, int]
 ) -> Iterator[Iterator[Row]]:
     """Yield candidates in two phases: the newest items by their text, then all older ones by the index."""
     low, high = between

@@ -56,7 +56,7 @@ _SCOPE = "\ue000"
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ParsedQuery:
     """A parsed query: folded `terms`, all of which a hit contains literally, and `tokens` to look up."""
 
     terms: tuple[str, ...]
@@ -89,7 +89,7 @@ def tokens_of(folded: str) -> list[str]:
     return sorted(found)
 
 
-def parse_query(query: str) -> Query:
+def parse_query(query: str) -> ParsedQuery:
     """Parse a query: terms separated by blanks, all of which must match; "quotes" make a term with blanks.
 
     There are no other operators: `%`, `_`, `*`, `-`, `OR` and a single quote are text. InvalidArgumentError
@@ -109,7 +109,7 @@ def parse_query(query: str) -> Query:
             tokens.update(map("".join, pairwise(run)) if len(run) > 1 else run)
         tokens.update(_rest(_unspaced_runs.sub(" ", term)))
     rarest = sorted(tokens, key=lambda token: (-len(token), token))
-    return Query(terms, tuple(rarest[:MAX_QUERY_TOKENS]))
+    return ParsedQuery(terms, tuple(rarest[:MAX_QUERY_TOKENS]))
 
 
 def indexed_tokens(dialect: Dialect, ws: str, place: Place, words: Iterable[str]) -> list[str]:

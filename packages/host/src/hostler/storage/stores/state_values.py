@@ -38,7 +38,7 @@ class StateValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class VersionConflict:
     """The value has this version (0: absent), not the expected one. Nothing was written."""
 
     version: int
@@ -83,7 +83,7 @@ def get(tx: Tx, ws: str, scope_key: str, key: str) -> StateValue:
 
 def set(  # noqa: A001  the Host API's word
     tx: Tx, ws: str, area: StateArea, key: str, value: str, *, if_version: int | None = None
-) -> int | Conflict | Full:
+) -> int | VersionConflict | Full:
     """Write `value` (JSON text of `encode`) and return its new version, or why it was not written.
 
     Without `if_version` the last write wins.
@@ -103,7 +103,7 @@ def set(  # noqa: A001  the Host API's word
             actor_id=area.actor_id,
         )
     if row is None:
-        return Conflict(get(tx, ws, area.scope_key, key).version)
+        return VersionConflict(get(tx, ws, area.scope_key, key).version)
     version: int = row["version"]
     if version == 1:  # a new row
         counted = tx.one(_q.count, ws=ws, scope_key=area.scope_key, limit=MAX_KEYS + 1)

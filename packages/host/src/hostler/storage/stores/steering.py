@@ -37,14 +37,14 @@ class Steer:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedSteer:
     """A run absorbed a message: its position among them, and the run's runner."""
 
     position: int
     runner_id: str
 
 
-def claim(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> Claimed | None:
+def claim(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> ClaimedSteer | None:
     """Let a run absorb a message; None if it has ended, was cancelled, or has too many unread messages."""
     row = tx.one(_q.absorb, workspace_id=workspace_id, run_id=run_id, most=MAX_STEERS_PER_RUN)
     if row is None:
@@ -57,7 +57,7 @@ def claim(tx: Tx, workspace_id: str, run_id: str, event_id: str) -> Claimed | No
         event_id=event_id,
         claimed_at=tx.now,
     )
-    return Claimed(row["steered"], row["runner_id"])
+    return ClaimedSteer(row["steered"], row["runner_id"])
 
 
 def inherit(tx: Tx, workspace_id: str, run_id: str, event_ids: Sequence[str]) -> None:

@@ -43,7 +43,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedPart:
     """A checked part whose bytes are durable as `blob`; for the last part, that is the `whole` content."""
 
     upload_id: str
@@ -54,7 +54,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedPart:
     """The part was recorded; `artifact` is set when the upload is complete."""
 
     upload_id: str
@@ -70,7 +70,7 @@ async def prepare(
     *,
     sha256: str | None = None,
     size_bytes: int | None = None,
-) -> Prepared:
+) -> PreparedPart:
     """Check a part and make it durable; for the last one join all parts and compare size and digest.
 
     InvalidArgumentError (out of order, or other size or digest than declared), PayloadTooLargeError,
@@ -98,15 +98,15 @@ async def prepare(
         if before.repeated is not None:
             if before.repeated != blob.sha256:
                 raise ConflictError(f"part {part.part} was received already, with other bytes")
-            return Prepared(upload_id, part.part, blob, None, is_repeated=True)
+            return PreparedPart(upload_id, part.part, blob, None, is_repeated=True)
     if whole is not None:
         check_declared(whole, size_bytes=size_bytes, sha256=sha256)
-    return Prepared(upload_id, part.part, blob, whole)
+    return PreparedPart(upload_id, part.part, blob, whole)
 
 
 def commit(
-    tx: Tx, ws: str, run_id: str, prepared: Prepared, artifact_of: Callable[[Blob], NewArtifact]
-) -> Received | CallerError:
+    tx: Tx, ws: str, run_id: str, prepared: PreparedPart, artifact_of: Callable[[Blob], NewArtifact]
+) -> ReceivedPart | CallerError:
     """Record a part; with the last one store the artifact that `artifact_of(content)` describes.
 
     Return an error, with nothing written, if another transaction changed the upload since `prepare`.
@@ -114,7 +114,7 @@ def commit(
     upload_id, part, blob = prepared.upload_id, prepared.part, prepared.blob
     where = {"ws": ws, "upload_id": upload_id}
     if prepared.is_repeated:
-        return Received(upload_id, None)
+        return ReceivedPart(upload_id, None)
     if prepared.whole is not None:
         if part > 0 and not tx.run(_q.end_expected, **where, run_id=run_id, part=part):
             return ConflictError("another last part of this upload was received already")
@@ -122,7 +122,7 @@ def commit(
         if isinstance(stored, Taken):
             raise RuntimeError(f"artifact {stored.artifact_id} of an upload is not new")
         _release_parts(tx, ws, upload_id)
-        return Received(upload_id, stored)
+        return ReceivedPart(upload_id, stored)
     if part == 0:
         counted = tx.one(_q.open_of_run, ws=ws, run_id=run_id)
         if counted is not None and counted["uploads"] >= MAX_OPEN_UPLOADS_PER_RUN:
@@ -134,7 +134,7 @@ def commit(
         return ConflictError(f"another part {part} of this upload was received already")
     tx.run(_q.add_part, **where, part=part, sha256=blob.sha256, size_bytes=blob.size_bytes)
     blobs.reference(tx, blob)
-    return Received(upload_id, None)
+    return ReceivedPart(upload_id, None)
 
 
 def abandon(tx: Tx, ws: str, upload_id: str) -> None:

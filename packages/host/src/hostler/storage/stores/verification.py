@@ -18,7 +18,7 @@ from hostler.storage.port import Database, Row, Tx
 from hostler.storage.sql.statements import load
 from hostler.storage.stores import hash_chain as chain
 from hostler.storage.stores import redactions as emptied
-from hostler.storage.stores.hash_chain import Chain, Link
+from hostler.storage.stores.hash_chain import Chain, ChainPoint
 from hostler_protocol._base import Lenient, Strict
 
 _q = load(__file__)
@@ -39,7 +39,7 @@ EMPTIED_FIELDS = (
 """Columns of an event, besides body and summary, that are NULL once it is emptied (`erasure.sql`)."""
 
 
-class Noted(Lenient):
+class NotedHead(Lenient):
     """The end of a chain as it was noted elsewhere, in the form that `hostler audit verify --json` prints."""
 
     workspace: str
@@ -107,7 +107,7 @@ class _Facts:
                 self.ends |= {end.chain_seq: end.chain_digest} if end.chain_seq else {}
 
 
-async def verify_all(database: Database, noted: Sequence[Noted] = ()) -> list[ChainReport]:
+async def verify_all(database: Database, noted: Sequence[NotedHead] = ()) -> list[ChainReport]:
     """Verify the chains of all workspaces, including those in `noted`; event chains first.
 
     Works while hosts write, if `noted` was read before the call.
@@ -123,7 +123,7 @@ async def verify_all(database: Database, noted: Sequence[Noted] = ()) -> list[Ch
     return sorted(reports, key=lambda report: report.chain, reverse=True)
 
 
-async def _verify_workspace(database: Database, ws: str, noted: Sequence[Noted]) -> list[ChainReport]:
+async def _verify_workspace(database: Database, ws: str, noted: Sequence[NotedHead]) -> list[ChainReport]:
     length = await database.read(partial(_length, ws=ws))
     seen, facts = _Events(SeqSet(length)), _Facts(SeqSet(length))
     events = await _walk(database, ws, "events", _ends_of(noted, "events"), seen.see)
@@ -135,7 +135,7 @@ async def _verify_workspace(database: Database, ws: str, noted: Sequence[Noted])
     return [report for report in (events, audit) if report.broken or report.seq]
 
 
-def _ends_of(noted: Sequence[Noted], kind: Chain) -> dict[int, str]:
+def _ends_of(noted: Sequence[NotedHead], kind: Chain) -> dict[int, str]:
     return {one.seq: one.head for one in noted if one.chain == kind and one.seq}
 
 
@@ -149,7 +149,7 @@ async def _walk(
 ) -> ChainReport:
     """Walk along one chain to its end."""
     checked = deleted = 0
-    link: Link | None = None
+    link: ChainPoint | None = None
     while True:
         step = await database.read(
             partial(chain.verify, workspace_id=ws, chain=kind, after=link, noted=ends, seen=see)
