@@ -40,7 +40,7 @@ class World:
 
         def work(tx: Tx) -> Lost | None:
             epoch = runs.get(tx, WORKSPACE, "r1").attempt
-            lost = pause_claims.lost(tx, "r1", epoch, cause="its plugin died", actor="h1")
+            lost = pause_claims.attempt_lost(tx, "r1", epoch, cause="its plugin died", actor="h1")
             runs.transition(tx, "r1", None, "queued", cause="t", actor="t")
             return lost
 
@@ -54,7 +54,9 @@ class World:
         return write(self.database, lambda tx: pause_claims.reserve(tx, "r1", call_id, epoch, effect_key=key))
 
     def outcome(self, call_id: str, epoch: int, *, failed: bool = False) -> Any:
-        return write(self.database, lambda tx: pause_claims.outcome(tx, "r1", call_id, epoch, failed=failed))
+        return write(
+            self.database, lambda tx: pause_claims.record_outcome(tx, "r1", call_id, epoch, failed=failed)
+        )
 
     def hand_over(self, call_id: str, epoch: int) -> Any:
         return write(self.database, lambda tx: pause_claims.hand_over(tx, "r1", call_id, epoch))
@@ -161,7 +163,7 @@ def test_a_lost_attempt_waits_longer_each_time(world: World) -> None:
         world.begin(attempt)
 
         def lose(tx: Tx, epoch: int = attempt) -> int:
-            lost = pause_claims.lost(tx, "r1", epoch, cause="t", actor="t")
+            lost = pause_claims.attempt_lost(tx, "r1", epoch, cause="t", actor="t")
             assert lost is not None
             runs.transition(tx, "r1", None, "queued", cause="t", actor="t")
             return lost.not_before - tx.now
@@ -178,7 +180,7 @@ def test_an_attempt_that_had_done_nothing_counts_for_the_back_off_alone(world: W
         world.begin(attempt)
 
         def lose(tx: Tx, epoch: int = attempt) -> int:
-            lost = pause_claims.lost(tx, "r1", epoch, cause="t", actor="t", undone=True)
+            lost = pause_claims.attempt_lost(tx, "r1", epoch, cause="t", actor="t", undone=True)
             assert lost is not None
             assert (lost.pause.status, lost.pause.attempts, lost.pause.losses) == ("ready", 0, epoch)
             runs.transition(tx, "r1", None, "queued", cause="t", actor="t")
@@ -196,14 +198,14 @@ def test_an_attempt_that_is_given_back_counts_for_nothing(world: World) -> None:
     world.begin(1)
     lost = write(
         world.database,
-        lambda tx: pause_claims.lost(tx, "r1", 1, cause="the host stops", actor="h1", crashed=False),
+        lambda tx: pause_claims.attempt_lost(tx, "r1", 1, cause="the host stops", actor="h1", crashed=False),
     )
     assert lost is not None
     assert (lost.pause.status, lost.pause.attempts) == ("ready", 0)
 
 
 def test_an_attempt_that_goes_on_with_no_pause_loses_none(world: World) -> None:
-    lost = write(world.database, lambda tx: pause_claims.lost(tx, "r1", 1, cause="t", actor="t"))
+    lost = write(world.database, lambda tx: pause_claims.attempt_lost(tx, "r1", 1, cause="t", actor="t"))
     assert lost is None
     assert world.status == "open"
 
@@ -212,7 +214,7 @@ def test_a_tool_that_was_never_asked_gives_its_reservation_back(world: World) ->
     world.decide()
     world.begin(1)
     world.reserve("yes", 1)
-    write(world.database, lambda tx: pause_claims.not_made(tx, "r1", "yes", 1, cause="no connection"))
+    write(world.database, lambda tx: pause_claims.release_call(tx, "r1", "yes", 1, cause="no connection"))
     assert world.call("yes").execution == "none"
     assert not isinstance(world.reserve("yes", 1), ClaimRefused)
 
@@ -221,7 +223,7 @@ def test_12_a_call_of_unknown_outcome_waits_for_somebody_to_look(world: World) -
     world.decide()
     world.begin(1)
     world.reserve("yes", 1)
-    write(world.database, lambda tx: pause_claims.doubt(tx, "r1", "yes", 1, cause="its process died"))
+    write(world.database, lambda tx: pause_claims.mark_in_doubt(tx, "r1", "yes", 1, cause="its process died"))
     one = world.call("yes")
     assert (world.status, one.execution, one.review, one.decision) == (
         "needs_review",
@@ -254,7 +256,8 @@ class Two:
 
     def doubt(self, call_id: str) -> Any:
         return write(
-            self.database, lambda tx: pause_claims.doubt(tx, "r1", call_id, 1, cause="its process died")
+            self.database,
+            lambda tx: pause_claims.mark_in_doubt(tx, "r1", call_id, 1, cause="its process died"),
         )
 
     def say(self, call_id: str, happened: bool) -> Pause:
@@ -272,7 +275,7 @@ class Two:
 def test_11_an_outcome_counts_although_another_call_came_into_doubt(database: SqlDatabase) -> None:
     two = Two(database)
     assert two.doubt("a").status == "needs_review"
-    done = write(database, lambda tx: pause_claims.outcome(tx, "r1", "b", 1, failed=False))
+    done = write(database, lambda tx: pause_claims.record_outcome(tx, "r1", "b", 1, failed=False))
     assert not isinstance(done, ClaimRefused)
     assert done.status == "needs_review"
     assert two.say("a", happened=True).status == "ready"

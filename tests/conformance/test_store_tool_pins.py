@@ -72,7 +72,9 @@ def test_workspaces_know_nothing_of_each_other(database: SqlDatabase) -> None:
     see(database, read="reads")
     assert see(database, ws="v", read="another") == {"read": "approved"}
     assert see(database, ws="w", read="reads") == {"read": "approved"}
-    write(database, lambda tx: tool_pins.refused(tx, "w", f"{OWNER}#read", digest="d", reason="changed"))
+    write(
+        database, lambda tx: tool_pins.record_refusal(tx, "w", f"{OWNER}#read", digest="d", reason="changed")
+    )
     assert facts(database)[-1] == ("host", "tool.refused", "mcp:files#read")
     assert [fact[1] for fact in facts(database, "v")] == ["tool.first_seen"]
 

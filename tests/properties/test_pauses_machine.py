@@ -421,7 +421,9 @@ class PausesMachine(RuleBasedStateMachine):
         if was is None:
             return
         epoch = self.attempt - behind
-        done = self.write(lambda tx: pause_claims.outcome(tx, self.run_id, was.call_id, epoch, failed=failed))
+        done = self.write(
+            lambda tx: pause_claims.record_outcome(tx, self.run_id, was.call_id, epoch, failed=failed)
+        )
         if isinstance(done, ClaimRefused):
             assert self.snapshot() == before
             return
@@ -451,7 +453,7 @@ class PausesMachine(RuleBasedStateMachine):
         before = self.snapshot()
 
         def lose(tx: Tx) -> None:
-            pause_claims.lost(tx, self.run_id, run_now.attempt, cause="it died", actor="h1")
+            pause_claims.attempt_lost(tx, self.run_id, run_now.attempt, cause="it died", actor="h1")
             runs.transition(tx, self.run_id, run_now.attempt, "queued", cause="t", actor="t")
 
         self.write(lose)
@@ -470,7 +472,7 @@ class PausesMachine(RuleBasedStateMachine):
         before = self.snapshot()
         epoch = self.attempt
         doubted = self.write(
-            lambda tx: pause_claims.doubt(tx, self.run_id, self.name(name), epoch, cause="it died")
+            lambda tx: pause_claims.mark_in_doubt(tx, self.run_id, self.name(name), epoch, cause="it died")
         )
         if isinstance(doubted, ClaimRefused):
             assert self.snapshot() == before

@@ -69,7 +69,7 @@ def park(tx: Tx, run_id: str = "r1") -> None:
     pause = pauses.unsettled(tx, run_id)
     assert pause is not None
     runs.transition(tx, run_id, None, "paused", cause="it waits", actor="h1")
-    pauses.parked(tx, pause)
+    pauses.set_parked(tx, pause)
 
 
 def claim_run(tx: Tx, run_id: str = "r1") -> Run:

@@ -36,7 +36,7 @@ async def _expired_artifact(host: Host) -> str:
 
 
 async def _gone(host: Host, artifact_id: str, ws: str = "default") -> None:
-    while await host.db.read(lambda tx: artifacts.remains(tx, ws, artifact_id)):
+    while await host.db.read(lambda tx: artifacts.exists(tx, ws, artifact_id)):
         await asyncio.sleep(SOON)
 
 
@@ -50,7 +50,7 @@ async def test_a_backup_goes_first(tmp_path: Path) -> None:
         with maintenance(tmp_path, shared=True):
             artifact_id = await _expired_artifact(host)
             await asyncio.sleep(SOON * 4)  # turns that are left out
-            assert await host.db.read(lambda tx: artifacts.remains(tx, "default", artifact_id))
+            assert await host.db.read(lambda tx: artifacts.exists(tx, "default", artifact_id))
             with pytest.raises(ConflictError, match="backup"), maintenance(tmp_path, shared=False):
                 pass
         await _gone(host, artifact_id)
@@ -73,7 +73,7 @@ async def test_a_workspace_is_collected_by_its_own_retention(tmp_path: Path) -> 
         await host.db.write(lambda tx: audit.record(tx, "tenant", "test", "seen", "x", {}))
         await host.apply(parse_config(said, name="c.yaml"), actor="test")
         await _gone(host, old, "tenant")
-        assert await host.db.read(lambda tx: artifacts.remains(tx, "default", kept))
+        assert await host.db.read(lambda tx: artifacts.exists(tx, "default", kept))
 
 
 def test_what_a_workspace_says_goes_before_what_is_said_of_all() -> None:

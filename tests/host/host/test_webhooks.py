@@ -242,7 +242,7 @@ async def test_what_is_left_undone_by_a_host_is_done_by_the_next(database: SqlDa
             got = await receiver.request()
             await only_delivery(database, lambda d: d.status == "delivered")
         assert got.headers["hostler-attempt"] == "2"
-        late = await database.write(lambda tx: notices.delivered(tx, claimed, 200))
+        late = await database.write(lambda tx: notices.mark_delivered(tx, claimed, 200))
         assert not late, "the lease of the first was over"
 
 

@@ -189,7 +189,9 @@ async def test_an_approved_call_that_comes_into_doubt_keeps_its_approval(world: 
     await world.act(world.rita, approve())
     await world.database.write(lambda tx: pause_claims.begin_resuming(tx, "r1", 1))
     await world.database.write(lambda tx: pause_claims.reserve(tx, "r1", "k1", 1, effect_key="e1"))
-    await world.database.write(lambda tx: pause_claims.doubt(tx, "r1", "k1", 1, cause="the process died"))
+    await world.database.write(
+        lambda tx: pause_claims.mark_in_doubt(tx, "r1", "k1", 1, cause="the process died")
+    )
     assert await world.status() == "needs_review"
     view = await world.desk.resolve(world.boss, "p1", "k1", "happened", "booked")
     assert (view.status, view.calls[0].decision, view.calls[0].result) == ("ready", "approved", "booked")

@@ -181,10 +181,12 @@ class WebhookSender:
             )
             reason, http_status = error.reason, error.status
             await self._db.write(
-                lambda tx: notices.failed(tx, claimed, http_status=http_status, error=reason, again_in=wait)
+                lambda tx: notices.mark_failed(
+                    tx, claimed, http_status=http_status, error=reason, again_in=wait
+                )
             )
         else:
-            await self._db.write(lambda tx: notices.delivered(tx, claimed, status))
+            await self._db.write(lambda tx: notices.mark_delivered(tx, claimed, status))
 
     async def _try(self, claimed: ClaimedDelivery) -> int:
         """Send a delivery once; return the status of the response. UndeliverableError."""

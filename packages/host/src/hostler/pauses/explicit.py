@@ -53,7 +53,7 @@ def own_pause(tx: Tx, run: Run) -> OwnPause | None:
 
     Every attempt since then has the same: also one that goes on after a later pause of calls that waited.
     """
-    pause = pauses.gone_on_from(tx, run.run_id, run.base_attempt)
+    pause = pauses.continued_pause(tx, run.run_id, run.base_attempt)
     return None if pause is None else OwnPause(pause, pause_calls.of_pause(tx, pause))
 
 

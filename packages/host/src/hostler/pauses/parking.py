@@ -70,11 +70,11 @@ def park(
         end_waiting(tx, current, "cancelled", "cancelled", current.cancel_reason, actor=actor)
         return Parked(moved, queued=False)
     cause = "parked as it was decided"
-    pause_claims.lost(tx, run.run_id, run.attempt, cause=cause, actor=actor, crashed=False)
+    pause_claims.attempt_lost(tx, run.run_id, run.attempt, cause=cause, actor=actor, crashed=False)
     if pause is None:  # its last call was cancelled: the runner hears of that
         begin_again(tx, run.run_id, run.attempt, cause="nothing is waited for any more", actor=actor)
         return Parked(moved, queued=True)
-    pauses.parked(tx, pause, since)
+    pauses.set_parked(tx, pause, since)
     pause = go_on(tx, pauses.get(tx, pause.workspace_id, pause.pause_id), actor)
     return Parked(moved, queued=pause.status == "ready")
 
@@ -105,7 +105,7 @@ def begin_after_loss(
     undone = settlement.undone
     if crashed and not settlement.is_recovery:  # lost before it took the pause, it counts as well
         pause_claims.begin_resuming(tx, run.run_id, run.attempt)
-    lost = pause_claims.lost(
+    lost = pause_claims.attempt_lost(
         tx, run.run_id, run.attempt, cause=settlement.why, actor=actor, crashed=crashed, undone=undone
     )
     if lost is not None and lost.pause.status == "failed":

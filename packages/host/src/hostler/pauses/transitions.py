@@ -54,8 +54,8 @@ def look(tx: Tx, pause: Pause) -> PauseSnapshot:
     """What decisions about a pause are taken from."""
     cast = pause_votes.of_pause(tx, pause)
     calls = pause_calls.of_pause(tx, pause)
-    present = pause_votes.present(tx, pause.workspace_id, [vote.key_id for vote in cast])
-    votes = {call.call_id: pause_votes.counted(cast, call) for call in calls}
+    present = pause_votes.key_holders(tx, pause.workspace_id, [vote.key_id for vote in cast])
+    votes = {call.call_id: pause_votes.countable_votes(cast, call) for call in calls}
     return PauseSnapshot(pause, calls, votes, present, tx.now)
 
 

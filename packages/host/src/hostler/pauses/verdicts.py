@@ -31,7 +31,7 @@ def find_verdict(
         return _standing(tx, run, question)
     if question.kind == "in_doubt" and call.execution == "reserved":
         reason = question.reason or "nobody knows what came of it"
-        pause_claims.doubt(tx, run.run_id, call.call_id, run.attempt, cause=reason)
+        pause_claims.mark_in_doubt(tx, run.run_id, call.call_id, run.attempt, cause=reason)
         return "waits"
     if pause.status != "resuming":
         return "waits"
@@ -96,7 +96,7 @@ def _standing(tx: Tx, run: Run, question: Question) -> Verdict | None:
     if taken is None:
         return None
     shown = args_hash(question.parameters)
-    holders = pause_votes.present(tx, run.workspace_id, [taken.key_id])
+    holders = pause_votes.key_holders(tx, run.workspace_id, [taken.key_id])
     votes = [Vote(taken.key_id, taken.subject, "approve", shown, 1)]
     if tally(rule, run.requester, votes, holders, args_hash=shown, revision=1).outcome != "approved":
         return None
@@ -167,7 +167,7 @@ def _reserve(run: Run, call: PausedCall, tx: Tx, effect_key: str) -> HostlerErro
 
 
 def _settle(run: Run, call: PausedCall, tx: Tx, error: HostlerError | None) -> None:
-    told = pause_claims.outcome(tx, run.run_id, call.call_id, run.attempt, failed=error is not None)
+    told = pause_claims.record_outcome(tx, run.run_id, call.call_id, run.attempt, failed=error is not None)
     if isinstance(told, ClaimRefused) and told.reason == "made":  # approved, and not called yet
         _hand_over(run, call, tx, error)
 

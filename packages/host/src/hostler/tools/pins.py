@@ -42,5 +42,5 @@ class StoredPins:
 
     async def _refuse(self, workspace_id: str, tool_id: str, digest: str, reason: str) -> None:
         await self._db.write(
-            lambda tx: tool_pins.refused(tx, workspace_id, tool_id, digest=digest, reason=reason)
+            lambda tx: tool_pins.record_refusal(tx, workspace_id, tool_id, digest=digest, reason=reason)
         )

@@ -168,7 +168,7 @@ def uploaded_by(tx: Tx, ws: str, run_id: str) -> list[StoredArtifact]:
     return [_stored(row) for row in rows]
 
 
-def remains(tx: Tx, ws: str, artifact_id: str) -> bool:
+def exists(tx: Tx, ws: str, artifact_id: str) -> bool:
     """Whether the artifact is still stored, expired or not."""
     return tx.one(_q.held, ws=ws, artifact_id=artifact_id) is not None
 

@@ -177,12 +177,12 @@ def claim(tx: Tx, receiver: DueWebhook, lease_ms: int) -> ClaimedDelivery | None
     return ClaimedDelivery(claimed, token, _objects.decode(row["body"]))
 
 
-def delivered(tx: Tx, claimed: ClaimedDelivery, http_status: int) -> bool:
+def mark_delivered(tx: Tx, claimed: ClaimedDelivery, http_status: int) -> bool:
     """Mark a delivery as delivered; return False if the lease has expired and another host has claimed it."""
     return _settle(tx, claimed, "delivered", http_status=http_status)
 
 
-def failed(
+def mark_failed(
     tx: Tx, claimed: ClaimedDelivery, *, http_status: int | None, error: str, again_in: float | None
 ) -> bool:
     """Record a failed try. The next one is in `again_in` seconds; None means the delivery is dead."""

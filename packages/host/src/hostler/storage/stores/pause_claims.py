@@ -85,7 +85,7 @@ def reserve(tx: Tx, run_id: str, call_id: str, epoch: int, *, effect_key: str) -
     return pause_calls.find(tx, pause, call_id) or call
 
 
-def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> Pause | ClaimRefused:
+def record_outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> Pause | ClaimRefused:
     """Record that the runner gets the tool's result or error, which is journalled in the same transaction."""
     found = _reserved(tx, run_id, call_id, epoch)
     if isinstance(found, ClaimRefused):
@@ -97,7 +97,7 @@ def outcome(tx: Tx, run_id: str, call_id: str, epoch: int, *, failed: bool) -> P
     return _handed(tx, pause, actor)
 
 
-def not_made(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | ClaimRefused:
+def release_call(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | ClaimRefused:
     """Release a reserved call that was certainly not executed: its tool was never called."""
     found = _reserved(tx, run_id, call_id, epoch)
     if isinstance(found, ClaimRefused):
@@ -141,7 +141,7 @@ def give_up(tx: Tx, run_id: str, call_id: str, epoch: int) -> None:
     _handed(tx, pause, run.host_id or "host")
 
 
-def doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | ClaimRefused:
+def mark_in_doubt(tx: Tx, run_id: str, call_id: str, epoch: int, *, cause: str) -> Pause | ClaimRefused:
     """Send a reserved call to review, since it is not known whether it was executed."""
     found = _reserved(tx, run_id, call_id, epoch)
     if isinstance(found, ClaimRefused):
@@ -184,7 +184,7 @@ def ask_again(
     return pauses.settle(tx, pause, actor=actor)
 
 
-def lost(
+def attempt_lost(
     tx: Tx,
     run_id: str,
     epoch: int,

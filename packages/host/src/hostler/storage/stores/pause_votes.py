@@ -73,7 +73,7 @@ def of_pause(tx: Tx, pause: Pause) -> list[CastVote]:
     ]
 
 
-def counted(votes: Iterable[CastVote], call: PausedCall) -> list[Vote]:
+def countable_votes(votes: Iterable[CastVote], call: PausedCall) -> list[Vote]:
     """Return the approvals and denials of a call in the form that domain/approvers counts."""
     of_call = [one for one in votes if one.call_id == call.call_id]
     if call.kind == "in_doubt":  # `not_happened` approves that the call is executed
@@ -87,7 +87,7 @@ def counted(votes: Iterable[CastVote], call: PausedCall) -> list[Vote]:
     ]
 
 
-def present(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, Caller]:
+def key_holders(tx: Tx, workspace_id: str, key_ids: Iterable[str]) -> dict[str, Caller]:
     """Return the present holders of these keys, with their present roles and rights, without revoked keys.
 
     Votes with a key that has expired since then still count.
@@ -113,11 +113,11 @@ def still_approved(tx: Tx, pause: Pause, call: PausedCall) -> bool:
             return False
         votes = [Vote(standing.key_id, standing.subject, "approve", call.args_hash, call.revision)]
     else:
-        votes = counted(of_pause(tx, pause), call)
+        votes = countable_votes(of_pause(tx, pause), call)
     rule = call.asked.rule
     if call.kind == "in_doubt":
         rule = msgspec.structs.replace(rule, min_approvals=1)
-    holders = present(tx, pause.workspace_id, [vote.key_id for vote in votes])
+    holders = key_holders(tx, pause.workspace_id, [vote.key_id for vote in votes])
     counting = tally(rule, pause.requester, votes, holders, args_hash=call.args_hash, revision=call.revision)
     return counting.outcome == "approved"
 

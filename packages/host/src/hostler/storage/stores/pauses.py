@@ -130,7 +130,7 @@ def of_run(tx: Tx, run_id: str, limit: int = _MAX_SEGMENTS) -> list[Pause]:
     return [pause_of(row) for row in tx.all(_q.of_run, run_id=run_id, limit=limit)]
 
 
-def gone_on_from(tx: Tx, run_id: str, base_attempt: int) -> Pause | None:
+def continued_pause(tx: Tx, run_id: str, base_attempt: int) -> Pause | None:
     """Return the explicit pause whose state the attempts since `base_attempt` continue from, or None."""
     row = tx.one(_q.last_explicit, run_id=run_id)
     pause = None if row is None else pause_of(row)
@@ -197,7 +197,7 @@ def note_expiry(tx: Tx, pause: Pause) -> Pause:
     return get(tx, pause.workspace_id, pause.pause_id)
 
 
-def parked(tx: Tx, pause: Pause, since: int | None = None) -> None:
+def set_parked(tx: Tx, pause: Pause, since: int | None = None) -> None:
     """Record that the run is parked, so that its deadline is suspended, from now or from `since` on."""
     at = tx.now if since is None else since
     tx.run(_q.set_parked, workspace_id=pause.workspace_id, pause_id=pause.pause_id, parked_at=at)

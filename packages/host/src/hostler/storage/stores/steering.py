@@ -85,7 +85,7 @@ def page(
     return [_steer(row) for row in rows]
 
 
-def injected(tx: Tx, steers: Sequence[Steer], *, attempt: int, step: int, sequence: int) -> None:
+def mark_injected(tx: Tx, steers: Sequence[Steer], *, attempt: int, step: int, sequence: int) -> None:
     """Mark steers as pulled by the runner.
 
     `step` is the journal position of the first one, the others follow it; `sequence` is that of the last
@@ -98,12 +98,12 @@ def injected(tx: Tx, steers: Sequence[Steer], *, attempt: int, step: int, sequen
     _settle(tx, _q.injected, steers, rows)
 
 
-def requeued(tx: Tx, steers: Sequence[Steer], next_run_id: str) -> None:
+def mark_requeued(tx: Tx, steers: Sequence[Steer], next_run_id: str) -> None:
     """Mark steers as moved to the next run of the lane."""
     _settle(tx, _q.requeued, steers, [{**_place(tx, one), "next_run_id": next_run_id} for one in steers])
 
 
-def dropped(tx: Tx, steers: Sequence[Steer]) -> None:
+def mark_dropped(tx: Tx, steers: Sequence[Steer]) -> None:
     """Mark steers as dropped."""
     _settle(tx, _q.dropped, steers, [_place(tx, one) for one in steers])
 

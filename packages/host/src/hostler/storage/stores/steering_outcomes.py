@@ -49,7 +49,7 @@ def inject(
     if isinstance(appended, Fenced):
         return False
     sequence = appended.sequence - 1
-    steering.injected(tx, taken, attempt=attempt, step=appended.position, sequence=sequence)
+    steering.mark_injected(tx, taken, attempt=attempt, step=appended.position, sequence=sequence)
     for number, one in enumerate(taken):
         _tell(
             tx,
@@ -122,7 +122,7 @@ def _open_next(tx: Tx, run: Run, agent: Agent, left: list[Steer]) -> str:
         follows=run.run_id,
     )
     runs.open(tx, following, None)
-    steering.requeued(tx, left, following.run_id)
+    steering.mark_requeued(tx, left, following.run_id)
     steering.inherit(tx, ws, following.run_id, [one.event_id for one in rest])
     _tell(tx, first, status="requeued", next_run_id=following.run_id, requeued_at=tx.now / 1000)
     events.set_outcome(
@@ -146,7 +146,7 @@ def _agent(tx: Tx, run: Run) -> Agent | None:
 
 
 def _drop(tx: Tx, left: list[Steer], why: str) -> None:
-    steering.dropped(tx, left)
+    steering.mark_dropped(tx, left)
     for one in left:
         _tell(tx, one, status="dropped", dropped_at=tx.now / 1000, reason=why)
 

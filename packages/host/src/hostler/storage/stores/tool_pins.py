@@ -47,7 +47,7 @@ def approve(tx: Tx, workspace_id: str, owner: str, tool: str, *, digest: str, ac
     return done == 1
 
 
-def refused(tx: Tx, workspace_id: str, tool_id: str, *, digest: str, reason: str) -> None:
+def record_refusal(tx: Tx, workspace_id: str, tool_id: str, *, digest: str, reason: str) -> None:
     """Audit that a call was refused because its tool may not be used."""
     body = {"digest": digest, "reason": reason}
     audit.record(tx, workspace_id, actor="host", action="tool.refused", target=tool_id, body=body)
