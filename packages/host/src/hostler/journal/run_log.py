@@ -1,7 +1,8 @@
 """The journal of one active run, in order: committed in batches, told after the commit.
 
 Whatever a run does goes through its `RunLog`. One batch is on its way to the database at a time; what comes
-meanwhile is the next batch. So a quiet run commits at once and a busy one in large groups, with no timer.
+meanwhile is the next batch. So a quiet run commits at once and a busy one in large groups. What nobody waits
+for, such as the outcome of a read, goes with what comes next.
 """
 
 from __future__ import annotations
