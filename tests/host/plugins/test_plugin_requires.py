@@ -354,7 +354,7 @@ async def test_uv_sees_what_it_needs_and_nothing_else_of_the_host(
     monkeypatch.setattr("secrets.token_hex", lambda size=16: "known")
     seen_file = environments / ".building-known" / "seen"
     fake.write_text(LOOK.format(python=python, paths=paths, written=written, there=str(seen_file)))
-    monkeypatch.setattr("hostler.plugins.environment._remove", lambda path: None)
+    monkeypatch.setattr("hostler.plugins.environment.try_remove_tree", lambda path: True)
     with pytest.raises(PluginStartError, match="seen enough"):
         await build(tmp_path, ["tiny"])
     seen = json.loads(seen_file.read_text().splitlines()[0])

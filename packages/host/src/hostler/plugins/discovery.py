@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import logging
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from hostler.plugins.catalog import Catalog
 from hostler.plugins.context import PluginContext
 from hostler.plugins.lifecycle import PluginLifecycle
 from hostler.plugins.source import Folder, PluginSource
-from hostler.tools.workspaces.tree_removal import remove_tree
+from hostler.tools.workspaces.tree_removal import try_remove_tree
 from hostler_protocol.errors import HostlerError
 from hostler_protocol.manifest import AgentRunnerManifest, ToolManifest
-
-_log = logging.getLogger(__name__)
 
 MAX_STARTS = 4
 """Plugins started at once: each is a process that imports its framework."""
@@ -93,19 +89,11 @@ class Discovery:
         trial, self._trial = self._trial, None
         await asyncio.gather(*(life.close(0) for life in lives))
         if trial is not None:
-            await asyncio.to_thread(_remove, self._context.trials / trial)
+            await asyncio.to_thread(try_remove_tree, self._context.trials / trial)
 
     def sweep(self) -> None:
         """Remove trials left by a dead host. Blocks; call it before the first `learn`."""
-        _remove(self._context.trials)
-
-
-def _remove(folder: Path) -> None:
-    try:
-        if folder.exists():
-            remove_tree(folder)
-    except OSError as error:
-        _log.warning("%s cannot be removed: %s", folder, error)
+        try_remove_tree(self._context.trials)
 
 
 def _no_notice(kind: str, plugin_key: str, text: str) -> None:

@@ -33,7 +33,7 @@ from hostler.domain.requirements import (
 )
 from hostler.plugins.installer import Installer, wheels_of
 from hostler.plugins.limits import StartLimits
-from hostler.tools.workspaces.tree_removal import remove_tree
+from hostler.tools.workspaces.tree_removal import try_remove_tree
 from hostler_protocol.errors import PluginStartError
 
 OWN_PACKAGES = {"hostler_sdk": "hostler-sdk", "hostler_protocol": "hostler-protocol", "msgspec": "msgspec"}
@@ -99,7 +99,7 @@ class Environments:
         except OSError as error:
             raise PluginStartError(f"its environment cannot be built: {error}") from error
         finally:
-            await asyncio.to_thread(_remove, building)
+            await asyncio.to_thread(try_remove_tree, building)
 
     async def _install(
         self, uv: Installer, target: Path, requires: Sequence[str], listed: Sequence[str], base: Path
@@ -134,7 +134,7 @@ class Environments:
             with contextlib.suppress(OSError):
                 age = now - path.stat().st_mtime
                 if path.name.startswith(".building-") and age > self.limits.environment_build_seconds:
-                    _remove(path)
+                    try_remove_tree(path)
                 elif path.name.endswith(PLAN_SUFFIX) and age > PLAN_IDLE_SECONDS:
                     path.unlink(missing_ok=True)
                 elif path.is_dir() and path not in self._used and not path.name.startswith("."):
@@ -143,16 +143,8 @@ class Environments:
         for index, (age, path) in enumerate(found, 1):
             if age > self.limits.environment_idle_seconds or index >= self.limits.environments:
                 _log.info("removing the environment %s, unused for %.0f days", path.name, age / 86400)
-                _remove(path)
+                try_remove_tree(path)
                 path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
-
-
-def _remove(path: Path) -> None:
-    """Remove a folder with any content; log a failure."""
-    try:
-        remove_tree(path)
-    except OSError as error:
-        _log.warning("%s cannot be removed: %s", path, error)
 
 
 def _text_of(path: Path) -> str | None:

@@ -5,53 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections.abc import Collection, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 from hostler.domain.breaker import CLOSED, Breaker
 from hostler.plugins.connection import PluginConnection
 from hostler.plugins.context import PluginContext
-from hostler.plugins.logs import PluginLog
-from hostler.plugins.process import PluginProcess, start_process, start_sandboxed
-from hostler.plugins.sandbox_spec import network_warnings, spec_of, workspace_of
-from hostler.plugins.source import (
-    Folder,
-    Launch,
-    PluginSource,
-    Remote,
-    SingleFile,
-    argv_of,
-    fingerprint,
-    launch_of,
-    process_environment,
-)
+from hostler.plugins.source import Folder, PluginSource, Remote, SingleFile, fingerprint
+from hostler.plugins.startup import RunningPlugin, start_plugin
 from hostler.plugins.status import PluginStatus
-from hostler.plugins.stdio import StdioTransport
-from hostler.plugins.transport import Transport
 from hostler.sandbox.port import Violation
-from hostler.sandbox.process import Command
 from hostler_protocol.errors import HostlerError, PluginError, PluginStartError, UnavailableError
 
 MAX_REASON_CHARS = 600
-LASTING_EXIT_STATUS = 3
-"""Exit status of a process that explains itself why it cannot be loaded."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class RunningPlugin:
-    """One process or remote connection of a plugin."""
-
-    connection: PluginConnection
-    transport: Transport
-    started_at: float
-    process: PluginProcess | None = None
-    log: PluginLog | None = None
-    leaving: bool = False
 
 
 class PluginLifecycle:
@@ -78,9 +47,7 @@ class PluginLifecycle:
         self._background: set[asyncio.Task[None]] = set()
         self._closing = False
         self._warnings: tuple[str, ...] = ()
-        self._sandbox_warnings: tuple[str, ...] = ()
         self._last_version = ""
-        self._level = ""
 
     # -- starting ---------------------------------------------------------------------------------
 
@@ -113,10 +80,10 @@ class PluginLifecycle:
 
     async def _start(self, source: Folder | SingleFile) -> PluginConnection:
         await self._may_start()
-        log: PluginLog | None = None
         try:
-            running = await self._bring_up(source)
-            log = running.log
+            running = await start_plugin(
+                self.key, source, self.context, spawn=self._spawn, on_violation=self._on_violation
+            )
         except HostlerError as error:
             lasting = isinstance(error, PluginError) and bool(error.details.get("lasting"))
             raise self._start_failed(error.message, lasting=lasting) from error
@@ -127,10 +94,10 @@ class PluginLifecycle:
             raise self._start_failed(text[:MAX_REASON_CHARS], lasting=True) from error
         connection = running.connection
         self._last_version = connection.version
-        self._warnings = (*self._sandbox_warnings, *connection.warnings)
+        self._warnings = (*running.warnings, *connection.warnings)
         self._take(running)
-        if log is not None:
-            log.note(f"started as process {running.process.pid if running.process else '?'}")
+        if running.log is not None and running.process is not None:
+            running.log.note(f"started as process {running.process.pid}")
         return connection
 
     async def _may_start(self) -> None:
@@ -146,78 +113,9 @@ class PluginLifecycle:
         if wait := self.breaker.wait_seconds(now):
             await asyncio.sleep(wait)
 
-    async def _bring_up(self, source: Folder | SingleFile) -> RunningPlugin:
-        context = self.context
-        try:
-            launch = await asyncio.to_thread(launch_of, source)
-        except PluginStartError as error:
-            raise PluginStartError(error.message, lasting=True) from error
-        if launch.identity.key != self.key:
-            text = f"its manifest now names {launch.identity.key}; add it again under that name"
-            raise PluginStartError(text, lasting=True)
-        python = await context.environments.python_for(
-            launch.requires, base=launch.cwd, allowed=launch.allow_requires
-        )
-        author, _, name = self.key.partition("/")
-        log = PluginLog(context.log_folder / author / f"{name}.log", context.process_limits)
-        marker = secrets.token_hex(16)
-        context.register.enter(marker)
-        try:
-            process = await self._execute(source, launch, python, log, marker)
-        except BaseException:
-            context.register.leave(marker)
-            log.close()
-            raise
-        self._spawn(self._clean_up_after(process, log))
-        connection = PluginConnection(self.key, limits=context.connection_limits)
-        transport = await StdioTransport.open(process, connection)
-        try:
-            await connection.open(transport)
-        except PluginStartError as error:
-            await process.wait_gone()
-            lasting = log.error is not None or error.details.get("exit_status") == LASTING_EXIT_STATUS
-            raise PluginStartError(error.message, lasting=lasting or error.details.get("lasting")) from error
-        return RunningPlugin(connection, transport, context.clock(), process, log)
-
-    async def _execute(
-        self, source: Folder | SingleFile, launch: Launch, python: str, log: PluginLog, marker: str
-    ) -> PluginProcess:
-        context = self.context
-        if isinstance(source, SingleFile) or source.level == "trusted":
-            command = Command(
-                argv=[*context.command_prefix, *argv_of(launch, python)],
-                cwd=launch.cwd,
-                environment=process_environment(launch, python),
-                containment=context.containment,
-            )
-            self._level, self._sandbox_warnings = "trusted", ()
-            return await start_process(command, log, marker=marker, limits=context.process_limits)
-        sandbox = await context.sandbox()
-        workspace = await asyncio.to_thread(workspace_of, context.workspaces, self.key, source.limits)
-        spec = spec_of(source, launch, python, workspace, context.data_dir)
-        weakness = () if sandbox.weakness is None else (sandbox.weakness,)
-        self._sandbox_warnings = (*weakness, *network_warnings(source, launch))
-        for warning in self._sandbox_warnings:
-            log.note(warning)
-        self._level = f"sandboxed by {sandbox.mechanism}"
-        limits = context.process_limits
-        return await start_sandboxed(
-            sandbox, spec, log, marker=marker, on_violation=self._on_violation, limits=limits
-        )
-
     def _on_violation(self, violation: Violation) -> None:
         _log.warning("plugin %s: %s: %s", self.key, violation.kind, violation.text)
         self.context.notice(violation.kind, self.key, violation.text)
-
-    async def _clean_up_after(self, process: PluginProcess, log: PluginLog) -> None:
-        await asyncio.shield(process.gone)
-        if process.log_finished is not None:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.context.process_limits.status_seconds):
-                    await asyncio.shield(process.log_finished)
-        log.note("ended")
-        log.close()
-        self.context.register.leave(process.marker)
 
     def _take(self, running: RunningPlugin) -> None:
         self._current = running
@@ -436,7 +334,7 @@ class PluginLifecycle:
             restarts=self.restarts,
             reason=self.breaker.reason if failed else self._slowness(now),
             retry_in_seconds=self.breaker.wait_seconds(now) if failed else None,
-            containment=None if process is None else f"{self._level}; {process.containment}",
+            containment=None if current is None else current.containment,
             log_path=log_path if log_path.exists() else None,
             started_at=None if current is None else time.time() - (now - current.started_at),
             warnings=self._warnings,

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hostler.sandbox.port import SandboxLimits
+from hostler.sandbox.port import MIB, SandboxLimits
 from hostler_protocol.limits import LEAVE_SECONDS
-
-KIB = 1024
-MIB = 1024 * KIB
 
 
 @dataclass(frozen=True, slots=True)

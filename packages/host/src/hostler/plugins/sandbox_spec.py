@@ -15,7 +15,7 @@ from hostler.plugins.source import OWN_PREFIX, TOKEN_VARIABLE, Folder, Launch, a
 from hostler.sandbox.port import SandboxLimits, SandboxSpec
 from hostler.sandbox.usage import MAX_DEPTH
 from hostler.sandbox.visible_files import python_paths
-from hostler.tools.workspaces.tree_removal import Usage, measure_tree, remove_tree
+from hostler.tools.workspaces.tree_removal import Usage, measure_tree, remove_tree, try_remove_tree
 from hostler_protocol.errors import PluginStartError
 
 CERTIFICATES = ("CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE")
@@ -137,10 +137,6 @@ def sweep_workspaces(folder: Path, known: Collection[str], now: float | None = N
         key = f"{workspace.parent.name}/{workspace.name}"
         if key not in known and workspace.lstat().st_mtime < oldest:
             _log.info("removing the workspace of plugin %s, unused for long", key)
-            try:
-                remove_tree(workspace)
-            except OSError as error:
-                _log.warning("the workspace %s cannot be removed: %s", workspace, error)
-            else:
+            if try_remove_tree(workspace):
                 removed.append(workspace)
     return removed

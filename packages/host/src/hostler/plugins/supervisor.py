@@ -13,7 +13,7 @@ from hostler.plugins.connection import PluginConnection
 from hostler.plugins.context import PluginContext
 from hostler.plugins.discovery import Discovery
 from hostler.plugins.environment import Environments
-from hostler.plugins.lifecycle import PluginLifecycle, RunningPlugin
+from hostler.plugins.lifecycle import PluginLifecycle
 from hostler.plugins.limits import (
     DEFAULT_CONNECTION_LIMITS,
     DEFAULT_PROCESS_LIMITS,
@@ -26,6 +26,7 @@ from hostler.plugins.orphans import Register
 from hostler.plugins.remote import Channel, RemoteTransport
 from hostler.plugins.sandbox_spec import sweep_workspaces
 from hostler.plugins.source import PluginSource, Remote, identity_of, is_same_place, place_of
+from hostler.plugins.startup import RunningPlugin
 from hostler.plugins.status import PluginStatus
 from hostler.sandbox.machine import MachineSandbox
 from hostler.sandbox.probe import find_sandbox

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -26,7 +25,7 @@ import msgspec
 
 from hostler.domain.working_folders import FolderOwner, WorkingFolderSettings
 from hostler.tools.workspaces.tree import WorkTree
-from hostler.tools.workspaces.tree_removal import Usage, remove_tree
+from hostler.tools.workspaces.tree_removal import Usage, remove_tree, try_remove_tree
 from hostler_protocol.errors import PayloadTooLargeError, StorageError
 from hostler_protocol.ids import new_id
 
@@ -38,8 +37,6 @@ UNFINISHED_SECONDS = 3600
 """When to remove what a crash left incomplete."""
 _TRIES = 20
 """Retries if a folder is removed while it is being locked."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,10 +249,7 @@ class WorkingFolders:
         finally:
             os.close(lock)
         size = WorkTree(aside / "files", aside).measure().size_bytes
-        try:
-            remove_tree(aside)
-        except OSError as error:
-            _log.warning("a working folder that is no longer kept could not be removed: %s", error)
+        try_remove_tree(aside)
         return Swept(1, size)
 
     def _remove_leftovers(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import stat
@@ -13,6 +14,9 @@ MAX_DEPTH = 100
 """Nesting of folders; a walk keeps one descriptor per level open."""
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Flags for opening folders, never through a link."""
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,16 @@ def remove_tree(root: Path) -> None:
             os.rmdir(root.name, dir_fd=above)
         finally:
             os.close(above)
+
+
+def try_remove_tree(root: Path) -> bool:
+    """Remove a folder like `remove_tree`; log a failure and return False."""
+    try:
+        remove_tree(root)
+    except OSError as error:
+        _log.warning("%s cannot be removed: %s", root, error)
+        return False
+    return True
 
 
 def _empty(top: int) -> None:
