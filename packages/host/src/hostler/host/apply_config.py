@@ -176,8 +176,7 @@ class Configurator:
     ) -> ConfigDiff:
         """Store one entry, given as in a file. `name`: the name that it must have; None: it must be new.
 
-        ConfigurationError with all mistakes; InvalidArgumentError for another name; ConflictError if it is
-        not new.
+        ConfigurationError with all mistakes; InvalidArgumentError for another name; ConflictError if not new.
         """
         guard = must_be_named(kind, name) if name is not None else must_be_new
         entry, source = read_entry(kind, data)

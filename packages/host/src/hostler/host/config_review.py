@@ -152,9 +152,7 @@ class Reviewer:
         return [Mistake("", error.removeprefix("tools: ")) for error in errors if error is not None]
 
     def _skill_mistakes(self, paths: Sequence[str]) -> list[tuple[int | None, str, Mistake]]:
-        """Return the paths without a skill; if there are none, as warnings, the skills that cannot be
-        offered.
-        """
+        """Return the paths without a skill; if there are none, the unusable skills as warnings."""
         if self.skills is None or not paths:
             return []
         try:

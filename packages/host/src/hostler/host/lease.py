@@ -27,8 +27,7 @@ log = logging.getLogger(__name__)
 BEATS_PER_LEASE = 5
 """Renewals per length of a lease."""
 STOP_AFTER = 2 / 3
-"""The fraction of a lease without renewal after which the host stops. In the rest of it runners have to
-end."""
+"""The fraction of a lease without renewal after which the host stops. In the rest of it runners end."""
 RETRY_SECONDS = 0.5
 """Wait before the next try if the database does not respond."""
 

@@ -49,8 +49,7 @@ class DataDirLock:
     def acquire(self, holder: Holder) -> None:
         """Take the lock.
 
-        ConflictError, naming the holder, if another process has it; StorageError if the folder cannot be
-        written.
+        ConflictError, naming the holder, if another process has it; StorageError if it cannot be written.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

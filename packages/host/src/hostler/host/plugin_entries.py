@@ -61,8 +61,7 @@ def identify(
 def identify_stored(stored: StoredConfig) -> tuple[dict[str, PluginEntry], list[ConfigProblem]]:
     """Return the stored entries by identity, and problems of entries without a plugin of their own.
 
-    An entry whose folder cannot be read keeps the identity recorded when it was applied. Reads the folders,
-    and blocks.
+    An entry whose folder cannot be read keeps its recorded identity. Reads the folders, and blocks.
     """
     by_key: dict[str, PluginEntry] = {}
     problems: list[ConfigProblem] = []

@@ -30,8 +30,7 @@ def raw_problem(error: HostlerError, reason: str) -> bytes:
 class BufferedTransport:
     """A transport that joins all writes of one turn of the event loop.
 
-    uvicorn writes the head of a response and its body separately, each of which would be a system call and a
-    packet.
+    uvicorn writes head and body of a response separately, each of which would be a system call and a packet.
     """
 
     __slots__ = ("_buffer", "_loop", "_size", "_transport")
@@ -92,8 +91,7 @@ class BoundedConnection(H11Protocol):
     def of(cls, scope: Scope) -> BoundedConnection | None:
         """Return the connection of a request if its response may be written in chunks directly, else None.
 
-        h11 keeps no count inside a chunked body, so a stream may bypass it. That halves the cost of a
-        thousand readers.
+        h11 keeps no count inside a chunked body, so a stream may bypass it: half the cost per reader.
         """
         found = scope.get("state", {}).get("connection")
         return found if isinstance(found, cls) and scope.get("http_version") == "1.1" else None

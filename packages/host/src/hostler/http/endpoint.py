@@ -62,8 +62,7 @@ class Endpoint:
     handles_idempotency: bool = False
     """The route handles Idempotency-Key itself, in the transaction of its change."""
     lenient_body: bool = False
-    """The route also accepts a body that does not fit its type, as `LenientBody`, and reports the
-    mistakes."""
+    """The route takes a `LenientBody`: it also accepts a body with mistakes, and reports them."""
 
     @property
     def name(self) -> str:

@@ -41,8 +41,7 @@ STREAM_WRITE_BYTES = 64 * KIB
 """About the size of one write to a stream: the memory that one slow reader takes."""
 
 KEY_CACHE_SECONDS = 5.0
-"""How long a key is cached. A revocation on this host takes effect at once, one on another host after this
-time."""
+"""How long a key is cached: a revocation on another host takes effect after this time, one here at once."""
 MAX_CACHED_KEYS = 10_000
 MAX_RATE_BUCKETS = 10_000
 """Keys and addresses whose rate is tracked; the least recently used one is dropped first."""

@@ -47,8 +47,7 @@ class _Stream:
     writing_since: float | None = None
     pump: asyncio.Task[None] | None = None
     dismissed: asyncio.Future[int | None] | None = None
-    """Exists while in a fan-out; its result is the cursor to read on from alone, or None if the run is
-    over."""
+    """Exists while in a fan-out. Its result: the cursor to read on from alone; None if the run is over."""
 
     async def write(self, chunk: EventChunk) -> None:
         """Write a chunk; return once the reader has room for the next."""

@@ -7,8 +7,7 @@ from hostler_protocol.limits import KIB, MIB
 MAX_MESSAGE_BYTES = 1 * MIB
 """One message of a client. A state value has at most 256 KiB, the arguments of a tool less."""
 MAX_SESSIONS = 8
-"""Sessions per token. A service opens one for each of its workers; the longest idle one is ended for a new
-one."""
+"""Sessions per token. A service opens one per worker; the longest idle one is ended for a new one."""
 MAX_CALLS = 16
 """Calls in progress per token."""
 MAX_ID_CHARS = 128
@@ -20,5 +19,4 @@ QUICK_SECONDS = 1.0
 COMMENT_SECONDS = 15.0
 """After this long without an event a stream gets a comment line, so that proxies keep it open."""
 MAX_READ_BYTES = 512 * KIB
-"""Bytes of an artifact per read. Quoted as base64 they fit into the 1 MiB that MCP clients accept per
-event."""
+"""Bytes of an artifact per read: as base64 they fit into the 1 MiB that MCP clients accept per event."""

@@ -146,9 +146,7 @@ async def _find(request: ApiRequest) -> StoredArtifact:
 
 
 def content_disposition(name: str | None) -> bytes:
-    """Return a Content-Disposition of type attachment, so that no browser shows the file as a page of the
-    host.
-    """
+    """Return a Content-Disposition: always an attachment, which no browser shows as a page of the host."""
     if not name:
         return b"attachment"
     ascii_name = _UNSAFE_IN_FILENAME.sub("_", name)

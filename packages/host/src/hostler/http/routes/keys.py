@@ -102,7 +102,7 @@ async def list_keys(request: ApiRequest, query: PageQuery) -> Listing[KeyRecord]
 
 @endpoint("DELETE", "/v1/keys/{key_id}", right="admin", tag="keys")
 async def revoke_key(request: ApiRequest) -> Empty:
-    """Revoke a key: it stops to work at once. Revoking it again changes nothing."""
+    """Revoke a key, effective at once. Revoking it again changes nothing."""
     key_id = request.parameters["key_id"]
 
     def revoke(tx: Tx) -> tuple[ApiKey | None, list[str]]:

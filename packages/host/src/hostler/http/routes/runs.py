@@ -109,7 +109,7 @@ class CancelRun(Strict):
 async def list_runs(request: ApiRequest, query: RunsQuery) -> Listing[RunRecord]:
     """List runs, newest first, without their output.
 
-    `status` may come several times.
+    `status` may be repeated.
     """
     cursors = list_cursors(request.state.host.cursors, "runs", request.workspace_id, query)
     before: tuple[int, str] | None = None
