@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -29,8 +28,8 @@ from hostler.domain.outcomes import (
     Warned,
 )
 from hostler.domain.payloads import artifact_of, one_line, plain_deltas, state_write_of, unknown_payload
-from hostler.domain.usage import add_usage
-from hostler_protocol.content import Message, Usage
+from hostler.domain.stream_state import StreamState
+from hostler_protocol.content import Message
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, RunFailure
 from hostler_protocol.ids import new_id
 from hostler_protocol.incoming import ResultArrived
@@ -71,21 +70,6 @@ _LAST_RESULTS = TERMINAL_RESULTS | {"run.paused"}
 _encoder = msgspec.json.Encoder()
 
 Stop = Literal["cancelled", "timeout"]
-
-
-@dataclass(slots=True)
-class StreamState:
-    """State shared by all attempts; after a restart of the host, read from the run and its transcript."""
-
-    sequence: int = 0
-    """The last host sequence that was assigned."""
-    kept_sequence: int = 0
-    """The sequence of the last `message.completed`."""
-    produced: bool = False
-    """Whether the run produced anything but deltas, logs and telemetry."""
-    complete_ids: set[str] = field(default_factory=set)
-    """Ids of completed messages."""
-    usage: Usage | None = None
 
 
 class ResultStream:
@@ -159,9 +143,7 @@ class ResultStream:
         payloads = plain_deltas(arrived, start, self.run_id)
         if not payloads:
             return None
-        first = self.state.sequence + 1
-        self.state.sequence += len(payloads)
-        return StoredDeltas(first, payloads)
+        return StoredDeltas(self.state.reserve(len(payloads)), payloads)
 
     def skip_deltas(self, arrived: Sequence[ResultArrived], start: int = 0) -> int:
         """Return how many plain text deltas from `start` on are not stored; 0: `receive` the next one."""
@@ -224,41 +206,19 @@ class ResultStream:
         """
         kept = max(self.state.kept_sequence, frontier)
         started = AttemptStarted(attempt=attempt, cause=cause, discard_after=kept)
-        return [self._stored(TYPE_OF[AttemptStarted], _encoder.encode(started))]
+        return [self.state.store(TYPE_OF[AttemptStarted], _encoder.encode(started))]
 
     def requested(self, asked: InteractionRequested) -> list[Step]:
         """Announce a question to a person or a client."""
-        return [self._stored(TYPE_OF[InteractionRequested], _encoder.encode(asked))]
+        return [self.state.store(TYPE_OF[InteractionRequested], _encoder.encode(asked))]
 
     def park(self, pending: list[PendingCall]) -> Stored:
         """End the attempt, but not the run: its calls wait for people."""
-        return self._stored(TYPE_OF[RunPaused], _encoder.encode(RunPaused(pending=pending)))
-
-    def paused_with(self, calls: int) -> int:
-        """Reserve sequences for an explicit pause: one per call, then `run.paused`.
-
-        Returns the first sequence; the contents are known when the pause is stored.
-        """
-        first = self.state.sequence + 1
-        self.state.sequence += calls + 1
-        return first
+        return self.state.store(TYPE_OF[RunPaused], _encoder.encode(RunPaused(pending=pending)))
 
     def unpaused(self) -> None:
         """Revoke an explicit pause that cannot be stored: the run ends in another way."""
         self.outcome = None
-
-    def take_back(self, stored: Stored, kept_sequence: int) -> None:
-        """Take back the sequence of a result just received, which may already be in the journal."""
-        self.state.sequence -= 1
-        if stored.type == TYPE_OF[MessageCompleted]:
-            self.state.kept_sequence = kept_sequence
-
-    def number(self, stored: Stored) -> Stored:
-        """Assign the next sequence to a result whose sequence was taken back."""
-        self.state.sequence += 1
-        if stored.type == TYPE_OF[MessageCompleted]:
-            self.state.kept_sequence = self.state.sequence
-        return msgspec.structs.replace(stored, sequence=self.state.sequence)
 
     def keep_ids(self, message_ids: Iterable[str]) -> None:
         """Reserve message ids that this host assigned in an earlier attempt."""
@@ -299,7 +259,7 @@ class ResultStream:
         """Without streaming, by the agent's policy, a delta is neither stored nor numbered."""
         if self._grant.streaming:
             return [self._accept(result, raw, said=False)]
-        self._add_usage(result.usage)
+        self.state.add_usage(result.usage)
         return []
 
     def _take_end(
@@ -362,7 +322,7 @@ class ResultStream:
         if self._stop is not None:
             return self._stopped()
         self.outcome = Paused(data.pending, data.state, data.expires_in)
-        self._add_usage(result.usage)
+        self.state.add_usage(result.usage)
         # stored later, when its public form is known
         return [Stored(self.state.sequence, result.type, raw, outcome=self.outcome)]
 
@@ -414,8 +374,8 @@ class ResultStream:
             steps.append(Warned(f"{self._warnings - MAX_WARNINGS_PER_RUN:,} further warnings were left out"))
         self.outcome = ending
         if result is not None:
-            self._add_usage(result.usage)
-        steps.append(self._stored(TYPE_OF[type(data)], _encoder.encode(data), result, projection, ending))
+            self.state.add_usage(result.usage)
+        steps.append(self.state.store(TYPE_OF[type(data)], _encoder.encode(data), result, projection, ending))
         return steps
 
     # -- bookkeeping ----------------------------------------------------------------------------------------
@@ -430,21 +390,5 @@ class ResultStream:
         said: bool = True,
     ) -> Stored:
         self.state.produced |= said
-        self._add_usage(result.usage)
-        return self._stored(result.type, data, result, projection, outcome)
-
-    def _stored(
-        self,
-        result_type: str,
-        data: bytes,
-        result: AgentRunResult | None = None,
-        projection: Projection | None = None,
-        outcome: Ending | Paused | None = None,
-    ) -> Stored:
-        """Assign the next sequence. Without `result` the host made the stored one."""
-        self.state.sequence += 1
-        usage, timestamp = (None, None) if result is None else (result.usage, result.timestamp)
-        return Stored(self.state.sequence, result_type, data, usage, timestamp, projection, outcome)
-
-    def _add_usage(self, usage: Usage | None) -> None:
-        self.state.usage = add_usage(self.state.usage, usage)
+        self.state.add_usage(result.usage)
+        return self.state.store(result.type, data, result, projection, outcome)

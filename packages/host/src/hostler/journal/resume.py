@@ -343,12 +343,12 @@ class Resumption:
                 if self.is_live:
                     new.append(step)
                 continue
-            stream.take_back(step, kept)
+            stream.state.take_back(step, kept)
             if step.outcome is not None:
                 self.go_live()
             elif self.take(step.type, step.data):
                 continue
-            new.append(stream.number(step))
+            new.append(stream.state.renumber(step))
         return new
 
     def end(self) -> bool:

@@ -85,7 +85,7 @@ class AttemptPauses:
         if not self.holding.waiting or not self.attempt.may_pause():
             return
         entries = [pause_entries.paused(self.holding.held())]
-        first = self.stream.paused_with(calls=0)
+        first = self.stream.state.reserve(1)  # run.paused
         self.attempt.begin_pause()
         self.holding.close()  # what is decided from now on is for the next attempt
 
@@ -108,7 +108,7 @@ class AttemptPauses:
             return
         if self.stream.outcome is not paused:  # it was stopped meanwhile
             return
-        first = self.stream.paused_with(calls=len(prepared.new.calls))
+        first = self.stream.state.reserve(len(prepared.new.calls) + 1)  # each call, then run.paused
         self.attempt.begin_pause()
 
         def move(tx: Tx) -> tuple[Moved | Fenced, list[Entry]]:
