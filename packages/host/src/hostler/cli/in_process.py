@@ -1,6 +1,7 @@
-"""A data directory as a server for one command, in this process and without a socket.
+"""A host in this process as the server of one command, without a socket.
 
-A request that only reads facts is answered from the database; any other opens a whole host.
+A request that only reads is answered from the database; the first other one opens a passive host, which
+starts no runs. `hostler run` brings a host of its own, which does.
 """
 
 from __future__ import annotations
@@ -16,24 +17,34 @@ from urllib.parse import unquote
 from hostler.cli.transport import BrokenError, Reply, Request, Streamed
 
 if TYPE_CHECKING:
+    from hostler.host.host import Host
     from hostler.host.read_only import ReadOnlyHost
     from hostler.http.app import App
 
 WAITING_MESSAGES = 16
-"""Pieces of a stream that wait for whoever reads it."""
+"""Pieces of a stream that wait to be read."""
 
 
 class InProcessTransport:
     """A `Transport` to a data directory. The first request that needs a host opens it."""
 
-    def __init__(self, data_dir: Path, database: str | None) -> None:
+    def __init__(self, data_dir: Path, database: str | None, key: str | None = None) -> None:
         self._data_dir = data_dir
         self._database = database
         self._opened = AsyncExitStack()
         self._app: App | None = None
         self._reading: ReadOnlyHost | None = None
-        self.key = secrets.token_urlsafe(24)
-        """The administrator's key of this host, known to this process alone."""
+        self.key = key or secrets.token_urlsafe(24)
+        """The administrator's key of the host, known to this process alone."""
+
+    @classmethod
+    def of_host(cls, host: Host) -> InProcessTransport:
+        """Connect to a host that is open already; it stays open after `close`."""
+        from hostler.http.app import make_app
+
+        transport = cls(host.settings.data_dir, host.settings.database, host.settings.admin_key)
+        transport._app = make_app(host)
+        return transport
 
     async def send(self, request: Request) -> Reply:
         """See `Transport`."""

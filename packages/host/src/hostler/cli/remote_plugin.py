@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from hostler.cli.client import Api
@@ -29,6 +29,7 @@ from hostler.plugins.source import (
     Launch,
     SingleFile,
     argv_of,
+    identity_of,
     launch_of,
     process_environment,
 )
@@ -114,6 +115,51 @@ class RemotePlugin:
         await self.process.wait()
         self._reader.cancel()
         await asyncio.gather(self._reader, return_exceptions=True)
+
+
+@asynccontextmanager
+async def serve_plugin(api: Api, source: Folder | SingleFile, *, data_dir: Path) -> AsyncIterator[None]:
+    """Keep a plugin connected to the server during the block, by a process of this command where needed.
+
+    Which process serves it is checked only when it is this command's turn: a plugin that another command
+    serves ends with that command.
+    """
+    plugin_key = identity_of(source).key
+    if await _is_servers_own(api, source, plugin_key):
+        yield
+        return
+    async with AsyncExitStack() as stack:
+        left_in_order = await stack.enter_async_context(turn_of(api, plugin_key))
+        if not left_in_order:
+            await wait_gone(api, plugin_key)
+        if await plugin_state(api, plugin_key) not in GONE:
+            await stack.aclose()  # `hostler dev` or another machine serves it: it takes runs side by side
+        else:
+            token = await stack.enter_async_context(token_for(api, plugin_key))
+            await stack.enter_async_context(dialled(api, source, token, data_dir))
+        yield
+
+
+async def _is_servers_own(api: Api, source: Folder | SingleFile, plugin_key: str) -> bool:
+    """Return whether the server runs this folder itself.
+
+    ConflictError if it has a plugin of the same name from another folder.
+    """
+    try:
+        origin = (await api.get(route("plugins", plugin_key)))["source"]
+    except NotFoundError:
+        return False
+    if origin == "remote":
+        return False
+    if isinstance(source, Folder):
+        entries = (await api.get("/v1/config"))["plugins"]
+        folders = [entry if isinstance(entry, str) else entry["path"] for entry in entries]
+        if str(source.path) in folders:
+            return True
+    raise ConflictError(
+        f"the server at {api.url} has a plugin {plugin_key} from another folder: give yours another name, or "
+        "use another data directory with --data"
+    )
 
 
 @asynccontextmanager

@@ -49,11 +49,11 @@ def run(
     Exit status: 0 completed, 1 failed, 2 usage, 3 paused, 4 cancelled, 5 timed out, 130 Ctrl-C (which cancels
     the run).
     """
-    from hostler.cli.once import Wanted, run_once
+    from hostler.cli.run_once import RunOptions, run_once
 
     files, pairs = _split(config or [])
     said = text if text is not None else _from_stdin()
-    wanted = Wanted(
+    options = RunOptions(
         target=target,
         text=said,
         as_json=as_json,
@@ -66,7 +66,7 @@ def run(
         key=key,
     )
     with errors_told():
-        status = asyncio.run(run_once(wanted))
+        status = asyncio.run(run_once(options))
     raise typer.Exit(status)
 
 
