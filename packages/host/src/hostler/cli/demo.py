@@ -1,26 +1,21 @@
-"""`hostler demo`: the whole thing in one command, without a key and without a network."""
+"""`hostler demo`: a server with example agents in one command, without a model key or a network."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import shlex
 import shutil
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from hostler.cli.options import data_directory
 from hostler.cli.output import errors_told, out
-
-if TYPE_CHECKING:
-    from hostler.cli.child_server import ChildServer
 
 FIRST_PORT, PORTS = 8420, 20
 TALKER = "assistant"
@@ -30,12 +25,12 @@ def demo(
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="DIR", help="Keep the data here; without it they are gone afterwards."
+            "--data", metavar="DIR", help="Keep the data here; by default it is deleted at the end."
         ),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65535, help="Port; without it 8420, or the next free one."),
+        typer.Option("--port", min=0, max=65535, help="Port; default: 8420, or the next free one."),
     ] = None,
     model: Annotated[
         bool, typer.Option("--model", help="Add an agent on a small real model that runs offline.")
@@ -44,21 +39,22 @@ def demo(
         bool | None,
         typer.Option(
             "--play/--chat",
-            help="Play the scripted conversation, or talk; without it: talk where there is a terminal.",
+            help="Play the scripted conversation, or chat; default: chat if there is a terminal.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Start a server with example agents and talk with them; without a terminal, watch a short conversation.
+    """Start a server with example agents and chat with them; without a terminal, play a short conversation.
 
     The conversation streams a reply, remembers something, makes an artifact, and has its server killed in the
-    middle of an answer. Exit status 0 only if all of that was seen.
+    middle of an answer. Exit status 0 only if all of that works.
     """
     plays = play if play is not None else not (sys.stdin.isatty() and sys.stdout.isatty())
     with errors_told(), _folder(data) as folder:
         config = write_config(folder, model=model)
         chosen = free_port() if port is None else port
-        status = _play(folder, config, chosen, model) if plays else _chat(folder, config, chosen, model)
+        agents = ["guide", "echo", *([TALKER] if model else [])]
+        status = _play(folder, config, chosen, agents) if plays else _chat(folder, config, chosen, agents)
     raise typer.Exit(status)
 
 
@@ -77,7 +73,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 def write_config(folder: Path, *, model: bool) -> Path:
-    """The configuration of the demo, as a file to look at. HostlerError where a part is missing."""
+    """Write the demo's configuration file and return its path. HostlerError if a part is not installed."""
     import yaml
 
     from hostler.host.bundled import bundled
@@ -112,7 +108,7 @@ def write_config(folder: Path, *, model: bool) -> Path:
 
 
 def free_port() -> int:
-    """8420 or one of the next; 0 (any) where none of them is free."""
+    """Return the first free port from 8420 to 8439, or 0 (any) if there is none."""
     for port in range(FIRST_PORT, FIRST_PORT + PORTS):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -124,16 +120,17 @@ def free_port() -> int:
     return 0
 
 
-def _play(folder: Path, config: Path, port: int, model: bool) -> int:
+def _play(folder: Path, config: Path, port: int, agents: list[str]) -> int:
     from hostler.cli.demo_script import play
 
-    return asyncio.run(play(folder, config, port, TALKER if model else None))
+    return asyncio.run(play(folder, config, port, agents))
 
 
-def _chat(folder: Path, config: Path, port: int, model: bool) -> int:
+def _chat(folder: Path, config: Path, port: int, agents: list[str]) -> int:
     from hostler.cli.chat_session import converse
     from hostler.cli.child_server import start_server
     from hostler.cli.client import Api
+    from hostler.cli.demo_screen import greet
     from hostler.cli.loop_thread import Background
     from hostler.cli.talk import Talk
 
@@ -141,9 +138,9 @@ def _chat(folder: Path, config: Path, port: int, model: bool) -> int:
         with out().status("starting the server"):
             server = background.run(start_server(folder, port=port, config=config))
         try:
-            greet(server, folder, model=model)
+            greet(server.address.url, folder, agents)
             api = Api.at(server.address.url, server.address.key)
-            talk = Talk(api, TALKER if model else "guide")
+            talk = Talk(api, TALKER if TALKER in agents else "guide")
             try:
                 return converse(background, talk)
             finally:
@@ -151,48 +148,3 @@ def _chat(folder: Path, config: Path, port: int, model: bool) -> int:
         finally:
             with out().status("stopping the server"):
                 background.run(server.stop())
-
-
-def greet(server: ChildServer, folder: Path, *, model: bool) -> None:
-    """Say what runs where, and how to reach it from elsewhere."""
-    from rich.text import Text
-
-    console = out()
-    url = server.address.url
-    console.print()
-    console.print(
-        Text.assemble(
-            ("  hostler", "bold cyan"), ("  one durable run for every event, whatever dies meanwhile", "dim")
-        )
-    )
-    console.print()
-    names = ["guide", "echo", *([TALKER] if model else [])]
-    rows = (
-        ("server", Text(url, "bold")),
-        ("", Text(f"{url}/docs", "dim")),
-        ("agents", Text(", ".join(names), "green")),
-        ("data", Text(str(folder))),
-    )
-    for name, value in rows:
-        console.print(Text.assemble((f"  {name:8}", "dim"), value))
-    console.print()
-    console.print(Text("  From another terminal:", "dim"))
-    for line in curl_lines(url, folder):
-        console.print()
-        console.print(Text(line), soft_wrap=True)
-    console.print()
-
-
-def curl_lines(url: str, folder: Path) -> list[str]:
-    """Three requests that work as they stand while the demo runs."""
-    given = "HOSTLER_ADMIN_KEY" in os.environ
-    key = "$HOSTLER_ADMIN_KEY" if given else f"$(cat {shlex.quote(str(folder / 'admin.key'))})"
-    auth = f'-H "Authorization: Bearer {key}"'
-    json = "-H 'Content-Type: application/json'"
-    hello = '{"event_type": "message.received", "agent": "echo", "input": {"text": "hello there"}}'
-    count = '{"event_type": "message.received", "agent": "guide", "input": {"text": "count to 20"}}'
-    return [
-        f"curl -s '{url}/v1/events?wait=10' {auth} {json} -d '{hello}'",
-        f"curl -sN '{url}/v1/events' {auth} {json} -H 'Accept: text/event-stream' -d '{count}'",
-        f"curl -s '{url}/v1/runs?limit=5' {auth}",
-    ]

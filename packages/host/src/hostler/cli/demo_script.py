@@ -1,9 +1,10 @@
-"""The scripted conversation of `hostler demo`: each step says what was seen, or the demo fails."""
+"""The scripted conversation of `hostler demo`: the demo fails at the first step that does not work."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from hostler.cli.child_server import ChildServer, start_server
 from hostler.cli.client import Api
-from hostler.cli.demo import greet
+from hostler.cli.demo_screen import Stage, greet
 from hostler.cli.output import FAILED, out
 from hostler.cli.routes import route
 from hostler.cli.talk import Talk
@@ -29,22 +30,19 @@ from hostler_protocol.results import (
 )
 
 STEP_SECONDS = 120.0
-"""One step; a small model on a busy machine takes a while."""
+"""The most that one step may take; a small model on a busy machine needs a while."""
 KILL_AFTER_RESULTS = 30
 COUNT_TO = 120
 GUIDE = "guide"
-INDENT = "     "
-WIDTH = 76
-"""Columns of an answer, after which it goes on in the next line."""
 
 
 class NotSeenError(Exception):
-    """A step did not show what it should; the text says what was expected and what came."""
+    """A step did not show what it should; the message says what was expected and what was seen."""
 
 
 @dataclass
 class Reply:
-    """What came of one message, as it was seen."""
+    """The answer to one message, as it was received."""
 
     text: str = ""
     """The completed message."""
@@ -59,102 +57,39 @@ class Reply:
     error: str = ""
 
 
-class Stage:
-    """Where the steps are shown."""
-
-    def __init__(self) -> None:
-        self._console = out()
-        self._number = 0
-        self._column = 0
-        self._spaced = False
-
-    def step(self, title: str) -> None:
-        """Begin a step."""
-        self._number += 1
-        self._console.print(Text.assemble((f"  {self._number}  ", "bold cyan"), (title, "bold")))
-
-    def said(self, who: str, text: str, style: str = "") -> None:
-        """A line of the conversation."""
-        self._console.print(Text.assemble(INDENT, (f"{who:<6} ", "dim"), (text, style)))
-
-    def piece(self, text: str) -> None:
-        """A piece of an answer, as it streams in."""
-        for line in text.splitlines(keepends=True):
-            rest = line
-            if self._column > WIDTH and (self._spaced or line[:1].isspace()):
-                self.end_of_answer()
-                rest = line.lstrip(" ")
-            if self._column == 0 and rest.strip():
-                self._write(f"{INDENT}{'':7}")
-            self._write(rest)
-            self._column = 0 if rest.endswith("\n") else self._column + len(rest)
-            self._spaced = line[-1:].isspace()
-
-    def answer_of(self, who: str) -> None:
-        """An answer begins."""
-        self._console.print(Text.assemble(INDENT, (f"{who:<6} ", "dim")), end="")
-        self._column = 1
-
-    def end_of_answer(self) -> None:
-        """Finish a line that is not finished."""
-        if self._column:
-            self._write("\n")
-        self._column = 0
-
-    def event(self, mark: str, text: str, style: str) -> None:
-        """Something that happened to the server."""
-        self.end_of_answer()
-        self._console.print(Text.assemble(INDENT, (f"{mark} {text}", style)))
-
-    def seen(self, text: str) -> None:
-        """What a step has shown."""
-        self.end_of_answer()
-        self._console.print(Text.assemble(INDENT, ("✓ ", "bold green"), (text, "green")))
-        self._console.print()
-
-    def not_seen(self, text: str) -> None:
-        """What it has not."""
-        self.end_of_answer()
-        self._console.print(Text.assemble(INDENT, ("✗ ", "bold red"), (text, "red")))
-
-    def _write(self, text: str) -> None:
-        self._console.file.write(text)
-        self._console.file.flush()
-
-
-async def play(folder: Path, config: Path, port: int, talker: str | None) -> int:
-    """Play it all; the exit status."""
+async def play(folder: Path, config: Path, port: int, agents: Sequence[str]) -> int:
+    """Play all steps and return the exit status. An agent after guide and echo has a real model."""
     stage = Stage()
     began = time.perf_counter()
     server = await start_server(folder, port=port, config=config)
     script = Script(stage, server, folder, config)
     try:
-        greet(server, folder, model=talker is not None)
+        greet(server.address.url, folder, agents)
         stage.step("A server")
-        stage.seen(f"ready after {time.perf_counter() - began:.1f} s, process {server.pid}")
+        stage.passed(f"ready after {time.perf_counter() - began:.1f} s, process {server.pid}")
         steps = [script.streams, script.remembers, script.makes_an_artifact, script.survives_a_kill]
         for step in steps:
             async with asyncio.timeout(STEP_SECONDS):
                 await step()
-        if talker is not None:
+        for agent in agents[2:]:
             async with asyncio.timeout(STEP_SECONDS):
-                await script.speaks_with_a_model(talker)
+                await script.speaks_with_a_model(agent)
     except NotSeenError as error:
-        stage.not_seen(str(error))
+        stage.failed(str(error))
         return FAILED
     except TimeoutError:
-        stage.not_seen(f"nothing more came within {STEP_SECONDS:.0f} s")
+        stage.failed(f"nothing more came within {STEP_SECONDS:.0f} s")
         return FAILED
     finally:
         await script.close()
     out().print(
-        Text.assemble(("  All of it was seen.  ", "bold green"), ("Talk with it: ", "dim"), "hostler demo")
+        Text.assemble(("  All steps passed.  ", "bold green"), ("Talk with it: ", "dim"), "hostler demo")
     )
     return 0
 
 
 class Script:
-    """The steps, over one conversation."""
+    """The steps of the demo, in one conversation."""
 
     def __init__(self, stage: Stage, server: ChildServer, folder: Path, config: Path) -> None:
         self._stage = stage
@@ -163,52 +98,52 @@ class Script:
         self._config = config
         self._api = Api.at(server.address.url, server.address.key)
         self._talk = Talk(self._api, GUIDE)
-        self._said: list[str] = []
+        self._sent: list[str] = []
         self._restart: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
-        """End the server, whichever it is by now."""
+        """Stop the current server process, after a restart that is under way."""
         if self._restart is not None:
             await asyncio.gather(self._restart, return_exceptions=True)
         await self._api.close()
         await self._server.stop()
 
     async def streams(self) -> None:
-        """A reply comes piece by piece."""
+        """Check that a reply streams in pieces."""
         self._stage.step("A reply, streamed")
         reply = await self._exchange("hello")
         _expect(reply.deltas >= 5, f"expected a reply in many pieces, saw {reply.deltas}")
         _expect(
             reply.streamed.strip() == reply.text.strip(), "the pieces do not make up the completed message"
         )
-        self._stage.seen(
+        self._stage.passed(
             f"{reply.deltas} pieces over {reply.seconds:.1f} s, the first after {reply.first_ms:.0f} ms; "
             "together they are the completed message"
         )
 
     async def remembers(self) -> None:
-        """State outlives the turn."""
+        """Check that state is kept from one turn to the next."""
         self._stage.step("Something remembered from one turn to the next")
         await self._exchange("my name is Ada")
         reply = await self._exchange("who am I?")
         _expect("Ada" in reply.text, f"expected to be called Ada, saw {reply.text!r}")
-        self._stage.seen("the second run read from the state what the first one kept there")
+        self._stage.passed("the second run read from the state what the first one kept there")
 
     async def makes_an_artifact(self) -> None:
-        """A file comes out."""
+        """Check that an artifact is made and can be downloaded."""
         self._stage.step("An artifact")
         reply = await self._exchange("note: buy bread")
         _expect(reply.artifact_id is not None, "expected an artifact.created result, saw none")
         content = await self._api.text(route("artifacts", reply.artifact_id or "", "content"))
         _expect(content == "buy bread\n", f"expected its content to be 'buy bread', saw {content!r}")
-        self._stage.seen(f"note.txt read back over HTTP: {content.strip()!r}, {len(content)} bytes")
+        self._stage.passed(f"note.txt read back over HTTP: {content.strip()!r}, {len(content)} bytes")
 
     async def survives_a_kill(self) -> None:
-        """The server is killed while it streams, and nothing is lost."""
+        """Kill the server while it streams, and check that nothing is lost."""
         self._stage.step("kill -9 in the middle of an answer")
         reply = await self._exchange(f"count to {COUNT_TO}", kill_after=KILL_AFTER_RESULTS)
         expected = " ".join(str(number) for number in range(1, COUNT_TO + 1))
-        _expect(self._restart is not None, "the run was over before the server could be killed")
+        _expect(self._restart is not None, "the run had ended before the server could be killed")
         _expect(reply.text == expected, f"expected the whole count, saw {reply.text[-60:]!r} ({reply.error})")
         count = len(reply.sequences)
         _expect(
@@ -219,34 +154,40 @@ class Script:
             reply.streamed.strip() == expected,
             f"expected the pieces of both attempts to make up the count, saw {reply.streamed[-60:]!r}",
         )
-        self._stage.seen(
+        self._stage.passed(
             f"results 1 to {count}, each once, over two connections; attempt {reply.attempts} ended completed"
         )
         self._stage.step("Nothing lost")
         again = await self._exchange("who am I?")
         _expect("Ada" in again.text, f"expected the new process to know Ada, saw {again.text!r}")
         history = await self._talk.history(100)
-        asked = [item["content"] for item in history if item["role"] == "user"]
-        _expect(asked == self._said, f"expected the history to hold {self._said}, saw {asked}")
-        answered = len(history) - len(asked)
-        _expect(answered == len(asked), f"expected an answer to each message, saw {answered} of {len(asked)}")
-        self._stage.seen(f"the new process knows Ada, and all {len(history)} messages are in the history")
+        questions = [item["content"] for item in history if item["role"] == "user"]
+        _expect(questions == self._sent, f"expected the history to hold {self._sent}, saw {questions}")
+        answers = len(history) - len(questions)
+        _expect(
+            answers == len(questions),
+            f"expected an answer to each message, saw {answers} of {len(questions)}",
+        )
+        self._stage.passed(f"the new process knows Ada, and all {len(history)} messages are in the history")
 
     async def speaks_with_a_model(self, agent: str) -> None:
-        """A real model, offline."""
+        """Check that a real model answers offline."""
         self._stage.step("A real model, offline")
         self._talk = Talk(self._api, agent)
         reply = await self._exchange("In one short sentence: what is bread?")
         _expect(
             bool(reply.text.strip()) and reply.deltas > 1, f"expected an answer, saw {reply.error or 'none'}"
         )
-        self._stage.seen(f"{reply.deltas} pieces from a model on this machine, {reply.seconds:.1f} s")
+        self._stage.passed(f"{reply.deltas} pieces from a model on this machine, {reply.seconds:.1f} s")
 
     async def _exchange(self, text: str, *, kill_after: int | None = None) -> Reply:
-        """Say something and watch the answer, over a restart of the server if need be."""
-        self._said.append(text)
-        self._stage.said("you", text, "bold")
-        self._stage.answer_of(self._talk.agent if self._talk.agent == GUIDE else "model")
+        """Send a message and follow its answer, also over a restart of the server.
+
+        The server is killed after result `kill_after`. NotSeenError if the run does not complete.
+        """
+        self._sent.append(text)
+        self._stage.message("you", text, "bold")
+        self._stage.begin_answer(self._talk.agent if self._talk.agent == GUIDE else "model")
         reply, began = Reply(), time.perf_counter()
         run_id = (await self._talk.send(text)).run_id
         first = 0.0
@@ -259,7 +200,7 @@ class Script:
             if kill_after is not None and result.sequence >= kill_after and self._restart is None:
                 self._restart = asyncio.create_task(self._kill_and_restart())
         reply.seconds = time.perf_counter() - began
-        self._stage.end_of_answer()
+        self._stage.end_answer()
         if reply.ending != "run.completed":
             raise NotSeenError(f"expected the run to complete, saw {reply.ending}: {reply.error}")
         return reply
@@ -279,9 +220,9 @@ class Script:
                 reply.artifact_id = artifact_id
             case AttemptStarted(attempt=attempt, discard_after=discard_after):
                 reply.attempts = attempt
-                if discard_after + 1 < result.sequence:  # what came after it is said again
+                if discard_after + 1 < result.sequence:  # the results after it are produced again
                     reply.streamed = ""
-                self._stage.event("↻", f"attempt {attempt} goes on after result {discard_after}", "cyan")
+                self._stage.event("↻", f"attempt {attempt} continues after result {discard_after}", "cyan")
             case RunFailed(error=error):
                 reply.error = error
             case _:
@@ -289,7 +230,7 @@ class Script:
 
     def _lost(self, last: int, why: str) -> None:
         del why
-        self._stage.event("…", f"the stream broke after result {last}; asking again from there", "yellow")
+        self._stage.event("…", f"the stream broke after result {last}; resuming from there", "yellow")
 
     async def _kill_and_restart(self) -> None:
         pid = self._server.pid
@@ -304,6 +245,6 @@ class _DataOnly(msgspec.Struct):
     data: msgspec.Raw
 
 
-def _expect(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise NotSeenError(otherwise)
+def _expect(condition: bool, message: str) -> None:
+    if not condition:
+        raise NotSeenError(message)
