@@ -108,7 +108,7 @@ def test_apply_shows_what_it_would_change_and_export_gives_it_back(
         exported = hostler("export")
         assert "plugin:hostler/guide/default" in exported.out
         (hostler.cwd / "exported.yaml").write_text(exported.out)
-        assert "it is so already" in hostler("apply", "exported.yaml").err
+        assert "is already like this" in hostler("apply", "exported.yaml").err
         conf.write_text("plugins: [./gone]")
         wrong = hostler("apply", conf)
         assert wrong.status == 2
@@ -234,7 +234,7 @@ def test_a_backup_made_while_writing_holds_one_state_and_can_be_restored(
         ]
         assert client.get(f"/v1/artifacts/{artifacts[0]}/content").text == "number 0\n"
     refused = restored("restore", tmp_path / "copy")
-    assert (refused.status, "holds facts already" in refused.error) == (2, True)
+    assert (refused.status, "has a database already" in refused.error) == (2, True)
 
 
 def test_a_damaged_backup_is_refused_and_leaves_nothing(hostler: CommandLine, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(hostler: CommandLine, tm
     assert "is damaged" in refused.error
     assert not (tmp_path / "other" / "hostler.db").exists()
     nothing = other("restore", hostler.cwd)
-    assert (nothing.status, "is no backup" in nothing.error) == (2, True)
+    assert (nothing.status, "is not a backup" in nothing.error) == (2, True)
 
 
 def test_audit_finds_one_changed_byte(hostler: CommandLine) -> None:
@@ -270,7 +270,7 @@ def test_gc_of_one_workspace_leaves_the_others(hostler: CommandLine) -> None:
     hostler("run", ECHO, "x")
     unknown = hostler("gc", "--deltas", "0", "--workspace", "defualt")
     assert unknown.status == 2
-    assert "there is no workspace 'defualt': did you mean 'default'?" in unknown.error
+    assert "unknown workspace 'defualt': did you mean 'default'?" in unknown.error
     connection = sqlite3.connect(hostler.data / "hostler.db")
     connection.execute(
         "INSERT INTO audit (workspace_id, audit_id, body_digest, actor, action, target, body, created_at)"
@@ -290,7 +290,7 @@ def test_gc_frees_what_nothing_names(hostler: CommandLine) -> None:
     assert found.json["deltas"] >= 1
     nothing = hostler("gc", "--data", "nowhere")
     assert nothing.status == 2
-    assert "there are no facts in" in nothing.error
+    assert "there is no database in" in nothing.error
 
 
 def test_doctor_tells_what_is_wrong_and_what_to_do(hostler: CommandLine) -> None:

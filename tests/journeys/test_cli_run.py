@@ -153,9 +153,9 @@ def test_a_target_that_cannot_run_is_told_in_one_line(
             ["run", "guide", "x", "--url", "http://127.0.0.1:9", "--key", "k"],
             "start one with `hostler serve`",
         ),
-        (["run", "guide", "x", "--url", "nonsense", "--key", "k"], "is no address of a server"),
-        (["run", "guide", "x", "--url", "http://h:99999", "--key", "k"], "is no address of a server"),
-        (["run", "guide", "x", "--url", "http://127.0.0.1:9", "--key", "kä"], "the key holds characters"),
+        (["run", "guide", "x", "--url", "nonsense", "--key", "k"], "is not the address of a server"),
+        (["run", "guide", "x", "--url", "http://h:99999", "--key", "k"], "is not the address of a server"),
+        (["run", "guide", "x", "--url", "http://127.0.0.1:9", "--key", "kä"], "the key has characters"),
         (["run", ECHO, "x", "--config", "gone.yaml"], "gone.yaml: no such file"),
     ],
 )

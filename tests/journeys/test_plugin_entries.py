@@ -110,7 +110,7 @@ def test_what_a_file_no_longer_names_is_removed_where_that_is_asked_for(hostler:
     with hostler.serving("--config", write(conf, "./echo")):
         conf.write_text(json.dumps({"agents": [AGENT]}))
         kept = hostler("apply", conf)
-        assert "it is so already" in kept.err
+        assert "is already like this" in kept.err
         dry = hostler("apply", conf, "--prune", "--dry-run")
         assert dry.out.splitlines() == [f"- plugin {place}"]
         pruned = hostler("apply", conf, "--prune")

@@ -248,4 +248,4 @@ def test_through_a_server_runs_are_done_again_and_gone_on_from(
         live = here(hostler, "replay", recorded[0], "--live-after")
         assert live.status == 1
         assert "step 1: state.get was called with other key" in live.out
-        assert "goes on for real after step 0" in live.err
+        assert "continues with real calls after step 0" in live.err

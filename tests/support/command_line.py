@@ -83,7 +83,7 @@ class CommandLine:
         )
         ran = Ran(status, out.decode(), err.decode())
         assert "Traceback" not in ran.err, ran.err
-        assert "mistake in hostler" not in ran.err, ran.err
+        assert "bug in hostler" not in ran.err, ran.err
         return ran
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:

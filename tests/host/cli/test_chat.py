@@ -87,7 +87,7 @@ async def test_it_streams_and_can_be_left_and_gone_on_with(tmp_path: Path) -> No
             ("see", "done: say 3."),
             ("see", "›"),
             ("type", "/state"),
-            ("see", "nothing is kept"),
+            ("see", "has no state yet"),
             ("type", "remember color blue"),
             ("see", "done: remember"),
             ("see", "›"),
@@ -96,7 +96,7 @@ async def test_it_streams_and_can_be_left_and_gone_on_with(tmp_path: Path) -> No
             ("type", "/pauses"),
             ("see", "nothing waits"),
             ("type", "/nothing"),
-            ("see", "is no command here"),
+            ("see", "unknown command"),
             ("see", "›"),
             ("press", "d"),
             ("see", "--conversation c1"),
@@ -136,7 +136,7 @@ async def test_what_is_typed_while_an_answer_comes_reaches_it(tmp_path: Path) ->
     async def scenario(served: Served, terminal: Terminal) -> None:
         await does(terminal, ("type", f"wait {go}"))
         await the_run(served)
-        await does(terminal, ("type", "and blue"), ("see", "steered: the answer under way takes it in"))
+        await does(terminal, ("type", "and blue"), ("see", "steered: the current answer"))
         go.touch()
         await does(terminal, ("see", '"and blue"]'), ("see", "›"), ("type", "/quit"))
         assert await asyncio.to_thread(terminal.ends) == 0

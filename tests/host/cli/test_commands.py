@@ -41,7 +41,7 @@ def test_commands_of_a_server_take_the_same_options(name: str, callback: Callabl
     [
         (["runs", "list", "--url", "nonsense", "--key", "k"], 2, "write http://HOST:PORT"),
         (["runs", "list", "--url", "http://h:99999", "--key", "k"], 2, "write http://HOST:PORT"),
-        (["runs", "list", "--url", "http://h:1", "--key", "ä"], 2, "give it with --key again"),
+        (["runs", "list", "--url", "http://h:1", "--key", "ä"], 2, "check --key or HOSTLER_KEY"),
         (["runs", "list", "--url", "http://h:1"], 1, "give it with --key or HOSTLER_KEY"),
         (["tools", "list"], 2, "start one with `hostler serve --data"),
         (["serve", "--public-url", "example.com"], 2, "write it like https://hostler.example.com"),

@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from hostler.cli.commands import COMMANDS, app
-from hostler.cli.lazy import TESTED_TYPER, quicken
+from hostler.cli.lazy import TESTED_TYPER, convert_plainly
 from support.child_plugins import environment
 
 HEAVY = {
@@ -144,7 +144,7 @@ def test_values_and_mistakes_are_as_typer_has_them(
         alone.command()(taking)
         command: Any = typer.main.get_command(alone)
         if quick:
-            quicken(command)
+            convert_plainly(command)
         with pytest.raises(SystemExit) as ended:
             command.main(args=list(given), prog_name="taking")
         said = capsys.readouterr()

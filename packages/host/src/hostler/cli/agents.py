@@ -15,12 +15,12 @@ from hostler.cli.server import Server, server_command
 from hostler.cli.tables import short, write_beside, write_done, write_fields, write_items, write_record
 
 app = typer.Typer(
-    help="Agents: add, list, show, versions, change, remove. `hostler apply` makes many at once.",
+    help="Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",
     no_args_is_help=True,
 )
 NameArgument = Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name.")]
 _CONFIG_CHARS = 400
-"""Of a version's configuration in a table; `--json` has all of it."""
+"""The most of a version's configuration in a table; `--json` has all of it."""
 
 
 @app.command("list")
@@ -47,7 +47,7 @@ def list_agents(server: Server, limit: LimitOption = 100, as_json: JsonOption = 
 @app.command("show")
 @server_command
 def show_agent(server: Server, name: NameArgument, as_json: JsonOption = False) -> None:
-    """Show one agent, as a configuration file would say it."""
+    """Show one agent as in a configuration file, and its problems."""
     write_record(server.get(route("agents", name)), _show, as_json=as_json)
 
 
@@ -80,7 +80,7 @@ def add_agent(
 def change_agent(
     server: Server, name: NameArgument, fields: FieldsArgument = None, as_json: JsonOption = False
 ) -> None:
-    """Change an agent: a new version, which the next event uses."""
+    """Change an agent. This makes a new version, which the next event uses."""
     change_entry(server, "agents", name, parse_fields(fields), as_json=as_json)
 
 
@@ -88,13 +88,13 @@ def change_agent(
 @app.command("delete", hidden=True)
 @server_command
 def delete_agent(server: Server, name: NameArgument, as_json: JsonOption = False) -> None:
-    """Remove an agent. Its runs go on, and stay with the version they used."""
+    """Remove an agent. Its runs continue with the version they use."""
     server.ask(lambda api: api.delete(route("agents", name)))
     write_done({"name": name, "deleted": True}, f"agent {name} is deleted", as_json=as_json)
 
 
 def _count(problems: list[dict[str, Any]]) -> str:
-    """How many mistakes there are, in words; nothing for none."""
+    """Return the numbers of errors and warnings as text, like "1 error, 2 warnings"; "" for none."""
     counts = Counter(problem["severity"] for problem in problems)
     return ", ".join(f"{n} {word}{'s' if n > 1 else ''}" for word, n in sorted(counts.items()))
 

@@ -1,4 +1,4 @@
-"""What a backup is, how it is made, and how it is put back."""
+"""Backups: a folder with a consistent copy of the database and the blobs; writing and restoring it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hostler.cli.database import Facts, opened_facts, sync_folder
+from hostler.cli.database import StorageLocation, open_storage, sync_folder
 from hostler.cli.output import err
 from hostler.host.lock import maintenance
 from hostler_protocol._base import Lenient
@@ -25,7 +25,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class BackupNote(Lenient):
-    """What a backup says of itself. `created_at` in UTC epoch seconds; `database`: the file's SHA-256."""
+    """The content of backup.json. `created_at` in UTC epoch seconds; `database`: SHA-256 of the copy."""
 
     format: int
     version: str
@@ -35,22 +35,22 @@ class BackupNote(Lenient):
     blob_bytes: int
 
 
-async def back_up(facts: Facts, target: Path) -> BackupNote:
-    """Copy everything into the new folder `target`: one consistent state.
+async def back_up(location: StorageLocation, target: Path) -> BackupNote:
+    """Copy the database and the blobs into the new folder `target`, as one consistent state.
 
-    InvalidArgumentError where the facts are in PostgreSQL, which has tools of its own.
+    InvalidArgumentError if the database is PostgreSQL, which has its own tools; StorageError if it fails.
     """
     from hostler.version import VERSION
 
-    data_dir = facts.data_dir
-    if facts.is_postgres:
+    data_dir = location.data_dir
+    if location.is_postgres:
         raise InvalidArgumentError(
-            "the facts are in PostgreSQL: back them up with pg_dump, and copy "
-            f"{data_dir / 'blobs'} after it, while no `hostler gc` runs"
+            "the database is PostgreSQL: back it up with pg_dump, and then copy "
+            f"{data_dir / 'blobs'}, while no `hostler gc` runs"
         )
-    unfinished = _fresh(target)
+    unfinished = _new_folder(target)
     try:
-        async with opened_facts(facts) as database:
+        async with open_storage(location) as database:
             with maintenance(data_dir, shared=True):
                 with err().status("copying the database"):
                     await database.backup(unfinished / "hostler.db")
@@ -73,8 +73,8 @@ async def back_up(facts: Facts, target: Path) -> BackupNote:
     return made
 
 
-def _fresh(target: Path) -> Path:
-    """A new folder beside the target, to be renamed when it is whole."""
+def _new_folder(target: Path) -> Path:
+    """Make a folder next to the target, which is renamed to it when complete."""
     if target.exists():
         raise InvalidArgumentError(f"{target} exists already: name a new folder for the backup")
     unfinished = target.with_name(f".{target.name}.partial")
@@ -86,10 +86,11 @@ def _fresh(target: Path) -> Path:
     return unfinished
 
 
-async def put_back(source: Path, facts: Facts) -> BackupNote:
-    """Put a backup into a data directory without facts, checking each byte on the way.
+async def restore_backup(source: Path, location: StorageLocation) -> BackupNote:
+    """Copy a backup into a data directory that has no database, and verify each file.
 
-    InvalidArgumentError where a database other than the directory's own is named.
+    InvalidArgumentError if the directory has a database, or another database than the directory's own is
+    named. StorageError if a file is damaged or missing.
     """
     from hostler.host.audit_heads import FILE_NAME
     from hostler.host.data_directory import check_address
@@ -97,11 +98,11 @@ async def put_back(source: Path, facts: Facts) -> BackupNote:
     from hostler.storage.sql.connect import open_database
     from hostler.version import VERSION
 
-    data_dir = facts.data_dir
-    if facts.database is not None:
+    data_dir = location.data_dir
+    if location.database is not None:
         raise InvalidArgumentError(
-            "a backup is restored into a data directory, and --database or HOSTLER_DATABASE names another "
-            "database: leave that out; what pg_dump wrote is put back with pg_restore"
+            "a backup is restored into a data directory, but --database or HOSTLER_DATABASE names another "
+            "database: leave that out; restore the output of pg_dump with pg_restore"
         )
     check_address(data_dir, None)
     found = _read_note(source)
@@ -109,23 +110,23 @@ async def put_back(source: Path, facts: Facts) -> BackupNote:
         lock.acquire(Holder(pid=os.getpid(), started_at=time.time(), version=VERSION))
         if (data_dir / "hostler.db").exists():
             raise InvalidArgumentError(
-                f"{data_dir} holds facts already: name an empty directory with --data, or move them away"
+                f"{data_dir} has a database already: name an empty directory with --data, or move it away"
             )
         unfinished = data_dir / ".hostler.db.partial"
         try:
             if _copy_durably(source / "hostler.db", unfinished) != found.database:
-                raise StorageError(f"{source}: the database is not what was backed up: its digest differs")
+                raise StorageError(f"{source}: the database was changed after the backup: its digest differs")
             count, _ = _copy_blobs(source / "blobs", data_dir / "blobs", "restoring blobs")
             if count < found.blobs:
                 raise StorageError(f"{source}: {found.blobs - count:,} of {found.blobs:,} blobs are missing")
-            (data_dir / FILE_NAME).unlink(missing_ok=True)  # heads of other facts
-            unfinished.rename(data_dir / "hostler.db")  # last: before it, there are no facts here
+            (data_dir / FILE_NAME).unlink(missing_ok=True)  # heads of another database
+            unfinished.rename(data_dir / "hostler.db")  # last: until then, the directory has no database
             sync_folder(data_dir)
         except OSError as error:
             raise StorageError(f"the restore into {data_dir} failed: {error}") from error
         finally:
             unfinished.unlink(missing_ok=True)
-        await open_database(data_dir / "hostler.db").close()  # brings an older schema up to this version
+        await open_database(data_dir / "hostler.db").close()  # migrates an older schema
     return found
 
 
@@ -134,7 +135,7 @@ def _read_note(source: Path) -> BackupNote:
         found = msgspec.json.decode((source / NOTE_NAME).read_bytes(), type=BackupNote)
     except FileNotFoundError:
         raise InvalidArgumentError(
-            f"{source} is no backup: it has no {NOTE_NAME}; name a folder that `hostler backup` made"
+            f"{source} is not a backup, as it has no {NOTE_NAME}: name a folder that `hostler backup` wrote"
         ) from None
     except (OSError, msgspec.DecodeError) as error:
         raise StorageError(f"{source / NOTE_NAME} cannot be read: {error}") from error
@@ -146,7 +147,7 @@ def _read_note(source: Path) -> BackupNote:
 
 
 def _copy_blobs(source: Path, target: Path, what: str) -> tuple[int, int]:
-    """Copy all blobs, each checked against its name; their number and bytes."""
+    """Copy all blobs, verify each against its name, and return their number and bytes."""
     from rich.progress import track
 
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -177,7 +178,7 @@ def _blobs(root: Path) -> Iterator[Path]:
 
 
 def _copy_durably(source: Path, target: Path) -> str:
-    """Copy a file; the SHA-256 of what was copied."""
+    """Copy a file, sync it, and return the SHA-256 of the copied bytes."""
     digest = hashlib.sha256()
     with source.open("rb") as reader, target.open("wb") as writer:
         while chunk := reader.read(CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""`hostler audit verify`: whether anything in the event log or the audit log was changed."""
+"""`hostler audit verify`: check that nothing in the event log or the audit log was changed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hostler.cli.options import DatabaseOption, DataOption, JsonOption, NoKeyOpt
 from hostler.cli.output import FAILED, out, show_error, write_json
 
 if TYPE_CHECKING:
-    from hostler.cli.database import Facts
+    from hostler.cli.database import StorageLocation
     from hostler.storage.stores.verification import ChainReport
 
-app = typer.Typer(help="The audit log and the hash chains.", no_args_is_help=True)
+app = typer.Typer(help="Verify the hash chains of the event log and the audit log.", no_args_is_help=True)
 
 
 @app.callback()
@@ -27,7 +27,7 @@ def verify(
     ctx: typer.Context,
     anchor: Annotated[
         list[Path] | None,
-        typer.Option("--anchor", metavar="FILE", help="Heads noted earlier, by `audit verify --json`."),
+        typer.Option("--anchor", metavar="FILE", help="Heads saved earlier with `audit verify --json`."),
     ] = None,
     as_json: JsonOption = False,
     data: DataOption = None,
@@ -35,23 +35,24 @@ def verify(
     url: NoUrlOption = None,
     key: NoKeyOption = None,
 ) -> None:
-    """Check every hash chain from its first row to its head. Exit status 1 where one is broken.
+    """Check every hash chain from its first row to its head. Exit status 1 if one is broken.
 
-    It works beside a running server, and checks the heads that the server noted in the data directory.
-    Whoever can write there can change those too: keep what --json prints elsewhere, and give it as --anchor.
+    A server may run meanwhile. The chains are also compared with the heads that the server saved in the data
+    directory. Anyone who can write there can change those too: save the output of --json elsewhere, and pass
+    it as --anchor later.
     """
-    from hostler.cli.database import opened_facts, with_facts
+    from hostler.cli.database import open_storage, with_storage
     from hostler.host.audit_heads import read_noted, read_own
     from hostler.storage.stores.verification import verify_all
 
-    async def work(facts: Facts) -> list[ChainReport]:
+    async def work(location: StorageLocation) -> list[ChainReport]:
         named = [one for path in anchor or [] for one in read_noted(path)]
-        own = read_own(facts.data_dir)  # before the chains: a server may note further heads meanwhile
-        async with opened_facts(facts) as opened:
+        own = read_own(location.data_dir)  # before the chains: a server may save further heads meanwhile
+        async with open_storage(location) as opened:
             return await verify_all(opened, [*own, *named])
 
     del key
-    found = with_facts(ctx, data, database, url, work)
+    found = with_storage(ctx, data, database, url, work)
     broken = [chain for chain in found if chain.broken is not None]
     if as_json:
         write_json(found)
@@ -72,4 +73,4 @@ def _show(found: list[ChainReport]) -> None:
         out().print(Text.assemble(("✓ ", "green"), f"{name}: {text}"), soft_wrap=True)
         out().print(Text(f"  head {chain.seq} {chain.head}", style="dim"), soft_wrap=True)
     if not found:
-        out().print("no facts yet: nothing to verify")
+        out().print("the database is empty: nothing to verify")

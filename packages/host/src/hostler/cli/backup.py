@@ -1,4 +1,4 @@
-"""`hostler backup` and `hostler restore`: a folder that holds everything, made while the server runs."""
+"""`hostler backup` and `hostler restore`."""
 
 from __future__ import annotations
 
@@ -12,57 +12,55 @@ from hostler.cli.output import note, write_json
 
 if TYPE_CHECKING:
     from hostler.cli.archive import BackupNote
-    from hostler.cli.database import Facts
+    from hostler.cli.database import StorageLocation
 
 
 def backup(
     ctx: typer.Context,
-    target: Annotated[Path, typer.Argument(help="A new folder for the backup.")],
+    target: Annotated[Path, typer.Argument(help="A folder for the backup, which must not exist yet.")],
     as_json: JsonOption = False,
     data: DataOption = None,
     database: DatabaseOption = None,
     url: NoUrlOption = None,
     key: NoKeyOption = None,
 ) -> None:
-    """Copy everything into a new folder, also while a server is at work: one consistent state.
+    """Copy the database and files into a new folder as one consistent state, also while a server runs.
 
-    Left out are the admin key, logs, and the environments of plugins, which are built again. PostgreSQL has
-    pg_dump for its part.
+    The admin key, logs and the environments of plugins are left out; environments are built again when
+    needed. With PostgreSQL, use pg_dump instead.
     """
-
     from hostler.cli.archive import back_up
-    from hostler.cli.database import with_facts
+    from hostler.cli.database import with_storage
 
-    async def work(facts: Facts) -> BackupNote:
-        return await back_up(facts, target.expanduser().resolve())
+    async def work(location: StorageLocation) -> BackupNote:
+        return await back_up(location, target.expanduser().resolve())
 
     del key
-    made = with_facts(ctx, data, database, url, work)
+    made = with_storage(ctx, data, database, url, work)
     if as_json:
         write_json(made)
     else:
-        note(f"{target} holds the database and {made.blobs:,} blobs ({made.blob_bytes:,} bytes)")
+        note(f"copied the database and {made.blobs:,} blobs ({made.blob_bytes:,} bytes) to {target}")
 
 
 def restore(
     ctx: typer.Context,
-    source: Annotated[Path, typer.Argument(help="A folder that `hostler backup` made.")],
+    source: Annotated[Path, typer.Argument(help="A folder that `hostler backup` wrote.")],
     as_json: JsonOption = False,
     data: DataOption = None,
     database: DatabaseOption = None,
     url: NoUrlOption = None,
     key: NoKeyOption = None,
 ) -> None:
-    """Put a backup into a data directory that holds no facts yet. Everything is checked on the way."""
+    """Restore a backup into a data directory without a database. Every file is verified."""
+    from hostler.cli.archive import restore_backup
+    from hostler.cli.database import with_storage
 
-    from hostler.cli.archive import put_back
-    from hostler.cli.database import with_facts
-
-    async def work(facts: Facts) -> BackupNote:
-        return await put_back(source.expanduser().resolve(), facts)
+    async def work(location: StorageLocation) -> BackupNote:
+        return await restore_backup(source.expanduser().resolve(), location)
 
     del key
-    found = with_facts(ctx, data, database, url, work)
+    found = with_storage(ctx, data, database, url, work)
     if as_json:
         write_json(found)
     else:

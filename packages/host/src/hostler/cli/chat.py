@@ -1,4 +1,4 @@
-"""`hostler chat`: a conversation in the terminal, or with whatever is piped in."""
+"""`hostler chat`: a conversation in the terminal, or with messages from a pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hostler.cli.options import (
     UrlOption,
     data_directory,
 )
-from hostler.cli.output import errors_told
+from hostler.cli.output import report_errors
 
 if TYPE_CHECKING:
     from hostler.cli.talk import Talk
@@ -33,7 +33,7 @@ def chat(
     url: UrlOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Talk with an agent: it streams, takes what you say meanwhile, and asks before what needs a yes."""
+    """Chat with an agent: answers stream, you can write meanwhile, and you approve or deny its calls."""
     from hostler.cli.chat_session import converse
     from hostler.cli.child_server import serving
     from hostler.cli.client import Api
@@ -59,7 +59,7 @@ def chat(
         agent = target_agent(api, meant, serve, config=config, model=model, keep=True)
         return Talk(api, await stack.enter_async_context(agent), conversation or new_id())
 
-    with errors_told():
+    with report_errors():
         meant = read_target(target)
         with Background() as background:
             stack = AsyncExitStack()

@@ -1,7 +1,7 @@
-"""A conversation at a terminal, or with whatever is piped in.
+"""A conversation at a terminal, or with messages from a pipe.
 
-Answers stream in the background; the main thread waits for what the person types. What is typed while an
-answer comes is sent at once. A call that waits for a decision is put to the person as soon as it is seen.
+Answers stream in the background, while the main thread waits for input. Text typed during an answer is sent
+at once. A call that waits for a decision is shown as soon as it is found.
 """
 
 from __future__ import annotations
@@ -22,45 +22,48 @@ from hostler_protocol.errors import HostlerError, UnauthorizedError
 
 if TYPE_CHECKING:
     from hostler.cli.loop_thread import Background
-    from hostler.cli.talk import Said, Talk
+    from hostler.cli.talk import SentMessage, Talk
 
 HISTORY_ITEMS = 50
 LOOK_SECONDS = 0.7
-"""How soon a call that waits is seen while an answer is under way."""
+"""How often to look for calls that wait for a decision, while a run is active."""
 PROMPT = "› "
 QUIT = ("/quit", "/exit", "/q")
 HELP = """\
-/help       this list
+/help       show this list
 /cancel     stop the answer (also Ctrl-C)
-/pauses     what waits for a decision, once more
-/state      what is kept for this conversation
-/history    what was said
+/pauses     show again what waits for a decision
+/state      show the state kept for this conversation
+/history    show the messages so far
 /quit       leave (also Ctrl-D)
-Anything else is said to the agent; while it answers too."""
+Anything else is sent to the agent, also while it answers."""
 RECEIPTS = {
-    "steered": "steered: the answer under way takes it in",
-    "queued": "queued: it is answered next",
+    "steered": "steered: the current answer takes it into account",
+    "queued": "queued: it will be answered next",
 }
 
 
 def converse(background: Background, talk: Talk, *, again: str | None = None) -> int:
-    """Talk until the person leaves, or the piped input ends; the exit status. `again`: the target to name."""
+    """Chat until the person leaves or the piped input ends, and return the exit status.
+
+    With `again`, the TARGET of the command, the command that continues the conversation is shown at the end.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _piped(background, talk)
-    err().print(f"[bold]{talk.agent}[/]  [dim]/help for what there is, Ctrl-D to leave[/]")
+    err().print(f"[bold]{talk.agent}[/]  [dim]/help lists the commands, Ctrl-D leaves[/]")
     _enable_editing()
     conversation = Conversation(background, talk)
     try:
-        conversation.go_on()
+        conversation.read_input()
     finally:
         conversation.close()
     if again is not None:
-        note(f"\nto go on: hostler chat {again} --conversation {talk.conversation_id}")
+        note(f"\nto continue: hostler chat {again} --conversation {talk.conversation_id}")
     return 0
 
 
 class Conversation:
-    """What the person and the agent have under way."""
+    """A chat at a terminal: input, the runs that answer, and the calls that wait for a decision."""
 
     def __init__(self, background: Background, talk: Talk) -> None:
         self._background = background
@@ -68,19 +71,19 @@ class Conversation:
         self._lines = Lines()
         self._turns: list[Future[None]] = []
         self._followed: set[str] = set()
-        self._steers: list[Said] = []
+        self._steers: list[SentMessage] = []
         self._seen: set[tuple[str, int, str]] = set()
         self._to_ask: deque[tuple[dict[str, Any], dict[str, Any]]] = deque()
         self._screen = Screen(coloured=coloured())
         self._watch = background.start(self._look_for_pauses())
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop looking for calls, and close the input."""
         self._watch.cancel()
         self._lines.close()
 
-    def go_on(self) -> None:
-        """Take what the person types until they leave."""
+    def read_input(self) -> None:
+        """Read and act on input until the person leaves."""
         interrupts = 0
         while interrupts < 2 and not self._lines.ended:
             try:
@@ -95,27 +98,27 @@ class Conversation:
             interrupts = 0
             if line in QUIT:
                 return
-            self._take(line)
-            if not self._stay():
+            self._act_on(line)
+            if not self._wait_for_answers():
                 return
 
-    def _take(self, line: str) -> None:
+    def _act_on(self, line: str) -> None:
         if line.startswith("/"):
             self._command(line)
         elif line:
-            self._say(line)
+            self._send(line)
 
-    def _say(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         try:
-            said = self._background.run(self._talk.send(text))
+            sent = self._background.run(self._talk.send(text))
         except HostlerError as error:
             show_error(error.message)
             return
-        if said.outcome in RECEIPTS:
-            note(RECEIPTS[said.outcome])
-        if said.outcome == "steered":
-            self._steers.append(said)
-        self._follow(said.run_id)
+        if sent.outcome in RECEIPTS:
+            note(RECEIPTS[sent.outcome])
+        if sent.outcome == "steered":
+            self._steers.append(sent)
+        self._follow(sent.run_id)
 
     def _follow(self, run_id: str) -> None:
         if run_id in self._followed:
@@ -126,8 +129,8 @@ class Conversation:
         turn.add_done_callback(lambda _: self._lines.wake())
         self._turns.append(turn)
 
-    def _stay(self) -> bool:
-        """Stay with what is under way until it is over; False: the person leaves."""
+    def _wait_for_answers(self) -> bool:
+        """Act on input until all active runs have ended. Return False if the person leaves."""
         while True:
             self._reap()
             if not self._turns:
@@ -141,14 +144,14 @@ class Conversation:
                 elif line.strip() in QUIT:
                     return False
                 else:
-                    self._take(line.strip())
+                    self._act_on(line.strip())
             except EOFError:
                 return False
             except KeyboardInterrupt:
                 self._background.run(self._cancel())
 
     def _reap(self) -> None:
-        """Tell how turns ended; a message that its run did not take is followed to the next."""
+        """Show errors of ended turns. Follow a message that its run did not absorb to the next run."""
         for turn in [turn for turn in self._turns if turn.done()]:
             self._turns.remove(turn)
             try:
@@ -160,19 +163,19 @@ class Conversation:
                 self._settle_steers()
 
     def _settle_steers(self) -> None:
-        for said in self._steers:
+        for sent in self._steers:
             try:
-                receipt = self._background.run(self._talk.receipt(said.event_id))
+                receipt = self._background.run(self._talk.receipt(sent.event_id))
             except HostlerError as error:
                 show_error(error.message)
                 continue
             if receipt.get("status") == "requeued":
                 self._follow(receipt.get("next_run_id") or receipt["run_id"])
             elif receipt.get("status") == "dropped":
-                note("what you said meanwhile came too late, and was dropped by the agent's policy")
+                note("your last message came too late, and the agent's policy dropped it")
         self._steers.clear()
 
-    # -- what waits for a decision ----------------------------------------------------------------
+    # -- calls that wait for a decision -----------------------------------------------------------
 
     async def _look_for_pauses(self) -> None:
         while True:
@@ -182,14 +185,14 @@ class Conversation:
             try:
                 found = await self._talk.waiting()
             except UnauthorizedError:
-                return  # a key that may not see pauses: somebody else decides
+                return  # the key may not see pauses: another person decides
             except HostlerError:
-                continue  # the streams tell what is wrong with the server
+                continue  # the streams report what is wrong with the server
             if self._offer(found):
                 self._lines.wake()
 
     def _offer(self, pauses: list[dict[str, Any]]) -> bool:
-        """Note the calls that were not put to the person yet; whether there are any."""
+        """Queue the calls that were not shown yet. Return whether there are any."""
         new = False
         for pause in pauses:
             for call in pause["calls"]:
@@ -206,7 +209,7 @@ class Conversation:
             pause, call = self._to_ask.popleft()
             self._screen.end()
             if not call["may_decide"]:
-                note(f"the run waits, and it is not yours to decide: {summary(pause)}")
+                note(f"the run waits for a decision that you may not make: {summary(pause)}")
                 continue
             self._ask(pause, call)
 
@@ -227,7 +230,7 @@ class Conversation:
             self._seen.discard((pause["id"], pause["revision"], call["call_id"]))
             return
         if answer.get("remaining"):
-            note(f"taken; {answer['remaining']} more to decide")
+            note(f"saved; {answer['remaining']} more to decide")
 
     # -- commands ---------------------------------------------------------------------------------
 
@@ -258,7 +261,7 @@ class Conversation:
 
 
 def command(background: Background, talk: Talk, line: str) -> None:
-    """Do what a line that begins with a slash says. HostlerError."""
+    """Carry out a line that begins with a slash. HostlerError."""
     name = line.split(maxsplit=1)[0]
     match name:
         case "/help":
@@ -277,11 +280,11 @@ def command(background: Background, talk: Talk, line: str) -> None:
                 out().print(f"{mark:>9}  ", style="dim", end="", markup=False)
                 out().print(item["content"], markup=False)
         case _:
-            note(f"{name} is no command here; /help lists what there is")
+            note(f"unknown command {name}: /help lists the commands")
 
 
 def _piped(background: Background, talk: Talk) -> int:
-    """Say each line, one after the other, until one waits for somebody."""
+    """Send each line and show its answer, until a run waits for a decision. Return the exit status."""
     status = 0
     for raw in sys.stdin:
         line = raw.strip()
@@ -295,14 +298,14 @@ def _piped(background: Background, talk: Talk) -> int:
         elif line:
             ended = background.run(_answer(talk, line))
             if ended == "run.paused":
-                background.run(_tell_what_next(talk))
+                background.run(_show_next_steps(talk))
                 return PAUSED
             status = status or (0 if ended == "run.completed" else FAILED)
     return status
 
 
 async def _answer(talk: Talk, text: str) -> str:
-    """One message and its answer, until it ends or waits; the type of the last result."""
+    """Send a message, show its answer until it ends or pauses, and return the type of the last result."""
     screen, last = Screen(coloured=False), ""
     try:
         async with contextlib.aclosing(talk.say(text)) as results:
@@ -316,7 +319,7 @@ async def _answer(talk: Talk, text: str) -> str:
     return last
 
 
-async def _tell_what_next(talk: Talk) -> None:
+async def _show_next_steps(talk: Talk) -> None:
     try:
         for pause in await talk.waiting():
             what_next(pause)
@@ -341,12 +344,12 @@ def _show_state(background: Background, talk: Talk) -> None:
         value = msgspec.json.encode(entry["value"]).decode()
         out().print(f"{entry['key']} = {value}", markup=False)
     if not entries:
-        note("nothing is kept for this conversation yet")
+        note("this conversation has no state yet")
 
 
 def _enable_editing() -> None:
     try:
-        import readline  # noqa: F401 - gives input() line editing and a history
+        import readline  # noqa: F401 - adds line editing and a history to input()
     except ImportError:
         note("line editing is not available in this Python")
 

@@ -1,4 +1,4 @@
-"""A server as a child process: for commands that bring their own."""
+"""A server as a child process, for commands that need one while none is running."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from hostler.http.admin_key import admin_key
 from hostler_protocol.errors import HostError, HostlerError
 
 READY_SECONDS = 60.0
-"""From the start of the process to the answer of /readyz; plugins may have environments to build."""
+"""From the start of the process to an answer of /readyz; environments of plugins may have to be built."""
 POLL_SECONDS = 0.03
 STOP_SECONDS = 45.0
-"""A server lets its runs finish for 30 s."""
-KEPT_LINES = 200
+"""A server gives its runs 30 s to finish."""
+MAX_STDERR_LINES = 200
 
 
 class ServerDiedError(HostError):
-    """The child process ended before it was ready; the message is its own."""
+    """The child process ended before it was ready; the message is its last error."""
 
 
 class ChildServer:
@@ -35,7 +35,7 @@ class ChildServer:
 
     def __init__(self, process: asyncio.subprocess.Process, data_dir: Path) -> None:
         self._process = process
-        self._said: deque[str] = deque(maxlen=KEPT_LINES)
+        self._stderr: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self._reader = asyncio.create_task(self._read())
         self._not_ready = ""
         self.data_dir = data_dir
@@ -43,16 +43,16 @@ class ChildServer:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid
 
     async def _read(self) -> None:
         assert self._process.stderr is not None
         while line := await self._process.stderr.readline():
-            self._said.append(line.decode("utf-8", "replace").rstrip())
+            self._stderr.append(line.decode("utf-8", "replace").rstrip())
 
     async def ready(self) -> None:
-        """Wait until it takes events. ServerDiedError."""
+        """Wait until it accepts events. ServerDiedError if it ends, or is not ready within 60 s."""
         try:
             async with asyncio.timeout(READY_SECONDS):
                 while not await self._is_ready():
@@ -61,7 +61,7 @@ class ChildServer:
                         await self._process.wait()
                         raise ServerDiedError(self._why())
         except TimeoutError:
-            why = self._not_ready or "it did not say where it listens"
+            why = self._not_ready or "it did not announce its address"
             raise ServerDiedError(f"the server was not ready within {READY_SECONDS:.0f} s: {why}") from None
 
     async def _is_ready(self) -> bool:
@@ -81,20 +81,20 @@ class ChildServer:
         return True
 
     def _why(self) -> str:
-        for line in reversed(self._said):
+        for line in reversed(self._stderr):
             if line.startswith("error: "):
                 return line.removeprefix("error: ")
-        return self._said[-1] if self._said else f"it ended with status {self._process.returncode}"
+        return self._stderr[-1] if self._stderr else f"it ended with status {self._process.returncode}"
 
     async def kill(self) -> None:
-        """kill -9, as a power cut would."""
+        """Kill it with SIGKILL, like a power cut."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
         await self._reader
 
     async def stop(self) -> None:
-        """End it in order; killed where that takes too long."""
+        """Stop it with SIGTERM, and kill it if it has not ended after 45 s."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
@@ -107,20 +107,20 @@ class ChildServer:
 
 
 async def start_server(data_dir: Path, *, port: int = 0, config: Path | None = None) -> ChildServer:
-    """Start one and wait until it is ready. ServerDiedError with its reason."""
+    """Start a server and wait until it is ready. ServerDiedError with the reason if it does not start."""
     command = [sys.executable, "-m", "hostler", "serve", "--data", str(data_dir), "--port", str(port)]
     if config is not None:
         command += ["--config", str(config)]
-    admin_key(data_dir, os.environ.get("HOSTLER_ADMIN_KEY"))  # made here, so that it is not said twice
+    admin_key(data_dir, os.environ.get("HOSTLER_ADMIN_KEY"))  # so that the server does not print a new one
     process = await asyncio.create_subprocess_exec(
         *command,
         "--log-level",
         "warning",
         "--with-parent",
-        stdin=asyncio.subprocess.PIPE,  # held open: its end tells the server that we are gone
+        stdin=asyncio.subprocess.PIPE,  # closes when this process ends; the server then stops
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C in the terminal is the command's to act on
+        start_new_session=True,  # Ctrl-C in the terminal is for the command alone
     )
     server = ChildServer(process, data_dir)
     try:
@@ -133,7 +133,7 @@ async def start_server(data_dir: Path, *, port: int = 0, config: Path | None = N
 
 @asynccontextmanager
 async def serving(data_dir: Path, *, port: int = 0, config: Path | None = None) -> AsyncIterator[ChildServer]:
-    """A child server for the time of the block."""
+    """Run a child server during the block."""
     server = await start_server(data_dir, port=port, config=config)
     try:
         yield server

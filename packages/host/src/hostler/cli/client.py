@@ -1,4 +1,4 @@
-"""The HTTP API as the command line uses it."""
+"""The HTTP API client of the command line."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from hostler.journal.feed import StoredResult
 
 REQUEST_SECONDS = 60.0
-"""A whole answer of the server, streams and waits aside."""
+"""The most that an answer may take, except streams and long requests."""
 RECONNECT_SECONDS = 30.0
-"""How long a stream that was cut off is asked for again: a server needs a moment to restart."""
+"""How long to try to resume a stream that broke: a server that restarts needs a few seconds."""
 RECONNECT_PAUSE_SECONDS = 0.2
 STREAM_SILENCE_SECONDS = 60.0
 """A stream sends a comment every 15 s; after this silence the connection counts as lost."""
@@ -41,12 +41,12 @@ PLAIN_ERRORS: Mapping[int, type[HostlerError]] = {
 }
 
 
-def _say_nothing(last: int, why: str) -> None:
+def _ignore(last: int, why: str) -> None:
     pass
 
 
 class AnswerError(HostlerError):
-    """The server refused; the message is its own. `code` and `status` as it gave them."""
+    """The server refused a request; message, status and code are from its answer."""
 
     def __init__(self, message: str, *, status: int, code: str) -> None:
         super().__init__(message)
@@ -55,23 +55,23 @@ class AnswerError(HostlerError):
 
 
 class Api:
-    """One server, spoken to with one key. Errors are HostlerErrors whose message says what to do."""
+    """The API of one server, with one key. All errors are HostlerErrors whose message says what to do."""
 
     def __init__(self, wire: Transport, url: str, key: str, *, in_process: bool = False) -> None:
         self._wire = wire
         self._headers = {"authorization": f"Bearer {key}", "accept": "*/*", "user-agent": "hostler"}
         self.url = url
         self.in_process = in_process
-        """Whether it is a data directory opened for one command: no run goes on there, no stream waits."""
+        """Whether it is a data directory opened for one command, in which no runs are carried out."""
 
     @classmethod
     def at(cls, url: str, key: str) -> Api:
-        """Speak with the server at `url`."""
+        """Return the API of the server at `url`. InvalidArgumentError if the URL or the key is malformed."""
         base = url.rstrip("/").removesuffix("/v1")
         if not (key.isascii() and key.isprintable()):
-            raise InvalidArgumentError("the key holds characters that no key has: give it with --key again")
+            raise InvalidArgumentError("the key has characters that no key has: check --key or HOSTLER_KEY")
         if not _is_address(base):
-            raise InvalidArgumentError(f"{url!r} is no address of a server: write http://HOST:PORT")
+            raise InvalidArgumentError(f"{url!r} is not the address of a server: write http://HOST:PORT")
         if needs_library(base):
             from hostler.cli.tls_transport import TlsTransport
 
@@ -81,31 +81,31 @@ class Api:
         return cls(HttpTransport(base), base, key)
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         await self._wire.close()
 
     async def get(self, path: str, **query: Any) -> Any:
-        """Read something."""
+        """Send a GET request and return the decoded answer."""
         return await self._json("GET", path, query)
 
     async def post(self, path: str, body: Any = None, *, seconds: float | None = None, **query: Any) -> Any:
-        """Send something; `seconds` is how long the answer may take."""
+        """Send a POST request and return the decoded answer, which may take `seconds`."""
         return await self._json("POST", path, query, {} if body is None else body, seconds)
 
     async def put(self, path: str, body: Any, *, seconds: float | None = None) -> Any:
-        """Make or change something; `seconds` is how long the answer may take."""
+        """Send a PUT request and return the decoded answer, which may take `seconds`."""
         return await self._json("PUT", path, {}, body, seconds)
 
     async def delete(self, path: str) -> Any:
-        """Delete something; what the server says of it, where it says anything."""
+        """Send a DELETE request and return the decoded answer, None if it is empty."""
         return await self._json("DELETE", path, {})
 
     async def text(self, path: str) -> str:
-        """Read something that is not JSON."""
+        """Send a GET request and return the answer as text."""
         return (await self._answer("GET", path, {})).body.decode("utf-8", "replace")
 
     async def items(self, path: str, *, limit: int, cursor: str = "cursor", **query: Any) -> list[Any]:
-        """Read a list, page by page, up to `limit` items. `cursor` is the name of the paging parameter."""
+        """Return up to `limit` items of a list, read page by page. `cursor` names the paging parameter."""
         found: list[Any] = []
         while len(found) < limit:
             page = await self.get(path, limit=min(MAX_PAGE_ITEMS, limit - len(found)), **query)
@@ -120,11 +120,12 @@ class Api:
         run_id: str,
         after: int = 0,
         *,
-        on_lost: Callable[[int, str], object] = _say_nothing,
+        on_lost: Callable[[int, str], object] = _ignore,
     ) -> AsyncIterator[StoredResult]:
-        """The results of a run until the terminal one, each once, also over a restart of the server.
+        """Yield the results of a run until the terminal one, each once, also over a restart of the server.
 
-        `on_lost` is told when a connection breaks: the last sequence that came, and why.
+        When a connection breaks, `on_lost` is called with the last sequence received and the reason.
+        UnavailableError if it cannot be resumed within 30 s.
         """
         last, lost_since = after, None
         while True:
@@ -141,8 +142,8 @@ class Api:
                     on_lost(last, error.message)
                 if now - lost_since > RECONNECT_SECONDS:
                     raise UnavailableError(
-                        f"the connection to {self.url} was lost, and could not be made again for "
-                        f"{RECONNECT_SECONDS:.0f} s; the run is {run_id}"
+                        f"the connection to {self.url} was lost, and could not be restored within "
+                        f"{RECONNECT_SECONDS:.0f} s; run {run_id} may still be active"
                     ) from error
             await asyncio.sleep(RECONNECT_PAUSE_SECONDS)
 
@@ -177,7 +178,7 @@ class Api:
             return msgspec.json.decode(answer.body)
         except msgspec.DecodeError as error:
             raise UnavailableError(
-                f"{self.url} answered something that is no JSON: is it the address of a hostler server?"
+                f"the answer of {self.url} is not JSON: is it the address of a hostler server?"
             ) from error
 
     async def _answer(
@@ -188,8 +189,8 @@ class Api:
         body: Any = None,
         seconds: float | None = None,
     ) -> Reply:
-        given = {name: _plain(value) for name, value in query.items() if value is not None}
-        target = f"{path}?{urlencode(given, doseq=True)}" if given else path
+        parameters = {name: _plain(value) for name, value in query.items() if value is not None}
+        target = f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path
         headers, content = self._headers, b""
         if body is not None:
             headers, content = {**headers, "content-type": "application/json"}, msgspec.json.encode(body)
@@ -224,12 +225,12 @@ class Api:
                     "(a server keeps its admin key in admin.key of its data directory)"
                 )
             case HTTPStatus.FORBIDDEN:
-                return UnauthorizedError(f"{detail}; use a key that has it")
+                return UnauthorizedError(f"{detail}; use a key that has this right")
         if (plain := PLAIN_ERRORS.get(answer.status)) is not None:
             details = problem.get("details") or {}
-            told = {name: details[name] for name in ("errors", "warnings") if name in details}
-            # here, query and body are options
-            return plain(detail.removeprefix("query: ").removeprefix("body: "), **told)
+            mistakes = {name: details[name] for name in ("errors", "warnings") if name in details}
+            # on a command line there are only options
+            return plain(detail.removeprefix("query: ").removeprefix("body: "), **mistakes)
         return AnswerError(detail, status=answer.status, code=code)
 
 
@@ -242,7 +243,7 @@ def _is_address(url: str) -> bool:
         parts = urlsplit(url)
         (parts.hostname or "").encode("idna")
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # UnicodeError of a name too long is one
+    except ValueError:  # also UnicodeError, for a name that is too long
         return False
 
 

@@ -1,4 +1,4 @@
-"""`hostler`: the table of all commands. A command is imported when it runs."""
+"""`hostler`: the table of all commands. A command's module is imported when it runs."""
 
 from __future__ import annotations
 
@@ -10,103 +10,103 @@ import typer
 from hostler.cli.lazy import Entry, LazyGroup
 from hostler.version import VERSION
 
-START, OPERATE, LOOK = "Start", "Operate", "Look and change"
+START, OPERATE, LOOK = "Start", "Operate", "Inspect and change"
 COMMANDS: Mapping[str, Entry] = {
     "demo": Entry(
         "demo",
         "demo",
         START,
-        "Start a server with example agents and talk with them; without a terminal, watch a short "
+        "Start a server with example agents and chat with them; without a terminal, play a short "
         "conversation.",
     ),
-    "run": Entry("run", "run", START, "Run an agent once and stream what it says."),
+    "run": Entry("run", "run", START, "Run an agent once and stream its output."),
     "chat": Entry(
         "chat",
         "chat",
         START,
-        "Talk with an agent: it streams, takes what you say meanwhile, and asks before what needs a yes.",
+        "Chat with an agent: answers stream, you can write meanwhile, and you approve or deny its calls.",
     ),
     "dev": Entry(
         "dev",
         "dev",
         START,
-        "Serve a plugin to a running host while you work on it: at each change it is started anew.",
+        "Serve a plugin to a running host while you work on it; each change restarts it.",
     ),
     "test": Entry(
         "conform",
         "conform",
         START,
-        "Start a plugin as a host does, and see whether it keeps the rules of the protocol.",
+        "Run the conformance tests of the protocol against a plugin.",
     ),
     "replay": Entry(
         "replay",
         "replay",
         START,
-        "Run a runner again against what a run recorded, without models, tools or network.",
+        "Repeat recorded runs without models, tools or network, and report where a runner now differs.",
     ),
-    "new": Entry("scaffold", "app", START, "Start something of your own."),
+    "new": Entry("scaffold", "app", START, "Create a plugin of your own: `hostler new runner NAME`."),
     "serve": Entry(
         "serve",
         "serve",
         OPERATE,
-        "Start the host: events in over HTTP, runs, results out. Ctrl-C or SIGTERM stops it in order.",
+        "Start the host: it takes events over HTTP, runs agents and streams results.",
     ),
     "apply": Entry(
         "configuration",
         "apply",
         OPERATE,
-        "Make a configuration hold. What it does not name stays as it is, unless --prune.",
+        "Apply a configuration file. Entries that it does not name stay, unless --prune.",
     ),
     "export": Entry(
         "configuration",
         "export",
         OPERATE,
-        "Write the configuration as one file that `hostler apply` takes. Secrets stay references.",
+        "Write the configuration as one file for `hostler apply`. Secrets stay references.",
     ),
     "doctor": Entry(
         "doctor",
         "doctor",
         OPERATE,
-        "Look at Python, SQLite, the sandbox, the data directory, the server and its plugins.",
+        "Check Python, SQLite, the sandbox, the data directory, the server and its plugins.",
     ),
     "backup": Entry(
         "backup",
         "backup",
         OPERATE,
-        "Copy everything into a new folder, also while a server is at work: one consistent state.",
+        "Copy the database and files into a new folder as one consistent state, also while a server runs.",
     ),
     "restore": Entry(
         "backup",
         "restore",
         OPERATE,
-        "Put a backup into a data directory that holds no facts yet. Everything is checked on the way.",
+        "Restore a backup into a data directory without a database. Every file is verified.",
     ),
     "gc": Entry(
         "gc",
         "gc",
         OPERATE,
-        "Remove expired artifacts, unfinished uploads, unused files and working folders; by age what you "
-        "say.",
+        "Delete expired artifacts, unfinished uploads, unused files and working folders, and old data by "
+        "age.",
     ),
-    "audit": Entry("audit", "app", OPERATE, "The audit log and the hash chains."),
+    "audit": Entry("audit", "app", OPERATE, "Verify the hash chains of the event log and the audit log."),
     "runs": Entry("runs", "app", LOOK, "Runs: list, show, follow, cancel, export, retry, fork."),
-    "pauses": Entry("pauses", "app", LOOK, "What waits for people: list, show, decide."),
+    "pauses": Entry("pauses", "app", LOOK, "Calls and questions that wait for people: list, show, decide."),
     "agents": Entry(
         "agents",
         "app",
         LOOK,
-        "Agents: add, list, show, versions, change, remove. `hostler apply` makes many at once.",
+        "Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",
     ),
-    "plugins": Entry("plugins", "app", LOOK, "Plugins: add, list, show, change, remove; logs, restart."),
+    "plugins": Entry("plugins", "app", LOOK, "Plugins: add, list, show, change, remove, logs, restart."),
     "tools": Entry(
         "tools",
         "app",
         LOOK,
-        "Tools: list, show, approve; what offers them: entries, add, change, remove, servers.",
+        "Tools: list, show, approve; the entries that provide them: entries, add, change, remove, servers.",
     ),
     "skills": Entry("skills", "app", LOOK, "Skills: add, list, show, confirm, remove."),
     "models": Entry("models", "app", LOOK, "Models: add, list, show, change, remove."),
-    "config": Entry("config", "app", LOOK, "Entries of the configuration: list, show, set, remove."),
+    "config": Entry("config", "app", LOOK, "Configuration entries: list, show, set, remove."),
     "keys": Entry("keys", "app", LOOK, "API keys: create, list, revoke."),
 }
 
@@ -141,7 +141,7 @@ def _options(
     ),
 ) -> None:
     del version
-    logging.getLogger().addHandler(logging.NullHandler())  # what matters is told; `serve` sets up its log
+    logging.getLogger().addHandler(logging.NullHandler())  # only `serve` writes a log
 
 
 __all__ = ["COMMANDS", "app"]

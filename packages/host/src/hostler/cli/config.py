@@ -1,4 +1,4 @@
-"""`hostler config`: every entry of the configuration, of whatever kind."""
+"""`hostler config`: configuration entries of all kinds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hostler.cli.tables import write_items
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Entries of the configuration: list, show, set, remove.", no_args_is_help=True)
+app = typer.Typer(help="Configuration entries: list, show, set, remove.", no_args_is_help=True)
 KINDS = (
     "plugins",
     "models",
@@ -29,12 +29,13 @@ KINDS = (
     "working_folders",
 )
 SINGLE = ("retention", "pause_key", "working_folders")
-"""The kinds that have one entry at most."""
+"""The kinds that have at most one entry."""
 KindArgument = Annotated[
     str, typer.Argument(metavar="KIND", help=f"A key of a configuration file: {', '.join(KINDS)}.")
 ]
 NameArgument = Annotated[
-    str, typer.Argument(metavar="[NAME]", help="The entry; left out for a kind that has only one.")
+    str,
+    typer.Argument(metavar="[NAME]", help="The entry's name; not needed for a kind with one entry."),
 ]
 
 
@@ -45,25 +46,25 @@ def list_entries(
     kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Only of this kind.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the entries of the configuration, and what does not work of them."""
+    """List the configuration entries and their problems."""
 
     async def look(api: Api) -> list[Any]:
         kinds = KINDS if kind is None else (kind,)
-        return [entry for one in kinds for entry in (await api.get(route("config", one)))["items"]]
+        return [entry for name in kinds for entry in (await api.get(route("config", name)))["items"]]
 
     write_items(
         server.ask(look),
         ("kind", "name", "problem"),
-        lambda one: (one["kind"], one["name"], one["problem"]),
+        lambda entry: (entry["kind"], entry["name"], entry["problem"]),
         as_json=as_json,
-        none="nothing yet: `hostler apply` takes a configuration file",
+        none="no entries yet: `hostler apply FILE` applies a configuration file",
     )
 
 
 @app.command("show")
 @server_command
 def show(server: Server, kind: KindArgument, name: NameArgument = "", as_json: JsonOption = False) -> None:
-    """Show one entry, as a configuration file would say it."""
+    """Show one entry as in a configuration file."""
     show_entry(server, kind, _name(kind, name), as_json=as_json)
 
 
@@ -76,7 +77,7 @@ def set_entry(
     fields: FieldsArgument = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make an entry, or change some of its fields, like `set retention deltas=30`."""
+    """Add an entry or change some of its fields, like `set retention deltas=30`."""
     if kind in SINGLE and "=" in name:
         name, fields = "", [name, *(fields or [])]
     put_entry(server, kind, _name(kind, name), parse_fields(fields), as_json=as_json)
@@ -98,5 +99,5 @@ def _name(kind: str, name: str) -> str:
     except HostlerError as error:
         fail(error.message, USAGE)
     if not name and not single:
-        fail(f"name the entry: `hostler config list {kind}` shows what there is", USAGE)
+        fail(f"the name of the entry is missing: `hostler config list {kind}` lists the names", USAGE)
     return name or POLICY

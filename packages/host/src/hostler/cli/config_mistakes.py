@@ -1,4 +1,4 @@
-"""The mistakes of a configuration, as people read them: by entry, each with its line and its place."""
+"""Print the mistakes of a configuration by entry, each with its line and place."""
 
 from __future__ import annotations
 
@@ -15,45 +15,47 @@ if TYPE_CHECKING:
 
     from hostler_protocol.errors import HostlerError
 
-Told = Mapping[str, Any]
-"""One mistake as an error tells it: {at, expected, line?}."""
+MistakeDetail = Mapping[str, Any]
+"""One mistake in the details of an error: {at, expected, line?}."""
 MAX_SHOWN = 100
-"""Mistakes that are listed; `--json` has all."""
+"""The most mistakes that are listed; `--json` has all."""
 PLACE_SHARE = 0.3
-"""Of a terminal's width that places take beside their texts; the text of a longer one is on the next line."""
+"""The share of a terminal's width for places; a longer place has its text on the next line."""
 LEAST_CHARS = 24
-"""Of a text on a narrow terminal."""
+"""The least width of a text, on a narrow terminal."""
 
 
 def has_mistakes(error: HostlerError) -> bool:
-    """Whether an error tells of several mistakes, or of warnings beside one."""
+    """Return whether an error has several mistakes, or a mistake and warnings."""
     errors, warnings = error.details.get("errors"), error.details.get("warnings")
-    told = [one for found in (errors, warnings) if isinstance(found, list) for one in found]
-    return len(told) > 1 and all(isinstance(one, dict) and "at" in one for one in told)
+    details = [one for found in (errors, warnings) if isinstance(found, list) for one in found]
+    return len(details) > 1 and all(isinstance(one, dict) and "at" in one for one in details)
 
 
 def show_mistakes(error: HostlerError) -> None:
-    """All of them on standard error."""
+    """Print the mistakes and warnings of an error to standard error."""
     from rich.text import Text
 
     errors, warnings = error.details["errors"], error.details.get("warnings") or []
     source = getattr(error, "source", "") or "the configuration"
     count = "1 mistake" if len(errors) == 1 else f"{len(errors)} mistakes"
     err().print(Text.assemble(("error: ", "bold red"), f"{visible(source)}: {count}, nothing was changed"))
-    show_told(errors, "red")
+    show_details(errors, "red")
     if warnings:
         note = "1 thing" if len(warnings) == 1 else f"{len(warnings)} things"
-        err().print(Text.assemble(("warning: ", "bold yellow"), f"{note} beside, which would be accepted"))
-        show_told(warnings, "yellow")
+        err().print(
+            Text.assemble(("warning: ", "bold yellow"), f"{note} that would be accepted, but may be wrong")
+        )
+        show_details(warnings, "yellow")
 
 
-def show_told(told: Sequence[Told], style: str) -> None:
-    """Mistakes by their entries. Piped, one whole line each."""
+def show_details(details: Sequence[MistakeDetail], style: str) -> None:
+    """Print mistakes under the name of their entry; without a terminal, one line each."""
     from rich.text import Text
 
-    shown = [_split(one) for one in told[:MAX_SHOWN]]
+    shown = [_split(one) for one in details[:MAX_SHOWN]]
     if not sys.stderr.isatty():
-        for one in told[:MAX_SHOWN]:
+        for one in details[:MAX_SHOWN]:
             err().print(Text("  " + visible(" ".join(_sentence(one).split()))), soft_wrap=True)
     else:
         digits = max((len(line) for line, _, _, _ in shown), default=0)
@@ -71,17 +73,17 @@ def show_told(told: Sequence[Told], style: str) -> None:
                 width,
                 style,
             )
-    if len(told) > MAX_SHOWN:
-        err().print(Text(f"  and {len(told) - MAX_SHOWN} more", "dim"))
+    if len(details) > MAX_SHOWN:
+        err().print(Text(f"  and {len(details) - MAX_SHOWN} more", "dim"))
 
 
-def _sentence(one: Told) -> str:
+def _sentence(one: MistakeDetail) -> str:
     at = f"line {one['line']}: {one['at']}" if "line" in one and one["at"] else one["at"]
     return f"{at}: {one['expected']}" if at else str(one["expected"])
 
 
-def _split(one: Told) -> tuple[str, str, str, str]:
-    """The line, the entry, the place within it and the text."""
+def _split(one: MistakeDetail) -> tuple[str, str, str, str]:
+    """Return the line, the entry, the place in it, and the text."""
     at = str(one["at"])
     entry, colon, place = at.partition(": ")
     if not colon:

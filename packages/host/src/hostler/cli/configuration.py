@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import JsonOption
-from hostler.cli.output import USAGE, errors_told, fail, fail_with, note, out, show_problem, write_json
+from hostler.cli.output import USAGE, fail, fail_with, note, out, report_errors, show_problem, write_json
 from hostler.cli.server import Server, server_command
 from hostler_protocol.errors import InvalidArgumentError
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from hostler_protocol.errors import HostlerError
 
 APPLY_SECONDS = 300.0
-"""Plugins are started before the answer comes, and their environments may have to be built first."""
+"""The server starts plugins before it answers, and may have to build their environments first."""
 MARKS = {"added": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
 
 
 @server_command
 def apply(
     server: Server,
-    file: Annotated[Path, typer.Argument(help="Configuration, YAML or TOML.")],
+    file: Annotated[Path, typer.Argument(help="A configuration file, YAML or TOML.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Remove what the file does not name."),
+        typer.Option("--prune", help="Remove entries that the file does not name."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a configuration hold. What it does not name stays as it is, unless --prune."""
+    """Apply a configuration file. Entries that it does not name stay, unless --prune."""
     from hostler.domain.config_mistakes import ConfigurationError
     from hostler.host.config_file import read_config_file
 
-    with errors_told():
+    with report_errors():
         config, source = read_config_file(file)
 
     async def ask(api: Api) -> ConfigDiff:
@@ -63,28 +63,28 @@ def apply(
 async def send_config(
     api: Api, config: ConfigFile, source: ConfigSource, *, dry_run: bool = False, prune: bool = False
 ) -> ConfigDiff:
-    """Have a server apply what was read of a file. ConfigurationError with everything that is wrong.
+    """Apply a configuration file on a server. ConfigurationError with all its mistakes.
 
-    What could not be read is told together with what the server finds in the rest.
+    Mistakes found while reading the file are reported together with those that the server finds.
     """
     import msgspec
 
     from hostler.domain.config_changes import ConfigDiff
 
-    only_look = dry_run or bool(source.mistakes)
+    check_only = dry_run or bool(source.mistakes)
     try:
-        found = await api.post("/v1/config", config, seconds=APPLY_SECONDS, dry_run=only_look, prune=prune)
+        found = await api.post("/v1/config", config, seconds=APPLY_SECONDS, dry_run=check_only, prune=prune)
     except InvalidArgumentError as error:
         if not isinstance(error.details.get("errors"), list):
             raise
-        raise source.error(_told(error, source)) from None
+        raise source.error(_mistakes(error, source)) from None
     if source.mistakes:
         raise source.error()
     return msgspec.convert(found, ConfigDiff)
 
 
-def _told(error: HostlerError, source: ConfigSource) -> list[Mistake]:
-    """What a server found wrong with what was read of a file, at its places in the file."""
+def _mistakes(error: HostlerError, source: ConfigSource) -> list[Mistake]:
+    """Return the mistakes in a server's answer, with their places in the file."""
     from hostler.domain.config_mistakes import Mistake
 
     errors, warnings = error.details["errors"], error.details.get("warnings") or []
@@ -95,7 +95,7 @@ def _told(error: HostlerError, source: ConfigSource) -> list[Mistake]:
 
 
 def show_diff(diff: ConfigDiff) -> None:
-    """What differs, a line each; changed fields below; and what that means for the rest."""
+    """Print the changes of a configuration, and how many entries stay unchanged."""
     show_changes(diff)
     rest = len(diff.changes) - len(diff.effective)
     if diff.effective and diff.applied:
@@ -105,7 +105,7 @@ def show_diff(diff: ConfigDiff) -> None:
 
 
 def show_changes(diff: ConfigDiff) -> None:
-    """What differs, a line each; changed fields below; a note where nothing does."""
+    """Print each changed entry with its changed fields; a note if there are none."""
     from rich.text import Text
 
     for change in diff.effective:
@@ -114,11 +114,11 @@ def show_changes(diff: ConfigDiff) -> None:
         for line in changed_fields(change):
             out().print(Text(f"    {line}", style="dim"), soft_wrap=True)
     if not diff.effective:
-        note("nothing to change: it is so already")
+        note("nothing to change: the configuration is already like this")
 
 
 def changed_fields(change: Change) -> list[str]:
-    """The fields of an entry that were added, changed or removed, as lines."""
+    """Return a line for each field of an entry that was added, changed or removed."""
     before, after = _flat(change.before or {}), _flat(change.after or {})
     if change.change == "added":
         return [f"{name}: {_shown(name, after[name])}" for name in after if name not in _KEYS]
@@ -133,11 +133,11 @@ def changed_fields(change: Change) -> list[str]:
 
 
 _KEYS = {"name", "id", "path"}
-"""What an entry is known by: its headline says it already."""
+"""The fields that identify an entry; its headline shows them."""
 
 
 def _shown(name: str, value: str) -> str:
-    """A value as it may stand on a terminal: a secret that is written out does not."""
+    """Return the value of a field for a terminal; a secret in plain text is hidden."""
     from hostler.domain.config_form import HIDDEN
     from hostler.domain.secret_refs import SECRET_PREFIXES
 
@@ -147,7 +147,7 @@ def _shown(name: str, value: str) -> str:
 
 
 def without_secrets(entry: dict[str, Any]) -> dict[str, Any]:
-    """An entry as it may stand on a terminal: a key that is written out does not."""
+    """Return an entry for a terminal; an API key in plain text is hidden."""
     from hostler.domain.config_form import HIDDEN
     from hostler.domain.secret_refs import SECRET_PREFIXES
 
@@ -173,11 +173,12 @@ def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, str]:
 def export(
     server: Server,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the configuration as one file that `hostler apply` takes. Secrets stay references."""
+    """Write the configuration as one file for `hostler apply`. Secrets stay references."""
     import msgspec
     import yaml
 

@@ -1,4 +1,4 @@
-"""`hostler test PLUGIN`: the protocol's conformance suite, against any plugin in any language."""
+"""`hostler test PLUGIN`: run the protocol's conformance suite against a plugin in any language."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.options import DataOption, JsonOption, data_directory
-from hostler.cli.output import FAILED, USAGE, err, errors_told, fail, out, write_json
+from hostler.cli.output import FAILED, USAGE, err, fail, out, report_errors, write_json
 
 if TYPE_CHECKING:
     from hostler_sdk.conformance import CheckResult
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 def conform(
     plugin: Annotated[str, typer.Argument(help="A plugin folder, or file.py:Class.")],
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="CHECK", help="Only this check; several times.")
+        list[str] | None, typer.Option("--only", metavar="CHECK", help="Run only this check; repeatable.")
     ] = None,
     as_json: JsonOption = False,
     data: DataOption = None,
 ) -> None:
-    """Start a plugin as a host does, and see whether it keeps the rules of the protocol.
+    """Run the conformance tests of the protocol against a plugin.
 
-    Exit status 1 where it breaks one; the rule and what was seen are named.
+    Exit status 1 if it breaks a rule; each failed check shows the rule and what was seen.
     """
     from hostler.cli.targets import plugin_source
     from hostler_sdk.conformance import CHECKS
 
     if unknown := sorted(set(only or ()) - CHECKS.keys()):
-        fail(f"--only {unknown[0]}: no check has this name; there are {', '.join(CHECKS)}", USAGE)
-    with errors_told():
+        fail(f"--only {unknown[0]}: unknown check; the checks are: {', '.join(CHECKS)}", USAGE)
+    with report_errors():
         results = asyncio.run(_check(plugin_source(plugin), only, data_directory(data)))
     if as_json:
         write_json(
@@ -77,7 +77,7 @@ def _show(results: list[CheckResult]) -> None:
         out().print(line, soft_wrap=True)
     failed = sum(not result.ok for result in results)
     left_out = sum(result.left_out for result in results)
-    made = len(results) - left_out
-    text = f"{made} checks passed" if not failed else f"{failed} of {made} checks failed"
+    carried_out = len(results) - left_out
+    text = f"{failed} of {carried_out} checks failed" if failed else f"{carried_out} checks passed"
     text += f", {left_out} left out" if left_out else ""
     out().print(Text(text, "bold green" if not failed else "bold red"))

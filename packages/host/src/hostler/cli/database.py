@@ -1,13 +1,12 @@
-"""The facts themselves, opened by a command beside a server that may have them open as well.
+"""The database and data directory, opened by a command while a server may have them open as well.
 
-Commands on the facts need the data directory and the database. They cannot work through the URL of a server,
-and never take another directory in its place.
+Commands such as `hostler backup` need the data directory and the database. They cannot work through the URL
+of a server, and refuse it instead of using the local directory.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from hostler.cli.options import data_directory
-from hostler.cli.output import errors_told
+from hostler.cli.output import report_errors
 from hostler_protocol.errors import ConflictError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -28,33 +27,35 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """A data directory and its database; `database` None: SQLite, in the directory."""
+class StorageLocation:
+    """A data directory and its database; `database` None: SQLite in the directory."""
 
     data_dir: Path
     database: str | None = None
 
     @property
     def is_postgres(self) -> bool:
-        """Whether the database has tools of its own for copying it."""
+        """Whether the database is PostgreSQL, which has its own tools for copying."""
         return (self.database or "").startswith("postgres")
 
 
-def find_facts(ctx: typer.Context, data: Path | None, database: str | None, url: str | None) -> Facts:
-    """The facts that a command's options name; what the command line says goes before the environment.
+def find_storage(
+    ctx: typer.Context, data: Path | None, database: str | None, url: str | None
+) -> StorageLocation:
+    """Return the storage that a command's options name. Options override environment variables.
 
-    InvalidArgumentError where a server is named instead.
+    InvalidArgumentError if they name a server instead.
     """
     if url is not None:
         by_option = _on_command_line(ctx, "url")
         if by_option or not (_on_command_line(ctx, "data") or _on_command_line(ctx, "database")):
             named = "--url" if by_option else "HOSTLER_URL"
             raise InvalidArgumentError(
-                f"`{ctx.command_path}` works on the database and the files themselves, not over HTTP, and "
-                f"{named} names the server {url}: run it on that server's machine with --data DIR (and "
-                "--database URL where its facts are in PostgreSQL)"
+                f"`{ctx.command_path}` works on the database and files directly, not over HTTP, but {named} "
+                f"names the server {url}: run it on that server's machine with --data DIR (and "
+                "--database URL for PostgreSQL)"
             )
-    return Facts(data_directory(data), database or None)
+    return StorageLocation(data_directory(data), database or None)
 
 
 def _on_command_line(ctx: typer.Context, name: str) -> bool:
@@ -63,11 +64,11 @@ def _on_command_line(ctx: typer.Context, name: str) -> bool:
 
 
 @asynccontextmanager
-async def opened_facts(facts: Facts) -> AsyncIterator[SqlDatabase]:
-    """The database.
+async def open_storage(location: StorageLocation) -> AsyncIterator[SqlDatabase]:
+    """Open the database during the block.
 
-    InvalidArgumentError without one, or where it is not the directory's; ConflictError beside a server of
-    another version.
+    InvalidArgumentError if there is none, or it does not belong to the directory; ConflictError if a server
+    of another version has it open.
     """
     from hostler.host.data_directory import check_address, check_database, own_database
     from hostler.host.lock import read_holder
@@ -75,50 +76,45 @@ async def opened_facts(facts: Facts) -> AsyncIterator[SqlDatabase]:
     from hostler.storage.stores import installation
     from hostler.version import VERSION
 
-    check_address(facts.data_dir, facts.database)
-    where = facts.database or str(own_database(facts.data_dir))
+    check_address(location.data_dir, location.database)
+    where = location.database or str(own_database(location.data_dir))
     file = None if where.startswith("postgres") else where.removeprefix("sqlite://")
-    if file is not None and not os.path.isfile(file):  # noqa: PTH113, ASYNC240 - one look, before anything runs
+    if file is not None and not os.path.isfile(file):  # noqa: PTH113, ASYNC240 - one check, before anything runs
         raise InvalidArgumentError(
-            f"there are no facts in {facts.data_dir}: name the data directory with --data, or the database "
-            "with --database"
+            f"there is no database in {location.data_dir}: name the data directory with --data, or the "
+            "database with --database"
         )
-    holder = read_holder(facts.data_dir)
+    holder = read_holder(location.data_dir)
     if holder is not None and holder.version != VERSION:
         raise ConflictError(
-            f"process {holder.pid} of hostler {holder.version} has {facts.data_dir}; this is hostler "
-            f"{VERSION}: use the same version, or stop it first"
+            f"process {holder.pid} of hostler {holder.version} uses {location.data_dir}, but this is hostler "
+            f"{VERSION}: use the same version, or stop that process first"
         )
     database = await asyncio.to_thread(open_database, where, readers=1)
     try:
         identity = await database.read(installation.known_identity)
-        check_database(facts.data_dir, facts.database, identity)
+        check_database(location.data_dir, location.database, identity)
         yield database
     finally:
         await database.close()
 
 
-def with_facts(
+def with_storage(
     ctx: typer.Context,
     data: Path | None,
     database: str | None,
     url: str | None,
-    work: Callable[[Facts], Coroutine[Any, Any, T]],
+    work: Callable[[StorageLocation], Coroutine[Any, Any, T]],
 ) -> T:
-    """Do something with the facts, for one command; errors end the command with one line."""
-    with errors_told(usage=InvalidArgumentError):
-        return asyncio.run(work(find_facts(ctx, data, database, url)))
+    """Run the work of a command on its storage; a HostlerError ends the command with one line."""
+    with report_errors(usage=InvalidArgumentError):
+        return asyncio.run(work(find_storage(ctx, data, database, url)))
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    with contextlib.closing(_Descriptor(folder)) as opened:
-        os.fsync(opened.fd)
-
-
-class _Descriptor:
-    def __init__(self, folder: Path) -> None:
-        self.fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-
-    def close(self) -> None:
-        os.close(self.fd)
+    """Sync a folder, so that the names of its files survive a crash."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

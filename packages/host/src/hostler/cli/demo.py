@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from hostler.cli.options import data_directory
-from hostler.cli.output import errors_told, out
+from hostler.cli.output import out, report_errors
 
 FIRST_PORT, PORTS = 8420, 20
 TALKER = "assistant"
@@ -50,7 +50,7 @@ def demo(
     middle of an answer. Exit status 0 only if all of that works.
     """
     plays = play if play is not None else not (sys.stdin.isatty() and sys.stdout.isatty())
-    with errors_told(), _folder(data) as folder:
+    with report_errors(), _folder(data) as folder:
         config = write_config(folder, model=model)
         chosen = free_port() if port is None else port
         agents = ["guide", "echo", *([TALKER] if model else [])]

@@ -1,4 +1,4 @@
-"""`hostler dev PLUGIN`: a plugin served to a running host from its folder, anew after each change."""
+"""`hostler dev PLUGIN`: serve a plugin to a running host from its folder, and restart it at each change."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption, data_directory
-from hostler.cli.output import errors_told, note, out, show_error
+from hostler.cli.output import note, out, report_errors, show_error
 from hostler.cli.routes import route
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
     from hostler.plugins.source import Folder, SingleFile
 
-LOOK_SECONDS = 0.3
-"""How often the plugin's files are looked at."""
+POLL_SECONDS = 0.3
+"""How often the plugin's files are checked for changes."""
 
 
 def dev(
@@ -29,14 +29,14 @@ def dev(
     url: UrlOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Serve a plugin to a running host while you work on it: at each change it is started anew.
+    """Serve a plugin to a running host while you work on it; each change restarts it.
 
-    For each of its runners there is an agent of the name dev.AUTHOR.NAME.RUNNER meanwhile: talk with it in
-    another terminal. Ctrl-C ends it.
+    Meanwhile, each of its runners has an agent named dev.AUTHOR.NAME.RUNNER: chat with it in another
+    terminal. Ctrl-C stops the command.
     """
     from hostler.cli.targets import plugin_source
 
-    with errors_told():
+    with report_errors():
         asyncio.run(_dev(plugin_source(plugin), url, key, data))
 
 
@@ -55,7 +55,7 @@ async def _dev(source: Folder | SingleFile, url: str | None, key: str | None, da
         api = await stack.enter_async_context(reach(url, key, data, running=True))
         if await plugin_state(api, plugin_key) not in (None, "disconnected"):
             raise ConflictError(
-                f"the server at {api.url} has a plugin {plugin_key} already: remove it with "
+                f"the server at {api.url} already has a plugin {plugin_key}: remove it with "
                 f"`hostler plugins remove {plugin_key}`, or give yours another name"
             )
         token = await stack.enter_async_context(token_for(api, plugin_key))
@@ -65,7 +65,7 @@ async def _dev(source: Folder | SingleFile, url: str | None, key: str | None, da
 async def _serve_until(
     stop: asyncio.Event, api: Api, source: Folder | SingleFile, token: str, data_dir: Path
 ) -> None:
-    """Serve, and serve anew after each change; a version that does not start is told, and waited on."""
+    """Serve the plugin, and restart it after each change. Report a version that does not start."""
     from hostler.cli.remote_plugin import dialled
     from hostler.plugins.source import fingerprint
     from hostler_protocol.errors import PluginError
@@ -76,43 +76,43 @@ async def _serve_until(
             seen = fingerprint(source)
             try:
                 async with dialled(api, source, token, data_dir, echo=True) as plugin:
-                    agents |= await _offer(api, source)
+                    agents |= await _add_agents(api, source)
                     ended = asyncio.create_task(plugin.ended())
-                    await _changed(source, seen, stop, ended)
+                    await _wait_for_change(source, seen, stop, ended)
                     if ended.done():
                         show_error(plugin.why())
                     ended.cancel()
                     await asyncio.gather(ended, return_exceptions=True)
                 if ended.done() and not ended.cancelled():
-                    await _changed(source, seen, stop, None)
+                    await _wait_for_change(source, seen, stop, None)
             except PluginError as error:
                 show_error(error.message)
-                await _changed(source, seen, stop, None)
+                await _wait_for_change(source, seen, stop, None)
             if not stop.is_set():
-                note("changed: starting it anew")
+                note("the plugin changed: restarting it")
     finally:
-        await _withdraw(api, agents)
+        await _remove_agents(api, agents)
 
 
-async def _changed(
+async def _wait_for_change(
     source: Folder | SingleFile, seen: object, stop: asyncio.Event, ended: asyncio.Task[Any] | None
 ) -> None:
-    """Wait until the files differ from `seen`, the process ended, or it is time to stop."""
+    """Wait until the files differ from `seen`, the process has ended, or `stop` is set."""
     from hostler.plugins.source import fingerprint
 
     stopping = asyncio.create_task(stop.wait())
     tasks: list[asyncio.Task[Any]] = [stopping] if ended is None else [stopping, ended]
     try:
         while await asyncio.to_thread(fingerprint, source) == seen:
-            done, _ = await asyncio.wait(tasks, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(tasks, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 return
     finally:
         stopping.cancel()
 
 
-async def _offer(api: Api, source: Folder | SingleFile) -> set[str]:
-    """Make an agent for each runner; their names."""
+async def _add_agents(api: Api, source: Folder | SingleFile) -> set[str]:
+    """Add an agent for each runner of the plugin. Return their names."""
     from rich.text import Text
 
     from hostler.domain.agents import AgentSpec, Scope
@@ -129,17 +129,15 @@ async def _offer(api: Api, source: Folder | SingleFile) -> set[str]:
         await api.put(route("agents", name), spec)
         names.add(name)
         out().print(
-            Text.assemble(
-                ("✓ ", "green"), f"{runner} is served; ", ("hostler chat ", "cyan"), (name, "cyan")
-            ),
+            Text.assemble(("✓ ", "green"), f"{runner} is ready; ", ("hostler chat ", "cyan"), (name, "cyan")),
             soft_wrap=True,
         )
     return names
 
 
-async def _withdraw(api: Api, agents: set[str]) -> None:
+async def _remove_agents(api: Api, agents: set[str]) -> None:
     from hostler_protocol.errors import HostlerError
 
     for name in agents:
-        with contextlib.suppress(HostlerError):  # the server is gone: nothing is routed to it anyway
+        with contextlib.suppress(HostlerError):  # the server has stopped: no event is routed to the agent
             await api.delete(route("agents", name))

@@ -1,4 +1,4 @@
-"""`hostler doctor`: whether this machine and this data directory are in order, and what to do if not."""
+"""`hostler doctor`: check this machine, the data directory and the server, and how to fix them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import typer
 
-from hostler.cli.database import Facts, opened_facts
+from hostler.cli.database import StorageLocation, open_storage
 from hostler.cli.options import (
     DatabaseOption,
     DataOption,
@@ -41,15 +41,15 @@ MARKS: dict[Verdict, tuple[str, str]] = {
 }
 LOW_DISK_BYTES = 1024**3
 NO_SANDBOX = (
-    "none on this machine: a plugin starts only where its entry says `level: trusted`, and then has the "
-    "rights of this user. In a container, allow user namespaces, or a kernel with Landlock"
+    "none on this machine: a plugin starts only if its entry says `level: trusted`, and then has the "
+    "rights of this user. In a container, allow user namespaces or use a kernel with Landlock"
 )
 PLUGIN_SECONDS = 60.0
 OLDEST_PYTHON = (3, 11)
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at; `text` says how it is and, where it is wrong, what to do."""
+    """The result of one check; `text` says what was found and, if it is wrong, what to do."""
 
     what: str
     verdict: Verdict
@@ -57,20 +57,20 @@ class Finding(NamedTuple):
 
 
 def doctor(
-    port: int = typer.Option(8420, "--port", min=1, max=65535, help="The port you would serve on."),
+    port: int = typer.Option(8420, "--port", min=1, max=65535, help="The port to check for a future server."),
     as_json: JsonOption = False,
     data: DataOption = None,
     database: DatabaseOption = None,
     url: UrlOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Look at Python, SQLite, the sandbox, the data directory, the server and its plugins.
+    """Check Python, SQLite, the sandbox, the data directory, the server and its plugins.
 
-    With --url that server is looked at; everything else is this machine's. Exit status 1 where something
-    is wrong.
+    With --url, that server is checked; everything else is on this machine. Exit status 1 if something is
+    wrong.
     """
-    facts = Facts(data_directory(data), database or None)
-    findings = asyncio.run(_examine(facts, port, url, key))
+    location = StorageLocation(data_directory(data), database or None)
+    findings = asyncio.run(_examine(location, port, url, key))
     if as_json:
         write_json([finding._asdict() for finding in findings])
     else:
@@ -80,18 +80,18 @@ def doctor(
     raise typer.Exit(FAILED if any(finding.verdict == "wrong" for finding in findings) else 0)
 
 
-async def _examine(facts: Facts, port: int, url: str | None, key: str | None) -> list[Finding]:
+async def _examine(location: StorageLocation, port: int, url: str | None, key: str | None) -> list[Finding]:
     from hostler.host.lock import read_holder
 
-    findings = [_python(), _sqlite(), _uv(), *_directory(facts.data_dir)]
+    findings = [_python(), _sqlite(), _uv(), *_directory(location.data_dir)]
     findings += await _sandbox()
     findings += [found async for found in _plugin_start()]
-    findings += [found async for found in _facts(facts)]
+    findings += [found async for found in _check_database(location)]
     if url is not None:
-        return findings + [found async for found in _named_server(url, key, facts.data_dir)]
-    if findings[-1].verdict == "ok" and read_holder(facts.data_dir) is None:
-        findings += await _configuration(facts)
-    return findings + [found async for found in _server(facts.data_dir, port)]
+        return findings + [found async for found in _named_server(url, key, location.data_dir)]
+    if findings[-1].verdict == "ok" and read_holder(location.data_dir) is None:
+        findings += await _configuration(location)
+    return findings + [found async for found in _server(location.data_dir, port)]
 
 
 def _python() -> Finding:
@@ -122,7 +122,7 @@ def _uv() -> Finding:
         return Finding("uv", "ok", f"{find_uv_bin()} builds the environments of plugins")
     except (ImportError, FileNotFoundError) as error:
         return Finding(
-            "uv", "wrong", f"not found ({error}): plugins with `requires` cannot be built; pip install uv"
+            "uv", "wrong", f"not found ({error}): plugins with `requires` cannot be installed; pip install uv"
         )
 
 
@@ -133,15 +133,15 @@ def _directory(data_dir: Path) -> list[Finding]:
         found = Finding(
             "data directory",
             "note" if writable else "wrong",
-            f"{data_dir} is not there yet" + ("" if writable else f", and {parent} cannot be written"),
+            f"{data_dir} does not exist yet" + ("" if writable else f", and {parent} is not writable"),
         )
         return [found, _disk(parent)]
     findings = []
     mode = data_dir.stat().st_mode & 0o777
     if not os.access(data_dir, os.W_OK | os.X_OK):
-        findings.append(Finding("data directory", "wrong", f"{data_dir} cannot be written: chown it"))
+        findings.append(Finding("data directory", "wrong", f"{data_dir} is not writable: chown it"))
     elif mode & 0o077:
-        text = f"{data_dir} may be read by others (mode {mode:o}): chmod 700 it"
+        text = f"{data_dir} is readable by others (mode {mode:o}): chmod 700 it"
         findings.append(Finding("data directory", "note", text))
     else:
         findings.append(Finding("data directory", "ok", str(data_dir)))
@@ -149,7 +149,7 @@ def _directory(data_dir: Path) -> list[Finding]:
     if key.exists():
         mode = key.stat().st_mode & 0o777
         ok = not mode & 0o077
-        text = f"{key} is yours alone" if ok else f"{key} may be read by others (mode {mode:o}): chmod 600 it"
+        text = f"{key} is private" if ok else f"{key} is readable by others (mode {mode:o}): chmod 600 it"
         findings.append(Finding("admin key", "ok" if ok else "wrong", text))
     return [*findings, _disk(data_dir)]
 
@@ -159,13 +159,15 @@ def _disk(folder: Path) -> Finding:
     text = f"{free / 1024**3:,.1f} GiB free"
     if free < LOW_DISK_BYTES:
         return Finding(
-            "disk", "wrong", f"{text}: a full disk refuses new events; `hostler gc` removes what may go"
+            "disk",
+            "wrong",
+            f"{text}: a full disk refuses new events; `hostler gc` deletes expired data",
         )
     return Finding("disk", "ok", text)
 
 
 async def _sandbox() -> list[Finding]:
-    """What each mechanism holds here, as this user; the first that does is used."""
+    """Report what each sandbox mechanism enforces here for this user. The host uses the first that works."""
     from hostler.sandbox.probe import check_mechanisms, find_capabilities
 
     ground = await find_capabilities()
@@ -184,11 +186,16 @@ async def _sandbox() -> list[Finding]:
         return [*findings, Finding("sandbox", "wrong", NO_SANDBOX)]
     if weakness := ground.weakness(best):
         return [*findings, Finding("sandbox", "note", f"plugins are {weakness}")]
-    return [*findings, Finding("sandbox", "ok", f"plugins are sandboxed by {best}, unless trusted by name")]
+    return [
+        *findings,
+        Finding(
+            "sandbox", "ok", f"plugins are sandboxed by {best}, unless their entry says `level: trusted`"
+        ),
+    ]
 
 
 async def _plugin_start() -> AsyncIterator[Finding]:
-    """Start a real plugin, and see what holds its processes together."""
+    """Start the example plugin, and report how its processes are contained."""
     from hostler.host.bundled import bundled
     from hostler.plugins.source import Folder
     from hostler.plugins.supervisor import Supervisor
@@ -210,21 +217,21 @@ async def _plugin_start() -> AsyncIterator[Finding]:
             await supervisor.close(0)
 
 
-async def _facts(facts: Facts) -> AsyncIterator[Finding]:
+async def _check_database(location: StorageLocation) -> AsyncIterator[Finding]:
     from hostler.host.data_directory import address_of, own_database, read_note
     from hostler_protocol.errors import HostlerError
 
-    own = own_database(facts.data_dir)
+    own = own_database(location.data_dir)
     try:
-        if facts.database is None and not own.exists() and read_note(facts.data_dir) is None:
+        if location.database is None and not own.exists() and read_note(location.data_dir) is None:
             yield Finding("facts", "note", "none yet")
             return
-        async with opened_facts(facts) as opened:
+        async with open_storage(location) as opened:
             await opened.read(lambda tx: tx.now)
     except HostlerError as error:
         yield Finding("facts", "wrong", error.message)
     else:
-        where = address_of(facts.data_dir, facts.database)
+        where = address_of(location.data_dir, location.database)
         if where == "sqlite":
             where = f"{own.stat().st_size / 1024**2:,.1f} MiB"
         yield Finding("facts", "ok", f"the database opens with this version ({where})")
@@ -234,7 +241,7 @@ async def _named_server(url: str, key: str | None, data_dir: Path) -> AsyncItera
     from hostler_protocol.errors import HostlerError
 
     try:
-        async for finding in _served(url, key, data_dir, f"it is ready at {url}"):
+        async for finding in _probe_server(url, key, data_dir, f"it is ready at {url}"):
             yield finding
     except HostlerError as error:
         yield Finding("server", "wrong", error.message)
@@ -249,17 +256,21 @@ async def _server(data_dir: Path, port: int) -> AsyncIterator[Finding]:
         yield _port(port)
         return
     if holder.url is None:
-        yield Finding("server", "note", f"process {holder.pid} has the data directory, and serves no HTTP")
+        yield Finding("server", "note", f"process {holder.pid} uses the data directory, and serves no HTTP")
         return
     try:
-        async for finding in _served(None, None, data_dir, f"process {holder.pid} is ready at {holder.url}"):
+        async for finding in _probe_server(
+            None, None, data_dir, f"process {holder.pid} is ready at {holder.url}"
+        ):
             yield finding
     except HostlerError as error:
         yield Finding("server", "wrong", f"process {holder.pid} at {holder.url}: {error.message}")
 
 
-async def _served(url: str | None, key: str | None, data_dir: Path, ready: str) -> AsyncIterator[Finding]:
-    """A server that answers, and its plugins. HostlerError where it does not."""
+async def _probe_server(
+    url: str | None, key: str | None, data_dir: Path, ready: str
+) -> AsyncIterator[Finding]:
+    """Report on a server that answers, its plugins and its problems. HostlerError if it does not answer."""
     from hostler.cli.server_address import reach
 
     async with reach(url, key, data_dir, running=True) as api:
@@ -273,11 +284,11 @@ async def _served(url: str | None, key: str | None, data_dir: Path, ready: str) 
 
 
 async def _problems(api: Api) -> list[Finding]:
-    """What does not work of the configuration. A skill is seldom the operator's own, and the rest works."""
+    """Return the problems of the configuration. Those of skills are notes: agents work without them."""
     try:
         found = (await api.get("/v1/problems"))["items"]
     except UnauthorizedError as error:
-        return [Finding("configuration", "note", f"it was not looked at: {error.message}")]
+        return [Finding("configuration", "note", f"not checked: {error.message}")]
     return [_finding(one) for one in found]
 
 
@@ -289,13 +300,13 @@ def _finding(problem: dict[str, Any]) -> Finding:
     )
 
 
-async def _configuration(facts: Facts) -> list[Finding]:
-    """The same where no server runs: the directory is opened for it."""
+async def _configuration(location: StorageLocation) -> list[Finding]:
+    """Return the problems of the configuration while no server runs, by opening the data directory."""
     from hostler.cli.server_address import reach
     from hostler_protocol.errors import HostlerError
 
     try:
-        async with reach(None, None, facts.data_dir, database=facts.database) as api:
+        async with reach(None, None, location.data_dir, database=location.database) as api:
             return await _problems(api)
     except HostlerError as error:
         return [Finding("configuration", "wrong", error.message)]

@@ -1,4 +1,4 @@
-"""Entries of the configuration from the shell: added, changed and removed one by one."""
+"""Configuration entries from the shell: add, change, show and remove one."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FieldsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[FIELD=VALUE]...",
-        help="As in a configuration file, like level=trusted or price.input=0.15; the value is JSON where it "
-        "parses as JSON. FIELD= takes a field back to its default.",
+        help="Fields as in a configuration file, like level=trusted or price.input=0.15. Values are parsed "
+        "as JSON if possible. FIELD= resets a field to its default.",
     ),
 ]
 EXAMPLE = "like level=trusted"
 
 
 def parse_fields(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """FIELD=VALUE pairs as nested data; None stands for a field that is to be left out."""
+    """Return FIELD=VALUE pairs as nested data; None marks a field to remove."""
     import msgspec
 
     fields: dict[str, Any] = {}
@@ -47,14 +47,14 @@ def parse_fields(pairs: Sequence[str] | None) -> dict[str, Any]:
         for step in outer:
             inner = place.setdefault(step, {})
             if not isinstance(inner, dict):
-                fail(f"{pair!r}: {step} was given a value of its own before", USAGE)
+                fail(f"{pair!r}: {step} has a plain value already, so it cannot have fields", USAGE)
             place = inner
         place[last] = value
     return fields
 
 
 def merged(entry: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry with some of its fields replaced, all the way down; None leaves a field out."""
+    """Return an entry with some of its fields replaced, recursively; None removes a field."""
     found = dict(entry)
     for name, value in fields.items():
         before = found.get(name)
@@ -70,7 +70,7 @@ def merged(entry: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any
 
 
 def add_entry(server: Server, field: str, fields: Mapping[str, Any], *, as_json: bool) -> None:
-    """Add an entry of the kind that configuration files call `field`, and show what came of it."""
+    """Add an entry under the key `field` of a configuration file, and show the changes."""
 
     async def add(api: Api) -> Any:
         body = await _complete(api, field, merged({}, fields))
@@ -80,9 +80,9 @@ def add_entry(server: Server, field: str, fields: Mapping[str, Any], *, as_json:
 
 
 def change_entry(server: Server, field: str, name: str, fields: Mapping[str, Any], *, as_json: bool) -> None:
-    """Change some fields of an entry."""
+    """Change some fields of an entry, and show the changes."""
     if not fields:
-        fail(f"name what is to be changed as FIELD=VALUE, {EXAMPLE}", USAGE)
+        fail(f"name the fields to change as FIELD=VALUE, {EXAMPLE}", USAGE)
 
     async def change(api: Api) -> Any:
         known = (await api.get(route("config", field, name)))["entry"]
@@ -93,7 +93,7 @@ def change_entry(server: Server, field: str, name: str, fields: Mapping[str, Any
 
 
 def put_entry(server: Server, field: str, name: str, fields: Mapping[str, Any], *, as_json: bool) -> None:
-    """Make an entry, or change some fields of it."""
+    """Add an entry or change some of its fields, and show the changes."""
     from hostler_protocol.errors import NotFoundError
 
     async def put(api: Api) -> Any:
@@ -108,7 +108,7 @@ def put_entry(server: Server, field: str, name: str, fields: Mapping[str, Any], 
 
 
 def show_entry(server: Server, field: str, name: str, *, as_json: bool) -> None:
-    """Show an entry as a configuration file says it, without secrets that are written out."""
+    """Show an entry as in a configuration file; secrets in plain text are hidden."""
     write_record(server.get(route("config", field, name)), _show_record, as_json=as_json)
 
 
@@ -125,12 +125,12 @@ def _show_record(record: dict[str, Any]) -> None:
 
 
 def remove_entry(server: Server, field: str, name: str, *, as_json: bool) -> None:
-    """Remove an entry."""
+    """Remove an entry, and show the changes."""
     _show(server, lambda api: api.delete(route("config", field, name)), as_json=as_json)
 
 
 async def _complete(api: Api, field: str, data: dict[str, Any]) -> Any:
-    """The entry without its defaults and with absolute paths. ConfigurationError with all that is wrong."""
+    """Return the entry without defaults and with absolute paths. ConfigurationError with all its mistakes."""
     from hostler.cli.configuration import send_config
     from hostler.domain.config_changes import sparse
     from hostler.host.config_entries import entry_kind, read_entry, with_entry
@@ -140,7 +140,7 @@ async def _complete(api: Api, field: str, data: dict[str, Any]) -> Any:
     if entry is None:
         raise source.error()
     config = with_entry(kind, entry, Path.cwd())
-    if source.mistakes:  # what the server finds in the rest is told with them
+    if source.mistakes:  # reported together with those that the server finds
         await send_config(api, config, source)
     value = getattr(config, kind.field)
     if field == "skills":
@@ -151,7 +151,7 @@ async def _complete(api: Api, field: str, data: dict[str, Any]) -> Any:
 
 
 def _named(field: str, name: str) -> dict[str, Any]:
-    """A new entry with nothing but its name."""
+    """Return a new entry that has only a name."""
     from hostler.host.config_entries import entry_kind
 
     kind, colon, own = name.partition(":")

@@ -1,4 +1,4 @@
-"""`hostler gc`: remove what has expired and what nothing names any more."""
+"""`hostler gc`: delete expired and unused data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hostler.cli.output import note, out, write_json
 from hostler.cli.tables import write_table
 
 if TYPE_CHECKING:
-    from hostler.cli.database import Facts
+    from hostler.cli.database import StorageLocation
     from hostler.storage.stores.retention import Collected
 
-Days = Annotated[float | None, typer.Option(metavar="DAYS", min=0.0, help="Remove those older than this.")]
+Days = Annotated[float | None, typer.Option(metavar="DAYS", min=0.0, help="Delete those that are older.")]
 
 
 def gc(
@@ -26,7 +26,7 @@ def gc(
     artifacts: Days = None,
     states: Days = None,
     workspace: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Remove by age in this workspace alone.")
+        str | None, typer.Option(metavar="NAME", help="Delete by age only in this workspace.")
     ] = None,
     as_json: JsonOption = False,
     data: DataOption = None,
@@ -34,13 +34,13 @@ def gc(
     url: NoUrlOption = None,
     key: NoKeyOption = None,
 ) -> None:
-    """Remove expired artifacts, unfinished uploads, unused files and working folders; by age what you say.
+    """Delete expired artifacts, unfinished uploads, unused files and working folders, and old data by age.
 
-    By age of all workspaces, unless --workspace names one. What `retention` of the configuration says is
-    collected by the running server itself. It works beside a running server. Events keep their place in the
-    hash chain, and lose their content.
+    Deletes by age in all workspaces, unless --workspace names one. A server may run meanwhile; it applies
+    `retention` of its configuration by itself. Deleted events lose their content, but keep their place in
+    the hash chain.
     """
-    from hostler.cli.database import opened_facts, with_facts
+    from hostler.cli.database import open_storage, with_storage
     from hostler.host.lock import RemovalGate
     from hostler.host.maintenance import HostData, collect_all
     from hostler.storage.stores.retention import RetentionPolicy, workspaces
@@ -58,16 +58,16 @@ def gc(
     def policy_of(name: str) -> RetentionPolicy:
         return policy if workspace in (None, name) else RetentionPolicy()
 
-    async def work(facts: Facts) -> Collected:
+    async def work(location: StorageLocation) -> Collected:
         from hostler.domain.suggestions import did_you_mean
         from hostler.host.config import Settings
         from hostler.storage.stores.blobs import BlobFolder
         from hostler.storage.stores.working_folders import configured
         from hostler_protocol.errors import InvalidArgumentError
 
-        data_dir = facts.data_dir
+        data_dir = location.data_dir
         own = Settings(data_dir=data_dir).workspace
-        async with opened_facts(facts) as opened:
+        async with open_storage(location) as opened:
             blobs = BlobFolder(data_dir / "blobs")
             settings = await opened.read(lambda tx: configured(tx, own))
             folders = WorkingFolders(data_dir / "workspaces", settings)
@@ -75,7 +75,7 @@ def gc(
                 host_data = HostData(opened, blobs, folders, RemovalGate(data_dir))
                 if workspace is not None and workspace not in (known := await workspaces(opened)):
                     raise InvalidArgumentError(
-                        f"there is no workspace {workspace!r}: {did_you_mean(workspace, known)}"
+                        f"unknown workspace {workspace!r}: {did_you_mean(workspace, known)}"
                     )
                 with out().status("collecting"):
                     async with host_data.gate.open(wait_seconds=0):
@@ -85,11 +85,11 @@ def gc(
                 folders.close()
 
     del key
-    found = with_facts(ctx, data, database, url, work)
+    found = with_storage(ctx, data, database, url, work)
     if as_json:
         write_json({**found.counts, "freed_bytes": found.freed_bytes})
         return
     removed = [(kind.replace("_", " "), f"{count:,}") for kind, count in found.counts.items() if count]
-    write_table(("removed", "count"), removed, none="there was nothing to remove")
+    write_table(("removed", "count"), removed, none="nothing to delete")
     if found.freed_bytes:
-        note(f"{found.freed_bytes:,} bytes are free again")
+        note(f"freed {found.freed_bytes:,} bytes")

@@ -16,7 +16,7 @@ from hostler.cli.transport import BrokenError, NotConnectedError, Reply, Request
 MAX_HEAD_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Of a stream. A result has at most 1 MiB and is written on one line."""
+"""The longest line of a stream. A result is one line of at most 1 MiB."""
 _Event: TypeAlias = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
 
 
@@ -32,7 +32,7 @@ class HttpTransport:
     async def send(self, request: Request) -> Reply:
         """See `Transport`."""
         try:
-            async with asyncio.timeout(request.seconds), self._asked(request) as answer:
+            async with asyncio.timeout(request.seconds), self._exchange(request) as answer:
                 body = b"".join([piece async for piece in answer.body()])
         except TimeoutError:
             raise BrokenError(f"no answer came within {request.seconds:g} s") from None
@@ -44,7 +44,7 @@ class HttpTransport:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(request.seconds):
-                    answer = await stack.enter_async_context(self._asked(request))
+                    answer = await stack.enter_async_context(self._exchange(request))
             except TimeoutError:
                 raise BrokenError(f"no answer came within {request.seconds:g} s") from None
             yield Streamed(answer.status, answer.reason, _lines(answer.body(), request.seconds))
@@ -53,7 +53,7 @@ class HttpTransport:
         """See `Transport`."""
 
     @asynccontextmanager
-    async def _asked(self, request: Request) -> AsyncGenerator[_Answer]:
+    async def _exchange(self, request: Request) -> AsyncGenerator[_Answer]:
         """Send a request and read the head of its answer."""
         try:
             reader, writer = await asyncio.open_connection(self._host, self._port)
@@ -62,10 +62,10 @@ class HttpTransport:
         answer = _Answer(reader)
         try:
             try:
-                writer.write(answer.asked(request, self._base, self._name))
+                writer.write(answer.request_bytes(request, self._base, self._name))
                 await writer.drain()
             except OSError as error:
-                raise BrokenError(str(error) or "the server closed it") from error
+                raise BrokenError(str(error) or "the server closed the connection") from error
             await answer.read_head()
             yield answer
         finally:
@@ -83,7 +83,7 @@ class _Answer:
         self.status = 0
         self.reason = ""
 
-    def asked(self, request: Request, base: str, host: str) -> bytes:
+    def request_bytes(self, request: Request, base: str, host: str) -> bytes:
         """Return the bytes of a request."""
         headers = {"host": host, **request.headers, "connection": "close"}
         headers["content-length"] = str(len(request.body))
@@ -98,7 +98,7 @@ class _Answer:
         while isinstance(event, h11.InformationalResponse):
             event = await self._next()
         if not isinstance(event, h11.Response):
-            raise BrokenError("the server closed it")
+            raise BrokenError("the server closed the connection")
         self.status, self.reason = event.status_code, bytes(event.reason).decode("latin-1")
 
     async def body(self) -> AsyncIterator[bytes]:
@@ -111,9 +111,9 @@ class _Answer:
             while (event := self._connection.next_event()) is h11.NEED_DATA:
                 self._connection.receive_data(await self._reader.read(READ_BYTES))
         except h11.RemoteProtocolError as error:
-            raise BrokenError(f"it is not HTTP, or was cut off: {error}") from error
+            raise BrokenError(f"the answer is not HTTP, or was cut off: {error}") from error
         except OSError as error:
-            raise BrokenError(str(error) or "the server closed it") from error
+            raise BrokenError(str(error) or "the server closed the connection") from error
         return event
 
 
@@ -125,13 +125,13 @@ async def _lines(pieces: AsyncIterator[bytes], silence: float) -> AsyncIterator[
             async with asyncio.timeout(silence):
                 piece = await anext(pieces, None)
         except TimeoutError:
-            raise BrokenError(f"nothing came for {silence:g} s") from None
+            raise BrokenError(f"nothing was received for {silence:g} s") from None
         if piece is None:
             break
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
             yield line.removesuffix(b"\r")
         if len(rest) > MAX_LINE_BYTES:
-            raise BrokenError(f"a line of it has over {MAX_LINE_BYTES:,} bytes")
+            raise BrokenError(f"a line of the answer is longer than {MAX_LINE_BYTES:,} bytes")
     if rest:
         yield rest

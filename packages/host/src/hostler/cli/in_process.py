@@ -117,17 +117,17 @@ class InProcessTransport:
 
 
 class _Exchange:
-    """One request under way: what the application is given, and what it has answered so far."""
+    """One request to the application, and its answer so far."""
 
     def __init__(self, request: Request) -> None:
         self.messages: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue(WAITING_MESSAGES)
         self.gone = asyncio.Event()
-        """Nobody waits for the answer any more."""
+        """Set when the answer is no longer read."""
         self.over = asyncio.Event()
         self._body: bytes | None = request.body
 
     async def receive(self) -> dict[str, Any]:
-        """What comes in: the body, then the end of the connection."""
+        """Return the next ASGI message to the application: the body, then the disconnect."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
@@ -135,7 +135,7 @@ class _Exchange:
         return {"type": "http.disconnect"}
 
     async def status(self, task: asyncio.Task[None]) -> int:
-        """The status, once it is known."""
+        """Wait for the status. BrokenError if the application ends without one."""
         message = await self._next(task)
         if message is None:
             raise BrokenError("the host gave no answer")
@@ -143,7 +143,7 @@ class _Exchange:
         return status
 
     async def lines(self, task: asyncio.Task[None]) -> AsyncIterator[bytes]:
-        """The lines of the body, without their ends."""
+        """Yield the lines of the body, without line ends."""
         rest = b""
         while (message := await self._next(task)) is not None and message["type"] == "http.response.body":
             *whole, rest = (rest + message.get("body", b"")).split(b"\n")
@@ -161,7 +161,7 @@ class _Exchange:
                 return waiting.result()
             if not self.messages.empty():
                 return self.messages.get_nowait()
-            await task  # it ended without a word: its error is the reason
+            await task  # ended without an answer: raises its error
             return None
         finally:
             waiting.cancel()

@@ -1,4 +1,4 @@
-"""A JUnit report, as CI systems read it."""
+"""JUnit reports for CI systems."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test case. `outcome` other than passed has a `title` and, below it, `text`."""
+    """One test case. If `outcome` is not passed, `title` and `text` describe it."""
 
     group: str
     name: str
@@ -26,7 +26,7 @@ class Case:
 
 
 def write_junit(path: Path, suite: str, cases: Sequence[Case]) -> None:
-    """Write one suite."""
+    """Write a report with one suite."""
     counted = {
         kind: str(sum(case.outcome == kind for case in cases)) for kind in ("failure", "error", "skipped")
     }
@@ -41,9 +41,9 @@ def write_junit(path: Path, suite: str, cases: Sequence[Case]) -> None:
     element = ET.SubElement(root, "testsuite", {"name": suite, **numbers})
     for case in cases:
         name = {"classname": _clean(case.group), "name": _clean(case.name), "time": f"{case.seconds:.3f}"}
-        told = ET.SubElement(element, "testcase", name)
+        node = ET.SubElement(element, "testcase", name)
         if case.outcome != "passed":
-            ET.SubElement(told, case.outcome, {"message": _clean(case.title)}).text = _clean(case.text)
+            ET.SubElement(node, case.outcome, {"message": _clean(case.title)}).text = _clean(case.text)
     ET.indent(root)
     ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 

@@ -19,31 +19,30 @@ if TYPE_CHECKING:
 app = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
 DAY_SECONDS = 86_400
 DEFAULT_RIGHTS = ["events:write", "events:read", "runs:read", "runs:write", "pauses:read", "pauses:write"]
-"""What a person or program needs that talks with agents and answers their questions."""
+"""The rights needed to chat with agents and to answer their questions."""
 
 
 @app.command("create")
 @server_command
 def create_key(
     server: Server,
-    name: Annotated[str, typer.Argument(help="What it is for.")],
+    name: Annotated[str, typer.Argument(help="What the key is for.")],
     right: Annotated[
         list[str] | None,
-        typer.Option(
-            "--right", help="Like runs:read; may be given several times. Without: events, runs, pauses."
-        ),
+        typer.Option("--right", help="A right like runs:read; repeatable. Default: events, runs and pauses."),
     ] = None,
     subject: Annotated[
-        str | None, typer.Option("--subject", help="Under which name its holder acts.")
+        str | None, typer.Option("--subject", help="The name under which its holder acts.")
     ] = None,
-    role: Annotated[list[str] | None, typer.Option("--role", help="A role of its holder.")] = None,
+    role: Annotated[list[str] | None, typer.Option("--role", help="A role; repeatable.")] = None,
     plugin: Annotated[
-        str | None, typer.Option("--plugin", metavar="AUTHOR/NAME", help="A token of one remote plugin.")
+        str | None,
+        typer.Option("--plugin", metavar="AUTHOR/NAME", help="A token for a remote plugin."),
     ] = None,
-    days: Annotated[float | None, typer.Option("--days", min=0.001, help="How long it is valid.")] = None,
+    days: Annotated[float | None, typer.Option("--days", min=0.001, help="Days until it expires.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key. It is shown this once: standard output holds the key alone."""
+    """Create a key. It is shown only now, alone on standard output."""
     rights = right or ([] if plugin else DEFAULT_RIGHTS)
     body = {
         "name": name,
@@ -64,7 +63,7 @@ def create_key(
 @app.command("list")
 @server_command
 def list_keys(server: Server, limit: LimitOption = 100, as_json: JsonOption = False) -> None:
-    """List keys without their secrets, revoked and expired ones too."""
+    """List keys without their secrets, also revoked and expired ones."""
     write_items(
         server.items("/v1/keys", limit=limit),
         ("key", "name", "rights", "expires", "state"),
@@ -76,7 +75,7 @@ def list_keys(server: Server, limit: LimitOption = 100, as_json: JsonOption = Fa
             _state(k),
         ),
         as_json=as_json,
-        none="no keys yet besides the administrator's: `hostler keys create NAME` makes one",
+        none="no keys yet except the administrator's: `hostler keys create NAME` creates one",
         spare=("expires",),
     )
 
@@ -85,16 +84,16 @@ def list_keys(server: Server, limit: LimitOption = 100, as_json: JsonOption = Fa
 @server_command
 def revoke_key(
     server: Server,
-    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="As `hostler keys list` shows it.")],
+    key_id: Annotated[str, typer.Argument(metavar="KEY_ID", help="The id, as in `hostler keys list`.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Revoke a key: from now on it opens nothing."""
+    """Revoke a key. It is refused from now on."""
     server.ask(lambda api: api.delete(route("keys", key_id)))
     write_done({"key_id": key_id, "revoked": True}, f"key {key_id} is revoked", as_json=as_json)
 
 
 def _show_new(made: dict[str, Any]) -> None:
-    note(f"key {made['record']['key_id']} ({', '.join(made['record']['rights'])}); shown this once:")
+    note(f"key {made['record']['key_id']} ({', '.join(made['record']['rights'])}); shown only now:")
     out().print(made["key"], markup=False, soft_wrap=True)
 
 

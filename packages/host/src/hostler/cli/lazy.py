@@ -1,8 +1,8 @@
-"""The tree of commands. Only the command that runs is imported.
+"""The tree of commands. Only the module of the command that runs is imported.
 
 Typer converts every value with pydantic, which takes longer to import than most commands take. Plain values
-are converted here instead; every other value, and every wrong one, is left to Typer. This uses names that
-Typer does not document, so it is done for the releases of Typer that it was tested with and for no other.
+are converted here instead; Typer converts all other values, and rejects wrong ones. This uses names that
+Typer does not document, so it is limited to the releases of Typer with which it was tested.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command or a group: `target` in a module of this package. `summary`: the first line of its help."""
+    """A command or group: the name `target` in a module of this package, and the first line of its help."""
 
     module: str
     target: str
@@ -34,7 +34,7 @@ class Entry:
     summary: str
 
     def load(self, name: str) -> Any:
-        """The command, ready to run."""
+        """Import the command and return it, ready to run."""
         found = getattr(import_module(f"hostler.cli.{self.module}"), self.target)
         if isinstance(found, typer.Typer):
             command: Any = get_group(found)
@@ -45,33 +45,33 @@ class Entry:
             command = get_command(alone)
             parts = [command]
         for part in parts:
-            quicken(part)
+            convert_plainly(part)
         command.name, command.rich_help_panel = name, self.panel
         return command
 
 
 class LazyGroup(TyperGroup):
-    """A group that lists its commands from a table and imports the one that runs."""
+    """A group that lists its commands from a table, and imports only the one that runs."""
 
     entries: Mapping[str, Entry] = {}
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         for name, entry in self.entries.items():
             self.commands[name] = TyperCommand(
                 name, help=entry.summary, rich_help_panel=entry.panel, rich_markup_mode=self.rich_markup_mode
             )
-        quicken(self)
+        convert_plainly(self)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command that the arguments name, and load it."""
+        """Return the command that the arguments name, imported."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and name in self.entries:
             command = self.entries[name].load(name)
         return name, command, rest
 
 
-def quicken(command: Any) -> None:
+def convert_plainly(command: Any) -> None:
     """Convert the plain values of a command's parameters without pydantic."""
     if not typer.__version__.startswith(TESTED_TYPER):
         return
@@ -88,10 +88,10 @@ def quicken(command: Any) -> None:
 
 
 class _Plain:
-    """The conversion of one parameter, in place of Typer's."""
+    """Converts the value of one parameter, in place of Typer."""
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value as the command gets it. A wrong value raises what Typer raises."""
+        """Return the value for the command. Typer rejects a wrong value."""
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
@@ -102,17 +102,19 @@ class _Plain:
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
 
-def _several(value: Any, wanted: Any) -> list[Any] | None:
-    if get_origin(wanted.annotation) is not list or not isinstance(value, list | tuple):
+def _several(value: Any, parameter: Any) -> list[Any] | None:
+    if get_origin(parameter.annotation) is not list or not isinstance(value, list | tuple):
         return None
-    (inner,) = get_args(wanted.annotation)
-    return [*value] if inner is str and _has_no_rules(wanted) and all(type(v) is str for v in value) else None
+    (inner,) = get_args(parameter.annotation)
+    return (
+        [*value] if inner is str and _has_no_rules(parameter) and all(type(v) is str for v in value) else None
+    )
 
 
-def _one(value: Any, wanted: Any) -> Any:
+def _one(value: Any, parameter: Any) -> Any:
     """Return the converted value, or None if the value or its type is not plain."""
-    kind, rules = wanted.annotation, wanted.parameter_info
-    if not _has_no_rules(wanted):
+    kind, rules = parameter.annotation, parameter.parameter_info
+    if not _has_no_rules(parameter):
         return None
     if get_origin(kind) is Literal:
         return value if value in get_args(kind) else None
@@ -130,8 +132,8 @@ def _one(value: Any, wanted: Any) -> Any:
     return value if kind is str and type(value) is str else None
 
 
-def _has_no_rules(wanted: Any) -> bool:
-    """Return whether a value has only to be of its type and, as a number, within its bounds."""
-    rules = wanted.parameter_info
-    asked = ("parser", "exists", "writable", "resolve_path", "allow_dash", "path_type", "clamp", "count")
-    return rules.file_okay and rules.dir_okay and not any(getattr(rules, name, None) for name in asked)
+def _has_no_rules(parameter: Any) -> bool:
+    """Return whether the type and, for a number, its bounds are the only rules for a value."""
+    rules = parameter.parameter_info
+    extra = ("parser", "exists", "writable", "resolve_path", "allow_dash", "path_type", "clamp", "count")
+    return rules.file_okay and rules.dir_okay and not any(getattr(rules, name, None) for name in extra)

@@ -1,4 +1,4 @@
-"""Lines that a person types, while other things happen in the meantime."""
+"""Lines typed by a person while results stream in the background."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK_BYTES = 4096
 
 
 class Lines:
-    """Standard input, line by line. `wait` also returns when `wake` is called, from any thread."""
+    """Standard input, line by line. `wake`, from any thread, ends a `wait`."""
 
     def __init__(self, fd: int | None = None) -> None:
         self._fd = sys.stdin.fileno() if fd is None else fd
@@ -23,17 +23,17 @@ class Lines:
         self.ended = False
 
     def close(self) -> None:
-        """Give the sockets back."""
+        """Close the sockets."""
         self._reader.close()
         self._writer.close()
 
     def wake(self) -> None:
-        """End a `wait` that is under way, or the next one."""
-        with contextlib.suppress(OSError):  # it is awake already, or over
+        """End the current `wait`, or the next one."""
+        with contextlib.suppress(OSError):  # already woken, or closed
             self._writer.send(b".")
 
     def pop(self) -> str | None:
-        """A line that is there already."""
+        """Return the next line if it was read already, else None."""
         line, found, rest = self._buffer.partition(b"\n")
         if not found:
             return None
@@ -41,7 +41,7 @@ class Lines:
         return line.decode(errors="replace").rstrip("\r")
 
     def wait(self) -> str | None:
-        """The next line; None: `wake` was called, or the input has ended."""
+        """Return the next line; None if `wake` was called or the input has ended."""
         while True:
             line = self.pop()
             if line is not None:
@@ -55,7 +55,7 @@ class Lines:
             self._read()
 
     def ask(self, prompt: str) -> str:
-        """The answer to a question. EOFError where the input has ended."""
+        """Show a prompt and return the line that follows, stripped. EOFError if the input has ended."""
         sys.stdout.write(prompt)
         sys.stdout.flush()
         while (line := self.pop()) is None:
@@ -74,10 +74,10 @@ class Lines:
 
 
 class Asker(Protocol):
-    """Whoever puts questions to the person at the terminal."""
+    """Asks the person at the terminal."""
 
     def ask(self, prompt: str) -> str:
-        """The answer, without blanks around it. EOFError where nobody answers any more."""
+        """Show a prompt and return the answer, stripped. EOFError if the input has ended."""
 
 
 __all__ = ["Asker", "Lines"]

@@ -1,4 +1,4 @@
-"""`hostler replay --live-after`: where a replay leaves its recording, a fork goes on for real."""
+"""`hostler replay --live-after`: continue a diverged replay as a fork with real calls."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 async def go_live(
     api: Api, replayed: Replayed, *, agent_version: int | None, effects: bool, as_json: bool
 ) -> dict[str, Any]:
-    """Fork the run before the step that differs, follow the fork to its end, and give it as it ended.
+    """Fork the run before the step that differs, follow the fork to its end, and return the ended run.
 
-    Reads and models are asked for real; what changes something is refused, unless `effects`.
+    The fork calls real models and tools; calls with effects are refused, unless `effects`.
     """
     if replayed.divergence is None:
-        raise ValueError("there is nothing to go on from: the replay was the same")
+        raise ValueError("the replay did not diverge, so there is nothing to continue")
     at = min(max(0, replayed.divergence.step - 1), replayed.steps)
     body: dict[str, Any] = {"at": at, "effects": effects}
     if agent_version is not None:
         body["agent_version"] = agent_version
     made = await api.post(route("runs", replayed.run_id, "fork"), body)
-    note(f"run {made['run_id']} goes on for real after step {at}")
+    note(f"run {made['run_id']} continues with real calls after step {at}")
     show = Show(as_json=as_json)
     try:
         async for result in api.results(made["run_id"]):
@@ -36,8 +36,8 @@ async def go_live(
     finally:
         show.end()
     ended: dict[str, Any] = await api.get(route("runs", made["run_id"]))
-    said = (ended.get("output") or {}).get("text") or ""
+    output = (ended.get("output") or {}).get("text") or ""
     if not as_json:
-        for line in describe(differences({"output": replayed.recorded_text}, {"output": said})):
+        for line in describe(differences({"output": replayed.recorded_text}, {"output": output})):
             out().print(line, markup=False, soft_wrap=True)
     return ended

@@ -1,4 +1,4 @@
-"""Logs of a server on standard error: lines for people, or one JSON object a line."""
+"""The log of a server on standard error: lines for people, or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import traceback
 import msgspec
 
 QUIET = ("httpx", "httpcore", "asyncio", "uvicorn", "websockets")
-"""Libraries that log each request; their warnings count."""
+"""Libraries that log each request: only their warnings are logged."""
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: `at` (UTC, ISO 8601), `level`, `logger`, `message`, perhaps `error`."""
+    """One JSON object per line: `at` (UTC, ISO 8601), `level`, `logger`, `message`, perhaps `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write one record."""
+        """Return the line of a record."""
         line = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
             + f".{int(record.msecs):03d}Z",
@@ -31,10 +31,10 @@ class JsonLines(logging.Formatter):
 
 
 class PlainLines(logging.Formatter):
-    """One line a record: what others wrote in it makes no further line, and moves no cursor."""
+    """One line per record. Control characters in a message are escaped, so that they cannot forge lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  the name of the library's
-        """Write one record, without its error."""
+        """Return the line of a record, without its traceback."""
         text = record.message
         record.message = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
         try:
@@ -44,7 +44,7 @@ class PlainLines(logging.Formatter):
 
 
 def set_up_logging(level: str, *, as_json: bool = False) -> None:
-    """Log to standard error from here on."""
+    """Send logs of `level` and above to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     plain = PlainLines("%(asctime)s %(levelname)-7s %(name)s  %(message)s")
     handler.setFormatter(JsonLines() if as_json else plain)

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, so that the main thread can wait for a person."""
+"""An event loop in a thread, so that the main thread can wait for input."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ T = TypeVar("T")
 
 
 class Background:
-    """Runs coroutines elsewhere, for the time of a `with` block; what still runs at its end is cancelled."""
+    """Runs coroutines in another thread during a `with` block; at its end, active ones are cancelled."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="hostler-cli", daemon=True)
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin; the future tells how it ends."""
+        """Start a coroutine, and return a future of its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for it. Interrupted, it is cancelled, and waited for."""
+        """Run a coroutine and return its result. Ctrl-C cancels it."""
         future = self.start(work)
         try:
             return future.result()

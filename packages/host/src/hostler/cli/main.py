@@ -1,4 +1,4 @@
-"""`hostler`: the command line's entry."""
+"""`hostler`: the entry point of the command line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hostler.version import VERSION
 
 
 def main() -> None:
-    """Run the command line. Errors end it with one line; what nobody foresaw is written to a file."""
-    if sys.argv[1:] == ["--version"]:  # asked by programs, often: without a word of the rest
+    """Run the command line. An error ends it with one line; the traceback of a bug is written to a file."""
+    if sys.argv[1:] == ["--version"]:  # programs ask this often: answer without imports
         sys.stdout.write(f"hostler {VERSION}\n")
         return
     from hostler.cli.commands import app
@@ -24,8 +24,8 @@ def main() -> None:
         show_error(error.message)
         sys.exit(1)
     except BrokenPipeError:
-        sys.exit(1)  # whoever read our output has left
-    except Exception:  # noqa: BLE001 - the top of the program: people get one line, and where the rest is
+        sys.exit(1)  # the reader of our output has closed it
+    except Exception:  # noqa: BLE001 - the top of the program: one line, and where the traceback is
         sys.exit(_report())
 
 
@@ -40,9 +40,7 @@ def _report() -> int:
         "w", prefix="hostler-", suffix=".log", delete=False, encoding="utf-8"
     ) as file:
         file.write(f"{sys.argv}\n{traceback.format_exc()}")
-    show_error(
-        f"this is a mistake in hostler; what happened is written in {Path(file.name)}: please report it"
-    )
+    show_error(f"this is a bug in hostler: please report it with {Path(file.name)}, which has the details")
     return 1
 
 

@@ -1,4 +1,4 @@
-"""Markdown for a terminal as it streams in: bold, code, headings and bullets, cut anywhere."""
+"""Streamed Markdown for a terminal: bold, code, headings and bullets."""
 
 from __future__ import annotations
 
@@ -7,82 +7,82 @@ _FENCE = "```"
 
 
 class MarkdownStream:
-    """Turns pieces of Markdown into text with terminal colours; cut anywhere, the result is the same."""
+    """Renders pieces of Markdown with terminal colours. Pieces may be cut anywhere."""
 
     def __init__(self) -> None:
-        self._held = ""
+        self._pending = ""
         self._at_line_start = True
         self._bold = self._code = self._heading = self._fenced = False
 
     def feed(self, text: str) -> str:
-        """What to write for the next piece; marks that may be incomplete wait for the piece after it."""
-        self._held += text
-        return self._taken(final=False)
+        """Return the text to write for the next piece. Marks that may be incomplete are kept."""
+        self._pending += text
+        return self._render(final=False)
 
     def end(self) -> str:
-        """What was held back, and the end of every colour."""
-        out = self._taken(final=True)
+        """Return the rest, and the end of all colours."""
+        out = self._render(final=True)
         coloured = self._bold or self._code or self._heading or self._fenced
         self._bold = self._code = self._heading = self._fenced = False
         self._at_line_start = True
         return out + (_RESET if coloured else "")
 
-    def _taken(self, *, final: bool) -> str:
+    def _render(self, *, final: bool) -> str:
         out: list[str] = []
-        while self._held:
-            taken = self._next(final=final)
-            if taken is None:
+        while self._pending:
+            text = self._next(final=final)
+            if text is None:
                 break
-            out.append(taken)
+            out.append(text)
         return "".join(out)
 
     def _next(self, *, final: bool) -> str | None:
-        """The output for the next mark or character; None: more has to come first."""
-        held = self._held
+        """Return the output for the next mark or character; None if it may be incomplete."""
+        held = self._pending
         if self._at_line_start:
-            begun = self._line_start(final=final)
-            if begun is None or begun:
-                return begun
+            text = self._line_start(final=final)
+            if text is None or text:
+                return text
         if held[0] == "\n":
             return self._line_end()
         if not self._fenced and held[0] == "*" and not self._code:
             if len(held) == 1 and not final:
                 return None
             if held.startswith("**"):
-                self._held = held[2:]
+                self._pending = held[2:]
                 self._bold = not self._bold
                 return self._style()
         if not self._fenced and held[0] == "`":
-            self._held = held[1:]
+            self._pending = held[1:]
             self._code = not self._code
             return self._style()
-        self._held = held[1:]
+        self._pending = held[1:]
         return held[0]
 
     def _line_start(self, *, final: bool) -> str | None:
-        """Fences, headings and bullets; "" where the line begins with none of them."""
-        mark, complete = _mark_of(self._held, fenced=self._fenced)
+        """Return the output for a fence, heading or bullet; "" if the line begins with none of them."""
+        mark, complete = _mark_of(self._pending, fenced=self._fenced)
         if not complete and not final:
             return None
         self._at_line_start = False
-        rest = self._held[len(mark) :]
+        rest = self._pending[len(mark) :]
         if mark.startswith(_FENCE):
-            self._held = rest
+            self._pending = rest
             self._fenced = not self._fenced
             return f"{_RESET}{_DIM}{mark}{self._style()}"
         if mark.startswith("#"):
-            self._held = rest
+            self._pending = rest
             self._heading = True
             return self._style()
         if mark:
-            self._held = rest
+            self._pending = rest
             return "• "
         return ""
 
     def _line_end(self) -> str:
-        self._held = self._held[1:]
+        self._pending = self._pending[1:]
         self._at_line_start = True
-        if self._heading or self._bold or self._code:  # inline marks do not reach into the next line
+        if self._heading or self._bold or self._code:  # inline marks end with their line
             self._heading = self._bold = self._code = False
             return f"{_RESET}\n"
         return "\n"
@@ -96,7 +96,7 @@ class MarkdownStream:
 
 
 def _mark_of(line: str, *, fenced: bool) -> tuple[str, bool]:
-    """The mark a line begins with ("" for none), and whether more text could not change that."""
+    """Return the mark at the start of a line ("" for none), and whether it is final with more text."""
     if line.startswith(_FENCE):
         end = line.find("\n")
         return (line if end < 0 else line[:end]), end >= 0

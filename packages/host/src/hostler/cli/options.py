@@ -9,7 +9,9 @@ import typer
 
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="Data directory.", envvar="HOSTLER_DATA", show_default=False),
+    typer.Option(
+        "--data", metavar="DIR", help="The data directory.", envvar="HOSTLER_DATA", show_default=False
+    ),
 ]
 UrlOption = Annotated[
     str | None,
@@ -30,29 +32,29 @@ DatabaseOption = Annotated[
 ]
 NoUrlOption = Annotated[str | None, typer.Option("--url", envvar="HOSTLER_URL", hidden=True)]
 NoKeyOption = Annotated[str | None, typer.Option("--key", envvar="HOSTLER_KEY", hidden=True)]
-JsonOption = Annotated[bool, typer.Option("--json", help="JSON on standard output, and nothing else.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to standard output, and nothing else.")]
 TargetArgument = Annotated[
     str,
     typer.Argument(
-        help="An agent's name, a plugin folder[:runner], or file.py:Class. An agent goes before a folder of "
-        "its name; ./NAME is the folder."
+        help="An agent's name, a plugin folder[:runner], or file.py:Class. If an agent and a folder have the "
+        "same name, NAME is the agent and ./NAME the folder."
     ),
 ]
 ConversationOption = Annotated[
-    str | None, typer.Option("--conversation", "-c", metavar="ID", help="Go on in this conversation.")
+    str | None, typer.Option("--conversation", "-c", metavar="ID", help="Continue this conversation.")
 ]
 SettingsOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Runner configuration; JSON where it parses as JSON."),
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of the runner; parsed as JSON if possible."),
 ]
 ModelOption = Annotated[
-    str | None, typer.Option("--model", metavar="ID", help="The model for a runner that asks for one.")
+    str | None, typer.Option("--model", metavar="ID", help="The model, for a runner that needs one.")
 ]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="How many at most.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="The most to list.")]
 
 
 def data_directory(data: Path | None) -> Path:
-    """The data directory that is meant, as an absolute path."""
+    """Return the data directory as an absolute path; None: the default one."""
     from hostler.host.data_directory import default_data_dir
 
     return (data or default_data_dir()).expanduser().resolve()

@@ -104,7 +104,7 @@ def show_warning(text: str) -> None:
 
 
 @contextmanager
-def errors_told(
+def report_errors(
     *, usage: type[HostlerError] = CallerError, unhandled: type[HostlerError] | None = None
 ) -> Iterator[None]:
     """Errors end the command with one line, and status 2 where they are of `usage`; Ctrl-C with 130.

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption
-from hostler.cli.output import FAILED, USAGE, errors_told, fail
+from hostler.cli.output import FAILED, USAGE, fail, report_errors
 
 SECONDS_OF = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d{1,9})([smhdw])")
@@ -101,6 +101,6 @@ def replay(
         url=url,
         key=key,
     )
-    with errors_told():
+    with report_errors():
         identical = asyncio.run(replay_all(wanted))
     raise typer.Exit(0 if identical else FAILED)

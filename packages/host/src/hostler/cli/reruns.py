@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.options import JsonOption
-from hostler.cli.output import FAILED, STATUS_OF_RUN, USAGE, errors_told, fail, note, write_line
+from hostler.cli.output import FAILED, STATUS_OF_RUN, USAGE, fail, note, report_errors, write_line
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
 from hostler.cli.tables import short, write_items, write_record
@@ -58,7 +58,7 @@ def steps(
     from hostler.domain.tapes import decode_tape, read_tape
 
     text = _exported(server, run_id)
-    with errors_told():
+    with report_errors():
         tape = read_tape(decode_tape(text.encode()))
     rows: list[dict[str, Any]] = [
         {"step": call.step, "kind": "call", "type": call.method, "data": call.params} for call in tape.calls

@@ -18,7 +18,7 @@ from hostler.cli.options import (
     TargetArgument,
     UrlOption,
 )
-from hostler.cli.output import USAGE, errors_told, fail, note
+from hostler.cli.output import USAGE, fail, note, report_errors
 
 MAX_STDIN_BYTES = 1_048_577
 """One byte over what an event may hold: enough to be told that it is too much."""
@@ -65,7 +65,7 @@ def run(
         url=url,
         key=key,
     )
-    with errors_told():
+    with report_errors():
         status = asyncio.run(run_once(options))
     raise typer.Exit(status)
 

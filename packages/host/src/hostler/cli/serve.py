@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hostler.cli.options import DatabaseOption, DataOption, data_directory
-from hostler.cli.output import INTERRUPTED, USAGE, err, errors_told, fail, note, show_error, show_problem
+from hostler.cli.output import INTERRUPTED, USAGE, err, fail, note, report_errors, show_error, show_problem
 
 if TYPE_CHECKING:
     from hostler.host.config import Settings
@@ -89,7 +89,7 @@ def serve(
         fail("--prune needs --config FILE: what FILE does not name is removed", USAGE)
     set_up_logging(log_level, as_json=log_format == "json")
     data_dir = data_directory(data)
-    with errors_told():
+    with report_errors():
         key = find_admin_key(data_dir, os.environ.get("HOSTLER_ADMIN_KEY"))
         settings = Settings(
             data_dir=data_dir,

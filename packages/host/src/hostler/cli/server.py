@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from hostler.cli.options import DataOption, KeyOption, UrlOption
-from hostler.cli.output import errors_told
+from hostler.cli.output import report_errors
 from hostler_protocol.errors import HostlerError, InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Server:
                         raise
                     raise NotFoundError(f"{error.message}; `{self.listed_by}` shows what there is") from error
 
-        with errors_told(usage=InvalidArgumentError, unhandled=unhandled):
+        with report_errors(usage=InvalidArgumentError, unhandled=unhandled):
             return asyncio.run(done())
 
     def get(self, path: str, *, running: bool = False, **query: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A conversation with an agent of a server: what is said, the runs it starts, and what they wait for."""
+"""A conversation with an agent of a server: its messages, their runs, and the pauses of these."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from hostler_protocol.ids import new_id
 from hostler_protocol.limits import MAX_PAGE_ITEMS
 
 MAX_WAITING = 20
-"""Pauses of one conversation that are looked at: one a run, few runs at once."""
+"""Pauses of one conversation that are read: one for each active run, of which there are few."""
 WAITING = ("open", "needs_review")
 
 
 class NoRunError(HostlerError):
-    """The event was taken, and started no run."""
+    """The event was accepted, but started no run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What became of a message. `outcome`: started, steered or queued."""
+class SentMessage:
+    """The receipt of a message. `outcome`: started, steered or queued."""
 
     event_id: str
     outcome: str
@@ -33,7 +33,7 @@ class Said:
 
 
 class Talk:
-    """One conversation. `running` are the ids of the runs that are not over yet, oldest first."""
+    """One conversation. `running` holds the ids of the active runs, oldest first."""
 
     def __init__(self, api: Api, agent: str, conversation_id: str | None = None) -> None:
         self.api = api
@@ -41,8 +41,8 @@ class Talk:
         self.conversation_id = conversation_id or new_id()
         self.running: list[str] = []
 
-    async def send(self, text: str) -> Said:
-        """Say something. NoRunError where no run takes it."""
+    async def send(self, text: str) -> SentMessage:
+        """Send a message. NoRunError if no run takes it."""
         envelope = EventEnvelope(
             event_type="message.received",
             input=Input(text=text),
@@ -52,11 +52,11 @@ class Talk:
         )
         accepted = await self.api.post("/v1/events", envelope)
         if accepted["run"] is None:
-            raise NoRunError(f"the agent took no run: {accepted['outcome']}")
-        return Said(accepted["event_id"], accepted["outcome"], accepted["run"]["run_id"])
+            raise NoRunError(f"the agent started no run: {accepted['outcome']}")
+        return SentMessage(accepted["event_id"], accepted["outcome"], accepted["run"]["run_id"])
 
     async def follow(self, run_id: str) -> AsyncGenerator[StoredResult, None]:
-        """The results of a run, until its end."""
+        """Yield the results of a run, until its end."""
         self.running.append(run_id)
         try:
             async for result in self.api.results(run_id):
@@ -65,26 +65,27 @@ class Talk:
             self.running.remove(run_id)
 
     async def say(self, text: str) -> AsyncGenerator[StoredResult, None]:
-        """Say something; the results of its run, until its end."""
-        said = await self.send(text)
-        async for result in self.follow(said.run_id):
+        """Send a message, and yield the results of its run, until its end."""
+        sent = await self.send(text)
+        async for result in self.follow(sent.run_id):
             yield result
 
     async def receipt(self, event_id: str) -> dict[str, Any]:
-        """What became of a message that a run absorbed: `status` injected, requeued, dropped or queued, and
-        `next_run_id` where another run answers it.
+        """Return the receipt of a message sent to an active run.
+
+        `status` is injected, requeued, dropped or queued; `next_run_id` is set if another run answers it.
         """
         event = await self.api.get(route("events", event_id))
         found: dict[str, Any] = {**(event.get("steering") or {}), "run_id": event["run_id"]}
         return found
 
     async def waiting(self) -> list[dict[str, Any]]:
-        """The pauses of this conversation in which people have the next step, oldest first."""
+        """Return the pauses of this conversation that wait for people, oldest first."""
         found = await self.api.items("/v1/pauses", limit=MAX_WAITING, conversation_id=self.conversation_id)
         return [pause for pause in reversed(found) if pause["status"] in WAITING]
 
     async def decide(self, pause: dict[str, Any], action: dict[str, Any]) -> dict[str, Any]:
-        """Send what was decided of one call of a pause; the answer has `status`."""
+        """Send the decision on one call of a pause. Return the server's answer, with `status`."""
         if "outcome" in action:
             body = {name: value for name, value in action.items() if name != "call_id"}
             path = route("pauses", pause["id"], "calls", action["call_id"], "resolve")
@@ -96,14 +97,14 @@ class Talk:
         return answered
 
     async def cancel(self) -> int:
-        """Cancel what runs; how many runs that were."""
+        """Cancel the active runs, and return their number."""
         running = list(self.running)
         for run_id in running:
             await self.api.post(route("runs", run_id, "cancel"), {"reason": "cancelled in the chat"})
         return len(running)
 
     async def history(self, limit: int) -> list[dict[str, Any]]:
-        """The conversation, oldest first: the last `limit` messages of it, then those that wait for a run.
+        """Return the last `limit` messages, oldest first, then those that wait for a run.
 
         A waiting message has `waits_for`.
         """
@@ -116,7 +117,7 @@ class Talk:
         return found
 
     async def state(self) -> list[dict[str, Any]]:
-        """The values kept for this conversation."""
+        """Return the state of this conversation: items with `key` and `value`."""
         path = route("conversations", self.conversation_id, "state")
         try:
             return await self.api.items(path, limit=1000)
