@@ -107,8 +107,8 @@ def test_a_pipe_gets_all_columns_between_tabs(capfd: pytest.CaptureFixture[str])
 
 
 def test_json_is_all_there_is_on_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
-    write_items([{"a": 1}], ("a",), lambda item: (item["a"],), as_json=True, none="none")
-    write_items([], ("a",), lambda item: (item["a"],), as_json=True, none="none")
+    write_items([{"a": 1}], {"a": "a"}, as_json=True, none="none")
+    write_items([], {"a": "a"}, as_json=True, none="none")
     write_done({"deleted": True}, "it is deleted", as_json=True)
     said = capfd.readouterr()
     assert [json.loads(line) for line in said.out.splitlines()] == [[{"a": 1}], [], {"deleted": True}]

@@ -12,7 +12,7 @@ from hostler.cli.options import JsonOption, LimitOption
 from hostler.cli.output import out
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
-from hostler.cli.tables import short, write_beside, write_done, write_fields, write_items, write_record
+from hostler.cli.tables import short, write_done, write_fields, write_indented, write_items, write_record
 
 app = typer.Typer(
     help="Agents: add, list, show, versions, change, remove. `hostler apply` adds many at once.",
@@ -29,18 +29,17 @@ def list_agents(server: Server, limit: LimitOption = 100, as_json: JsonOption = 
     """List agents by name."""
     write_items(
         server.items("/v1/agents", limit=limit),
-        ("agent", "version", "runner", "enabled", "events", "problems"),
-        lambda a: (
-            a["name"],
-            a["version"],
-            a["spec"]["runner"],
-            "yes" if a["spec"]["enabled"] else "no",
-            ", ".join(a["spec"]["event_types"]) or "only by name",
-            _count(a.get("problems") or []),
-        ),
+        {
+            "agent": "name",
+            "version": "version",
+            "runner": _runner,
+            "enabled": lambda agent: "yes" if agent["spec"]["enabled"] else "no",
+            "events": lambda agent: agent["spec"]["event_types"] or "only by name",
+            "problems": lambda agent: _count(agent.get("problems") or []),
+        },
         as_json=as_json,
         spare=("enabled", "version", "events"),
-        none="no agents yet: `hostler agents add NAME runner=ID` adds one, `hostler apply` a whole file",
+        none="no agents yet: `hostler agents add NAME runner=ID` adds one, `hostler apply FILE` many",
     )
 
 
@@ -59,8 +58,11 @@ def list_versions(
     """List an agent's versions, newest first."""
     write_items(
         server.items(route("agents", name, "versions"), limit=limit),
-        ("version", "runner", "config"),
-        lambda a: (a["version"], a["spec"]["runner"], short(a["spec"]["config"], _CONFIG_CHARS)),
+        {
+            "version": "version",
+            "runner": _runner,
+            "config": lambda agent: short(agent["spec"]["config"], _CONFIG_CHARS),
+        },
         as_json=as_json,
         none="no versions",
     )
@@ -93,6 +95,10 @@ def delete_agent(server: Server, name: NameArgument, as_json: JsonOption = False
     write_done({"name": name, "deleted": True}, f"agent {name} is deleted", as_json=as_json)
 
 
+def _runner(agent: dict[str, Any]) -> Any:
+    return agent["spec"]["runner"]
+
+
 def _count(problems: list[dict[str, Any]]) -> str:
     """Return the numbers of errors and warnings as text, like "1 error, 2 warnings"; "" for none."""
     counts = Counter(problem["severity"] for problem in problems)
@@ -117,4 +123,4 @@ def _show(agent: dict[str, Any]) -> None:
     for problem in problems:
         style = "bold red" if problem["severity"] == "error" else "bold yellow"
         place = f"{problem['place']}: " if problem["place"] else ""
-        write_beside([(f"{problem['severity']:9}", style)], f"{place}{problem['problem']}")
+        write_indented([(f"{problem['severity']:9}", style)], f"{place}{problem['problem']}")

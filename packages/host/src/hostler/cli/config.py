@@ -54,8 +54,7 @@ def list_entries(
 
     write_items(
         server.ask(look),
-        ("kind", "name", "problem"),
-        lambda entry: (entry["kind"], entry["name"], entry["problem"]),
+        {"kind": "kind", "name": "name", "problem": "problem"},
         as_json=as_json,
         none="no entries yet: `hostler apply FILE` applies a configuration file",
     )

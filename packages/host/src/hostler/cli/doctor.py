@@ -27,7 +27,7 @@ from hostler.cli.options import (
     data_directory,
 )
 from hostler.cli.output import FAILED, write_json
-from hostler.cli.tables import write_beside
+from hostler.cli.tables import write_indented
 from hostler_protocol.errors import UnauthorizedError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def doctor(
     else:
         for finding in findings:
             mark, style = MARKS[finding.verdict]
-            write_beside([(f"{mark} ", style), (f"{finding.what:15}", "dim")], finding.text)
+            write_indented([(f"{mark} ", style), (f"{finding.what:15}", "dim")], finding.text)
     raise typer.Exit(FAILED if any(finding.verdict == "wrong" for finding in findings) else 0)
 
 

@@ -66,14 +66,13 @@ def list_keys(server: Server, limit: LimitOption = 100, as_json: JsonOption = Fa
     """List keys without their secrets, also revoked and expired ones."""
     write_items(
         server.items("/v1/keys", limit=limit),
-        ("key", "name", "rights", "expires", "state"),
-        lambda k: (
-            k["key_id"],
-            k["name"],
-            k.get("plugin") or ", ".join(k["rights"]),
-            moment(k["expires_at"]),
-            _state(k),
-        ),
+        {
+            "key": "key_id",
+            "name": "name",
+            "rights": lambda key: key.get("plugin") or key["rights"],
+            "expires": lambda key: moment(key["expires_at"]),
+            "state": _state,
+        },
         as_json=as_json,
         none="no keys yet except the administrator's: `hostler keys create NAME` creates one",
         spare=("expires",),

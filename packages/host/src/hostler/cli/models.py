@@ -1,4 +1,4 @@
-"""`hostler models`: what agents can be given."""
+"""`hostler models`: models that agents can use."""
 
 from __future__ import annotations
 
@@ -16,36 +16,32 @@ from hostler.cli.entries import (
 )
 from hostler.cli.options import JsonOption
 from hostler.cli.server import Server, server_command
-from hostler.cli.tables import write_items
+from hostler.cli.tables import add_list_command
 
 app = typer.Typer(help="Models: add, list, show, change, remove.", no_args_is_help=True)
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model's id.")]
 
 
-@app.command("list")
-@server_command
-def list_models(server: Server, as_json: JsonOption = False) -> None:
-    """List the configured models."""
-    write_items(
-        server.all("/v1/models"),
-        ("model", "type", "provider", "window", "operations", "problem"),
-        lambda m: (
-            m["model_id"],
-            m["model_type"],
-            m["provider"],
-            m["context_window_tokens"],
-            ", ".join(m["operations"]),
-            m.get("problem"),
-        ),
-        as_json=as_json,
-        none="no models yet: `hostler models add ID` adds one, `hostler apply` a whole file",
-    )
+add_list_command(
+    app,
+    "/v1/models",
+    {
+        "model": "model_id",
+        "type": "model_type",
+        "provider": "provider",
+        "window": "context_window_tokens",
+        "operations": "operations",
+        "problem": "problem",
+    },
+    help="List the configured models.",
+    none="no models yet: `hostler models add ID` adds one, `hostler apply FILE` many",
+)
 
 
 @app.command("show")
 @server_command
 def show_model(server: Server, model: ModelArgument, as_json: JsonOption = False) -> None:
-    """Show one model, as a configuration file would say it."""
+    """Show one model as in a configuration file."""
     show_entry(server, "models", model, as_json=as_json)
 
 
@@ -63,7 +59,7 @@ def add_model(
 def change_model(
     server: Server, model: ModelArgument, fields: FieldsArgument = None, as_json: JsonOption = False
 ) -> None:
-    """Change a model; runs that use it notice at their next call."""
+    """Change a model. Active runs use the change from their next call."""
     change_entry(server, "models", model, parse_fields(fields), as_json=as_json)
 
 

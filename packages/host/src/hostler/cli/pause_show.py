@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from hostler.cli.output import note, out
-from hostler.cli.tables import moment
+from hostler.cli.tables import Columns, moment
 from hostler.cli.terminal_text import visible
 
 WAITING = ("open", "needs_review")
@@ -152,17 +152,21 @@ def what_next(pause: dict[str, Any]) -> None:
         note(f"  {name:18}{command}")
 
 
-def row_of(pause: dict[str, Any]) -> tuple[object, ...]:
-    """A pause as a row of a table."""
-    open_ = pause["status"] == "open"
+def _until(pause: dict[str, Any]) -> object:
     return (
-        pause["id"],
-        pause["status"],
-        pause["agent"],
-        summary(pause),
-        pause.get("requester"),
-        time_left(pause.get("expires_at")) if open_ else moment(pause.get("settled_at")),
+        time_left(pause.get("expires_at")) if pause["status"] == "open" else moment(pause.get("settled_at"))
     )
 
 
-__all__ = ["name_of", "pretty", "row_of", "show_call", "show_pause", "summary", "what_next"]
+COLUMNS: Columns = {
+    "pause": "id",
+    "status": "status",
+    "agent": "agent",
+    "waits for": summary,
+    "requester": "requester",
+    "until": _until,
+}
+"""The columns of a table of pauses."""
+
+
+__all__ = ["COLUMNS", "name_of", "pretty", "show_call", "show_pause", "summary", "what_next"]

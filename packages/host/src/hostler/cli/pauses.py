@@ -45,13 +45,12 @@ def list_pauses(
     as_json: JsonOption = False,
 ) -> None:
     """List what waits, newest first."""
-    from hostler.cli.pause_show import row_of
+    from hostler.cli.pause_show import COLUMNS
 
     found = server.items("/v1/pauses", limit=limit, status=status, conversation_id=conversation, run_id=run)
     write_items(
         [p for p in found if everything or status is not None or p["status"] in UNSETTLED],
-        ("pause", "status", "agent", "waits for", "requester", "until"),
-        row_of,
+        COLUMNS,
         as_json=as_json,
         none="nothing waits",
         spare=("requester",),
@@ -235,21 +234,20 @@ def inbox(
     """Show what happened with pauses, newest first."""
     write_items(
         server.items("/v1/inbox", limit=limit),
-        ("when", "what", "pause", "of", "it stands"),
-        lambda e: (
-            moment(e["at"]),
-            e["event"].removeprefix("pause."),
-            e["pause_id"],
-            e["title"],
-            _yours(e),
-        ),
+        {
+            "when": lambda entry: moment(entry["at"]),
+            "what": lambda entry: entry["event"].removeprefix("pause."),
+            "pause": "pause_id",
+            "title": "title",
+            "now": _state,
+        },
         as_json=as_json,
         none="nothing happened yet",
         spare=("when",),
     )
 
 
-def _yours(entry: dict[str, Any]) -> str:
+def _state(entry: dict[str, Any]) -> str:
     return "waits for you" if entry["waiting"] and entry["status"] == "open" else entry["status"]
 
 

@@ -1,4 +1,4 @@
-"""`hostler plugins`: their processes, logs and runners."""
+"""`hostler plugins`: plugins, their processes, logs and runners."""
 
 from __future__ import annotations
 
@@ -13,42 +13,31 @@ from hostler.cli.options import JsonOption
 from hostler.cli.output import note, out, write_json, write_line
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
-from hostler.cli.tables import moment, write_done, write_fields, write_items, write_record
+from hostler.cli.tables import add_list_command, moment, write_done, write_fields, write_record
 from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
-app = typer.Typer(help="Plugins: add, list, show, change, remove; logs, restart.", no_args_is_help=True)
+app = typer.Typer(help="Plugins: add, list, show, change, remove, logs, restart.", no_args_is_help=True)
 PluginArgument = Annotated[str, typer.Argument(metavar="AUTHOR/NAME", help="The plugin.")]
 RESTART_SECONDS = 300.0
-"""A plugin's environment may be built anew first."""
+"""The server may have to build the plugin's environment first."""
 
 
-@app.command("list")
-@server_command
-def list_plugins(server: Server, as_json: JsonOption = False) -> None:
-    """List plugins, and how each stands."""
-    write_items(
-        server.all("/v1/plugins"),
-        ("plugin", "version", "state", "source", "runners", "reason"),
-        lambda p: (
-            p["plugin"],
-            p["version"],
-            p["state"],
-            p["source"],
-            ", ".join(p["runners"]),
-            p.get("reason"),
-        ),
-        as_json=as_json,
-        none="no plugins yet: `hostler plugins add FOLDER` adds one, `hostler apply` a whole file",
-    )
+add_list_command(
+    app,
+    "/v1/plugins",
+    {name: name for name in ("plugin", "version", "state", "source", "runners", "reason")},
+    help="List plugins and their states.",
+    none="no plugins yet: `hostler plugins add FOLDER` adds one, `hostler apply FILE` many",
+)
 
 
 @app.command("show")
 @server_command
 def show_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = False) -> None:
-    """Show one plugin, its process, its runners and what they ask for."""
+    """Show one plugin, its process, and its runners with their permissions."""
 
     async def look(api: Api) -> dict[str, Any]:
         record = await api.get(route("plugins", plugin))
@@ -76,14 +65,14 @@ def add_plugin(
 def change_plugin(
     server: Server, plugin: PluginArgument, fields: FieldsArgument = None, as_json: JsonOption = False
 ) -> None:
-    """Change how a plugin is served: level, network, limits, path. Its runs finish on the old process."""
+    """Change a plugin's level, network, limits or path. Its active runs finish on the old process."""
     change_entry(server, "plugins", plugin, parse_fields(fields), as_json=as_json)
 
 
 @app.command("remove")
 @server_command
 def remove_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = False) -> None:
-    """Remove a plugin from the configuration. Its runs get 30 seconds to finish."""
+    """Remove a plugin from the configuration. Its active runs get 30 seconds to finish."""
     remove_entry(server, "plugins", plugin, as_json=as_json)
 
 
@@ -92,10 +81,10 @@ def remove_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = 
 def show_logs(
     server: Server,
     plugin: PluginArgument,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="How many of the last.")] = 100,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="How many lines.")] = 100,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the end of what a plugin wrote to its stderr."""
+    """Show the last lines that a plugin wrote to standard error."""
     found: list[str] = server.get(route("plugins", plugin, "logs"), lines=lines)["lines"]
     if as_json:
         write_json(found)
@@ -103,13 +92,13 @@ def show_logs(
     for line in found:
         write_line((visible(line.expandtabs()) if sys.stdout.isatty() else line).encode())
     if not found:
-        note(f"{plugin} has written nothing")
+        note(f"{plugin} has not written anything to standard error")
 
 
 @app.command("restart")
 @server_command
 def restart_plugin(server: Server, plugin: PluginArgument, as_json: JsonOption = False) -> None:
-    """Replace a plugin's process by one from its files as they are now; its runs finish on the old one."""
+    """Restart a plugin from its current files. Its active runs finish on the old process."""
 
     async def restart(api: Api) -> dict[str, Any]:
         found: dict[str, Any] = await api.post(route("plugins", plugin, "restart"), seconds=RESTART_SECONDS)
@@ -143,15 +132,15 @@ def _show(record: dict[str, Any]) -> None:
     )
     for runner in record["manifests"]:
         out().print()
-        asked = [
+        permissions = [
             f"{what}: {', '.join(ops)}" for what, ops in (runner.get("permissions") or {}).items() if ops
         ]
-        able = [name for name, has in (runner.get("capabilities") or {}).items() if has]
+        capabilities = [name for name, has in (runner.get("capabilities") or {}).items() if has]
         write_fields(
             (
                 ("runner", runner["id"]),
-                ("can", able),
-                ("asks for", "; ".join(asked)),
+                ("can", capabilities),
+                ("asks for", "; ".join(permissions)),
                 ("form", [item["name"] for item in runner.get("config_schema") or []]),
             )
         )

@@ -70,8 +70,7 @@ def steps(
     rows.sort(key=lambda row: row["step"])
     write_items(
         rows,
-        ("step", "kind", "type", "data"),
-        lambda row: (row["step"], row["kind"], row["type"], short(row["data"], SHOWN_CHARS)),
+        {"step": "step", "kind": "kind", "type": "type", "data": lambda row: short(row["data"], SHOWN_CHARS)},
         as_json=as_json,
         none="it has no steps",
     )
@@ -126,8 +125,11 @@ def retry(
         raise typer.Exit(STATUS_OF_RUN.get(made[0]["status"], FAILED))
     write_items(
         made,
-        ("run", "again", "agent"),
-        lambda run: (run["retry_of"], run["run_id"], f"{run['agent']} (version {run['agent_version']})"),
+        {
+            "run": "retry_of",
+            "again": "run_id",
+            "agent": lambda run: f"{run['agent']} (version {run['agent_version']})",
+        },
         as_json=as_json,
         none="there is nothing to do again",
         spare=("agent",),

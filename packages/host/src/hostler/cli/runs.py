@@ -54,15 +54,14 @@ def list_runs(
     chosen = status or agent or conversation or dead
     write_items(
         found,
-        ("run", "agent", "status", "code", "created", "took"),
-        lambda run: (
-            run["run_id"],
-            run["agent"],
-            run["status"],
-            run.get("status_code"),
-            moment(run["created_at"]),
-            _took(run),
-        ),
+        {
+            "run": "run_id",
+            "agent": "agent",
+            "status": "status",
+            "code": "status_code",
+            "created": lambda run: moment(run["created_at"]),
+            "took": _took,
+        },
         as_json=as_json,
         none="no such runs" if chosen else "no runs yet: `hostler run AGENT TEXT` starts one",
         spare=("took", "code", "created"),

@@ -1,4 +1,4 @@
-"""`hostler skills`: what agents can be given to read up on, and what a person confirmed."""
+"""`hostler skills`: skills that agents can read, and their confirmation after a change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hostler.cli.options import JsonOption
 from hostler.cli.output import out
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
-from hostler.cli.tables import write_done, write_fields, write_items, write_record, write_table
+from hostler.cli.tables import add_list_command, write_done, write_fields, write_record, write_table
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
@@ -20,25 +20,21 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Skills: add, list, show, confirm, remove.", no_args_is_help=True)
 SkillArgument = Annotated[str, typer.Argument(metavar="SKILL", help="The skill's name.")]
 _DIGEST_CHARS = 12
-"""Shown of a digest where people compare two."""
+"""The characters of a digest in a list."""
 
 
-@app.command("list")
-@server_command
-def list_skills(server: Server, as_json: JsonOption = False) -> None:
-    """List the skills, read anew from their folders."""
-    write_items(
-        server.all("/v1/skills"),
-        ("skill", "version", "digest", "what it is for"),
-        lambda s: (
-            s["name"],
-            s["version"],
-            (s["digest"] or "")[:_DIGEST_CHARS],
-            s["problem"] or s["description"].partition("\n")[0],
-        ),
-        as_json=as_json,
-        none="no skills yet: `hostler skills add FOLDER` adds some, `hostler apply` a whole file",
-    )
+add_list_command(
+    app,
+    "/v1/skills",
+    {
+        "skill": "name",
+        "version": "version",
+        "digest": lambda skill: (skill["digest"] or "")[:_DIGEST_CHARS],
+        "purpose": lambda skill: skill["problem"] or skill["description"].partition("\n")[0],
+    },
+    help="List the skills in the configured folders.",
+    none="no skills yet: `hostler skills add FOLDER` adds some, `hostler apply FILE` many",
+)
 
 
 @app.command("show")
@@ -52,7 +48,7 @@ def show_skill(server: Server, skill: SkillArgument, as_json: JsonOption = False
 @server_command
 def add_skills(
     server: Server,
-    folder: Annotated[Path, typer.Argument(help="A folder with a SKILL.md, or one that holds such.")],
+    folder: Annotated[Path, typer.Argument(help="A folder with a SKILL.md, or with such folders.")],
     as_json: JsonOption = False,
 ) -> None:
     """Add a folder of skills to the configuration."""
@@ -63,10 +59,10 @@ def add_skills(
 @server_command
 def remove_skills(
     server: Server,
-    folder: Annotated[Path, typer.Argument(help="The folder, as it was added.")],
+    folder: Annotated[Path, typer.Argument(help="The folder, as in `add`.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Remove a folder of skills from the configuration. Runs that have one of them keep what they read."""
+    """Remove a folder of skills from the configuration. Active runs keep the text they have read."""
     remove_entry(server, "skills", str(Path.cwd() / folder), as_json=as_json)
 
 
@@ -76,11 +72,11 @@ def confirm_skill(
     server: Server,
     skill: SkillArgument,
     digest: Annotated[
-        str | None, typer.Option(help="The digest of what you looked at; left out: of what is there now.")
+        str | None, typer.Option(help="The digest of the version you reviewed; default: the current one.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let agents use a skill as it is now, after its files changed."""
+    """Allow agents to use a skill after its files have changed."""
 
     async def confirm(api: Api) -> dict[str, Any]:
         wanted = digest
@@ -90,7 +86,7 @@ def confirm_skill(
         return found
 
     record = server.ask(confirm)
-    write_done(record, f"{record['name']} may be used as it is now: {record['digest']}", as_json=as_json)
+    write_done(record, f"{record['name']} may be used in this version: {record['digest']}", as_json=as_json)
 
 
 def _show(record: dict[str, Any]) -> None:

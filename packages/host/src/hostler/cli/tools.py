@@ -1,4 +1,4 @@
-"""`hostler tools`: what agents can be given to act with."""
+"""`hostler tools`: tools that agents can use, and the entries that provide them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hostler.cli.options import JsonOption
 from hostler.cli.output import USAGE, fail, note, out, write_json
 from hostler.cli.routes import route
 from hostler.cli.server import Server, server_command
-from hostler.cli.tables import write_fields, write_items, write_record, write_table
+from hostler.cli.tables import add_list_command, write_fields, write_record, write_table
 from hostler.cli.terminal_text import visible
 
 if TYPE_CHECKING:
     from hostler.cli.client import Api
 
 app = typer.Typer(
-    help="Tools: list, show, approve; what offers them: entries, add, change, remove, servers.",
+    help="Tools: list, show, approve; the entries that provide them: entries, add, change, remove, servers.",
     no_args_is_help=True,
 )
 EntryArgument = Annotated[
@@ -37,25 +37,47 @@ EntryArgument = Annotated[
 _DIFFERENCE = {"+": "green", "-": "red", "@": "dim"}
 
 
-@app.command("list")
-@server_command
-def list_tools(server: Server, as_json: JsonOption = False) -> None:
-    """List the tools that agents can be given, and those that nobody can be given, and why."""
-    write_items(
-        server.all("/v1/tools", running=True),
-        ("tool", "state", "effect", "approval", "owner", "what it does"),
-        lambda t: (
-            t["name"],
-            t["state"],
-            t["effect"],
-            t["approval"],
-            _owner(t),
-            t["problem"] or t["description"].partition("\n")[0],
-        ),
-        as_json=as_json,
-        none="no tools yet: `hostler tools add KIND:NAME` adds some, `hostler apply` a whole file",
-        spare=("owner", "state"),
-    )
+def _owner(tool: dict[str, Any]) -> str:
+    return f"{tool['owner']} (client)" if tool["client"] else str(tool["owner"])
+
+
+def _problems(server: dict[str, Any]) -> str:
+    return "; ".join([server["reason"] or "", *server["warnings"]]).strip("; ")
+
+
+add_list_command(
+    app,
+    "/v1/tools",
+    {
+        "tool": "name",
+        "state": "state",
+        "effect": "effect",
+        "approval": "approval",
+        "owner": _owner,
+        "description": lambda tool: tool["problem"] or tool["description"].partition("\n")[0],
+    },
+    help="List all tools; for those that agents cannot use, with the reason.",
+    none="no tools yet: `hostler tools add KIND:NAME` adds some, `hostler apply FILE` many",
+    spare=("owner", "state"),
+    running=True,
+)
+add_list_command(
+    app,
+    "/v1/config/tools",
+    {"entry": "name", "problem": "problem"},
+    name="entries",
+    help="List the configuration entries that provide tools: MCP servers, OpenAPI documents, built-in tools.",
+    none="no entries yet: `hostler tools add KIND:NAME` adds one, like `hostler tools add fetch:web`",
+)
+add_list_command(
+    app,
+    "/v1/mcp-servers",
+    {"server": "name", "state": "state", "identity": "server", "restarts": "restarts", "problems": _problems},
+    name="servers",
+    help="List the MCP servers and their states.",
+    none="no MCP servers yet: `hostler tools add mcp:NAME` adds one, `hostler apply FILE` many",
+    running=True,
+)
 
 
 @app.command("show")
@@ -63,11 +85,11 @@ def list_tools(server: Server, as_json: JsonOption = False) -> None:
 def show_tool(
     server: Server,
     tool: Annotated[
-        str, typer.Argument(metavar="TOOL", help="The tool, like shop.book; or its entry, like mcp:files.")
+        str, typer.Argument(metavar="TOOL", help="A tool like shop.book, or an entry like mcp:files.")
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Show one tool and its parameters, or the entry of the configuration that tools come from."""
+    """Show one tool and its parameters, or a configuration entry that provides tools."""
     if ":" in tool:
         show_entry(server, "tools", tool, as_json=as_json)
         return
@@ -79,25 +101,26 @@ def show_tool(
 def approve_tools(
     server: Server,
     tool: Annotated[
-        str, typer.Argument(metavar="SERVER.TOOL", help="The tool, like files.read, or several: 'files.*'.")
+        str,
+        typer.Argument(metavar="SERVER.TOOL", help="A tool like files.read, or several: 'files.*'."),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Approve what is shown without asking.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what an MCP server changed of its tools, or came up with, and approve it."""
+    """Show the tools that an MCP server changed or added, and approve them."""
     from hostler.domain.name_patterns import matches
 
     async def look(api: Api) -> list[dict[str, Any]]:
         if "*" not in tool:
             return [await api.get(route("tools", tool))]
-        found = (await api.get("/v1/tools"))["items"]
-        return [one for one in found if matches(tool, one["name"])]
+        items = (await api.get("/v1/tools"))["items"]
+        return [item for item in items if matches(tool, item["name"])]
 
     waiting = [one for one in server.ask(look, running=True) if one["waiting"]]
     if not waiting:
-        fail(f"nothing of {tool} waits for an approval")
+        fail(f"{tool}: no tool waits for an approval")
     if not yes and (as_json or not (sys.stdin.isatty() and sys.stdout.isatty())):
-        fail("nobody can be asked here: look at it with `hostler tools show`, then say --yes", USAGE)
+        fail("there is no terminal to confirm at: review with `hostler tools show`, then add --yes", USAGE)
     agreed = waiting if as_json else [one for one in waiting if _agreed(one, yes=yes)]
 
     async def approve(api: Api) -> list[Any]:
@@ -111,20 +134,7 @@ def approve_tools(
         write_json(approved)
     else:
         for one in agreed:
-            note(f"{one['name']} is approved as it is now")
-
-
-@app.command("entries")
-@server_command
-def list_entries(server: Server, as_json: JsonOption = False) -> None:
-    """List the entries of the configuration that tools come from: servers, documents, built-in tools."""
-    write_items(
-        server.all("/v1/config/tools"),
-        ("entry", "problem"),
-        lambda one: (one["name"], one["problem"]),
-        as_json=as_json,
-        none="no entries yet: `hostler tools add KIND:NAME` adds one, like `add fetch:web`",
-    )
+            note(f"{one['name']} is approved in this version")
 
 
 @app.command("add")
@@ -132,10 +142,10 @@ def list_entries(server: Server, as_json: JsonOption = False) -> None:
 def add_tools(
     server: Server, entry: EntryArgument, fields: FieldsArgument = None, as_json: JsonOption = False
 ) -> None:
-    """Add what tools come from, like `add mcp:files 'command=["npx", "server"]'` or `add exec:exec`."""
+    """Add an entry that provides tools, like `mcp:files 'command=["npx", "server"]'` or `exec:exec`."""
     kind, _, name = entry.partition(":")
-    given = {kind: {"name": name, **parse_fields(fields)}}
-    add_entry(server, "tools", given, as_json=as_json)
+    entry_fields = {kind: {"name": name, **parse_fields(fields)}}
+    add_entry(server, "tools", entry_fields, as_json=as_json)
 
 
 @app.command("change")
@@ -143,7 +153,7 @@ def add_tools(
 def change_tools(
     server: Server, entry: EntryArgument, fields: FieldsArgument = None, as_json: JsonOption = False
 ) -> None:
-    """Change an entry that tools come from. Calls that are under way finish."""
+    """Change an entry that provides tools. Active calls finish."""
     kind = entry.partition(":")[0]
     found = parse_fields(fields)
     change_entry(server, "tools", entry, {kind: found} if found else {}, as_json=as_json)
@@ -152,21 +162,8 @@ def change_tools(
 @app.command("remove")
 @server_command
 def remove_tools(server: Server, entry: EntryArgument, as_json: JsonOption = False) -> None:
-    """Remove an entry that tools come from."""
+    """Remove an entry that provides tools."""
     remove_entry(server, "tools", entry, as_json=as_json)
-
-
-@app.command("servers")
-@server_command
-def list_servers(server: Server, as_json: JsonOption = False) -> None:
-    """List the MCP servers, and how each stands."""
-    write_items(
-        server.all("/v1/mcp-servers", running=True),
-        ("server", "state", "says it is", "restarts", "what is wrong"),
-        lambda one: (one["name"], one["state"], one["server"], one["restarts"], _told(one)),
-        as_json=as_json,
-        none="no MCP servers yet: `hostler tools add mcp:NAME` adds one, `hostler apply` a whole file",
-    )
 
 
 def _show(record: dict[str, Any]) -> None:
@@ -190,11 +187,11 @@ def _show(record: dict[str, Any]) -> None:
     ]
     if rows:
         out().print()
-        write_table(("parameter", "type", "required", "what it is"), rows, none="no parameters")
+        write_table(("parameter", "type", "required", "description"), rows, none="no parameters")
 
 
 def _agreed(tool: dict[str, Any], *, yes: bool) -> bool:
-    """Show what would be approved, and ask, unless it was said before."""
+    """Show the change of a tool, and ask whether to approve it, unless `yes`."""
     from rich.text import Text
 
     for line in _difference(tool["waiting"]):
@@ -202,30 +199,22 @@ def _agreed(tool: dict[str, Any], *, yes: bool) -> bool:
     return yes or typer.confirm(f"approve {tool['name']}?", default=False)
 
 
-def _told(server: dict[str, Any]) -> str:
-    return "; ".join([server["reason"] or "", *server["warnings"]]).strip("; ")
-
-
 def _difference(waiting: dict[str, Any]) -> list[str]:
-    """What is to be approved, line by line, against what was approved before."""
+    """Return the lines of a diff between the approved version of a tool and the new one."""
     before, now = (_lines(waiting[which]) for which in ("approved", "now"))
     return list(difflib.unified_diff(before, now, "approved", "now", n=100, lineterm=""))
 
 
-def _lines(said: dict[str, Any] | None) -> list[str]:
-    if said is None:
+def _lines(version: dict[str, Any] | None) -> list[str]:
+    if version is None:
         return []
-    schemas = {name: said[name] for name in ("parameters", "output_schema") if said[name] is not None}
-    text = said["description"] + "\n" + json.dumps(schemas, indent=2, sort_keys=True, ensure_ascii=False)
+    schemas = {name: version[name] for name in ("parameters", "output_schema") if version[name] is not None}
+    text = version["description"] + "\n" + json.dumps(schemas, indent=2, sort_keys=True, ensure_ascii=False)
     return [visible(line) for line in text.split("\n")]
-
-
-def _owner(tool: dict[str, Any]) -> str:
-    return f"{tool['owner']} (client)" if tool["client"] else str(tool["owner"])
 
 
 def _kind(schema: dict[str, Any]) -> str:
     if "enum" in schema:
-        return " | ".join(str(one) for one in schema["enum"])
+        return " | ".join(map(str, schema["enum"]))
     kind = schema.get("type", "any")
     return " | ".join(kind) if isinstance(kind, list) else str(kind)
